@@ -1,0 +1,46 @@
+"""What a user sees when something is wrong: one message with a stable code.
+
+Every error byocir raises for bad input is a `ByocirError`. Its first line says what was expected,
+what was found and where; `help` says what to do. Codes never change their meaning:
+
+| codes | subject |
+| --- | --- |
+| B1xx | files and models (import, packages, feeds) |
+| B2xx | targets, patterns and passes |
+| B3xx | a stage that cannot express what it was given (lowering, code generation) |
+| V1xx | VTA streams and configurations (`byocir.vta_sim`) |
+"""
+
+
+class ByocirError(Exception):
+    """A user error: one message, never a traceback.
+
+    `code` is stable (tests and scripts may rely on it); `message` is lower-case and says what was
+    expected and what was found; `where` names the file, node or op; `help` says what to do.
+    """
+
+    def __init__(self, code: str, message: str, *, where: str = "", help: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.where = where
+        self.help = help
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The message as the command line prints it, without a trailing newline."""
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.where:
+            lines.append(f"  at    {self.where}")
+        if self.help:
+            lines.append(f"  help  {self.help}")
+        return "\n".join(lines)
+
+
+def did_you_mean(name: str, choices: "list[str]") -> str:
+    """A help line for a mistyped name: the nearest choice, else all of them."""
+    import difflib
+
+    close = difflib.get_close_matches(name, choices, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"choose from {', '.join(sorted(choices))}" if choices else "there are none"
