@@ -1,0 +1,50 @@
+"""A simulator of the VTA accelerator: instruction set, assembler, engine and cycle model.
+
+The stable interface is what this module exports. It needs numpy only::
+
+    result = simulate(insns, dram, timing=True)   # uint8 [N, 16], uint8 [B]
+    result.dram, result.cycles, result.counters
+"""
+
+from byocir.vta_sim.asm import assemble, disassemble
+from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.engine_numpy import Machine
+from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.isa import (
+    AluOp,
+    Decoded,
+    Instruction,
+    Opcode,
+    decode,
+    decode_uops,
+    encode,
+    encode_uops,
+)
+from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
+from byocir.vta_sim.timing import Timeline, TimingModel, estimate
+
+__all__ = [
+    "DEFAULT_CONFIG",
+    "AluOp",
+    "Counters",
+    "Decoded",
+    "Instruction",
+    "Machine",
+    "Memory",
+    "Opcode",
+    "Program",
+    "SimResult",
+    "Timeline",
+    "TimingModel",
+    "VTAConfig",
+    "VTAError",
+    "assemble",
+    "decode",
+    "decode_uops",
+    "disassemble",
+    "encode",
+    "encode_uops",
+    "estimate",
+    "run_in_order",
+    "simulate",
+]

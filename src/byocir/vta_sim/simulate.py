@@ -1,0 +1,154 @@
+"""The public way in: a ``Program`` is a checked stream, to be run on any number of DRAM images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.engine_numpy import Machine, Plans
+from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.isa import Decoded, Opcode, decode
+from byocir.vta_sim.timing import Timeline, loop_steps, timeline
+from byocir.vta_sim.tokens import check_finish, check_form, link, schedule
+
+ENGINES = ("auto", "numpy")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What upstream's functional simulator counts (sim_driver.cc ``Profiler``), and instructions.
+
+    Bytes are x_size * y_size elements without padding, ACC_8BIT at the size of ACC elements;
+    ``gemm_counter`` and ``alu_counter`` are micro-op executions, GEMM resets not counted;
+    ``instructions`` is the count per opcode name.
+    """
+
+    inp_load_nbytes: int
+    wgt_load_nbytes: int
+    acc_load_nbytes: int
+    uop_load_nbytes: int
+    out_store_nbytes: int
+    gemm_counter: int
+    alu_counter: int
+    instructions: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SimResult:
+    """``dram`` uint8 [B] after the run; ``cycles`` and ``timeline`` are None unless timed."""
+
+    dram: NDArray[np.uint8]
+    counters: Counters
+    cycles: int | None = None
+    timeline: Timeline | None = None
+
+
+class Program:
+    """A stream decoded, checked and ordered once; ``run`` it on as many images as you like.
+
+    ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
+    program whose tokens cover its hazards gives the same result under all. Raises VTAError V0xx,
+    V1xx and V3xx.
+    """
+
+    def __init__(
+        self,
+        insns: NDArray[np.uint8],
+        config: VTAConfig = DEFAULT_CONFIG,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        self.decoded = decode(insns, config)
+        check_form(self.decoded)
+        self._links = link(self.decoded)
+        order = schedule(self.decoded, self._links, seed)
+        check_finish(self.decoded, self._links)
+        instructions = self.decoded.instructions()
+        self._ordered = [instructions[index] for index in order]
+        self._plans = Plans()
+
+    @property
+    def config(self) -> VTAConfig:
+        """The config the stream is encoded for."""
+        return self.decoded.config
+
+    @cached_property
+    def counters(self) -> Counters:
+        """Counts of one run; they depend on the instructions only."""
+        return count(self.decoded)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Cycles under the default TimingModel; they depend on the instructions only."""
+        return timeline(self.decoded, self._links)
+
+    def run(
+        self,
+        dram: NDArray[np.uint8],
+        *,
+        engine: str = "auto",
+        check: bool = False,
+        timing: bool = False,
+    ) -> SimResult:
+        """Run on an image (uint8 [B], not modified); raises VTAError V002, V003 and V2xx."""
+        if engine not in ENGINES:
+            raise VTAError("V003", f"an engine of {', '.join(ENGINES)}", repr(engine))
+        machine = Machine(dram, self.config, check=check, plans=self._plans)
+        machine.run(self._ordered)
+        times = self.timeline if timing else None
+        return SimResult(machine.dram, self.counters, times.cycles if times else None, times)
+
+
+def simulate(
+    insns: NDArray[np.uint8],
+    dram: NDArray[np.uint8],
+    config: VTAConfig = DEFAULT_CONFIG,
+    engine: str = "auto",
+    check: bool = False,
+    timing: bool = False,
+) -> SimResult:
+    """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
+
+    ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles.
+    The input image is left alone. Every mistake in the arguments or the stream is a VTAError.
+    """
+    return Program(insns, config).run(dram, engine=engine, check=check, timing=timing)
+
+
+def run_in_order(
+    insns: NDArray[np.uint8],
+    dram: NDArray[np.uint8],
+    config: VTAConfig = DEFAULT_CONFIG,
+    check: bool = False,
+) -> NDArray[np.uint8]:
+    """The image after running a stream in program order; tokens and FINISH are ignored."""
+    machine = Machine(dram, config, check=check)
+    machine.run_in_order(insns)
+    return machine.dram
+
+
+def count(decoded: Decoded) -> Counters:
+    """The counters of a stream."""
+    opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
+    memory, elements = columns["memory_type"], columns["x_size"] * columns["y_size"]
+    loads, steps = opcode == Opcode.LOAD, loop_steps(decoded)
+
+    def loaded(*memories: Memory) -> int:
+        size = config.element_bytes(memories[0])
+        return int(elements[loads & np.isin(memory, memories)].sum()) * size
+
+    stored = int(elements[opcode == Opcode.STORE].sum())
+    return Counters(
+        inp_load_nbytes=loaded(Memory.INP),
+        wgt_load_nbytes=loaded(Memory.WGT),
+        acc_load_nbytes=loaded(Memory.ACC, Memory.ACC_8BIT),
+        uop_load_nbytes=loaded(Memory.UOP),
+        out_store_nbytes=stored * config.element_bytes(Memory.OUT),
+        gemm_counter=int(steps[(opcode == Opcode.GEMM) & (columns["reset_reg"] == 0)].sum()),
+        alu_counter=int(steps[opcode == Opcode.ALU].sum()),
+        instructions={kind.name: int((opcode == kind).sum()) for kind in Opcode},
+    )
