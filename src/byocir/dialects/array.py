@@ -1,0 +1,203 @@
+"""Constant arrays: content-addressed, never text in bulk, safe for inf and nan.
+
+A constant holds a `#graph.array<…>` whose data is an `Array`: digest,
+dtype, shape and, when they are at hand, the values. Equality and hashing look at the digest only,
+so CSE and comparisons cost the same for one value as for a hundred million. Up to
+`INLINE_LIMIT` elements print inline; more print as their digest and live in a side file
+(safetensors), which `ArrayStore` reads and writes.
+
+An array whose values are absent is legal: it parses, verifies, matches shape rules and prints.
+Who needs the values calls `values()`, which names the digest and the flag that supplies it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from byocir.dialects.types import Shape, dtype_of, element_of, element_type_of, tensor
+from byocir.errors import ByocirError
+
+INLINE_LIMIT = 16
+"""Arrays of up to this many elements print inline."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """A read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape, bytes."""
+
+    digest: str
+    dtype: np.dtype
+    shape: Shape
+    maybe_values: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def of(values: np.ndarray) -> Array:
+        """The array of these values; they are copied unless already read-only and contiguous."""
+        owned = np.ascontiguousarray(values).reshape(values.shape)
+        if owned.flags.writeable:
+            owned = owned.copy()
+            owned.flags.writeable = False
+        digest = hashlib.sha256(f"{owned.dtype.name}{owned.shape}".encode())
+        digest.update(owned.reshape(-1).view(np.uint8).data)
+        return Array(digest.hexdigest()[:32], owned.dtype, owned.shape, owned)
+
+    @property
+    def type(self) -> TensorType:
+        return tensor(element_of(self.dtype), self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def present(self) -> bool:
+        return self.maybe_values is not None
+
+    def values(self) -> np.ndarray:
+        """The values, read-only; raises ByocirError B107 when they were not supplied."""
+        if self.maybe_values is None:
+            raise ByocirError(
+                "B107",
+                f"the values of array {self.digest} ({self.type}) are needed but were not given",
+                help="pass the file that holds them: --weights FILE.safetensors",
+            )
+        return self.maybe_values
+
+
+class ArrayStore:
+    """The arrays known while parsing, by digest."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def add(self, array: Array) -> None:
+        self._arrays[array.digest] = array
+
+    def get(self, digest: str) -> Array | None:
+        return self._arrays.get(digest)
+
+    def update(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Adds arrays as read from a side file; each must have the digest it is filed under."""
+        for digest, values in arrays.items():
+            array = Array.of(values)
+            if array.digest != digest:
+                raise ByocirError(
+                    "B108",
+                    f"expected an array with digest {digest}, found {array.digest}",
+                    help="the weights file was changed or damaged: write it again",
+                )
+            self.add(array)
+
+
+class ByocirContext(Context):
+    """xDSL's context with the store that `#graph.array<"digest">` is looked up in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrays = ArrayStore()
+
+    def clone(self) -> ByocirContext:
+        copy = ByocirContext()
+        copy.__dict__.update(super().clone().__dict__)
+        copy.arrays = self.arrays
+        return copy
+
+
+def _format_scalar(value: object) -> str:
+    number = cast(float, value)
+    if math.isnan(number):
+        return "nan"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return repr(float(number))
+
+
+def _prints_inline(array: Array) -> bool:
+    if array.maybe_values is None or array.size > INLINE_LIMIT:
+        return False
+    if not isinstance(element_of(array.dtype), AnyFloat):
+        return True
+    # A NaN other than the usual one would lose its payload as text.
+    bits = array.maybe_values[np.isnan(array.maybe_values)].tobytes()
+    usual = np.full(len(bits) // array.dtype.itemsize, np.nan, array.dtype).tobytes()
+    return bits == usual
+
+
+@irdl_attr_definition
+class ArrayAttr(Data[Array]):
+    """A constant array, e.g. `#graph.array<[1, -2] : tensor<2xi8>>` or, when it is large,
+    `#graph.array<"0f3c…" : tensor<64x64x3x3xi8>>` with the values in the side file."""
+
+    name = "graph.array"
+
+    @staticmethod
+    def of(values: np.ndarray) -> ArrayAttr:
+        return ArrayAttr(Array.of(values))
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Array:
+        with parser.in_angle_brackets():
+            digest = parser.parse_optional_str_literal()
+            numbers = None
+            if digest is None:
+                numbers = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: _parse_number(parser)
+                )
+            parser.parse_punctuation(":")
+            type_ = parser.parse_type()
+        if not isinstance(type_, TensorType):
+            parser.raise_error("expected a tensor type")
+        type_ = cast(TensorType, type_)
+        shape, dtype = type_.get_shape(), dtype_of(element_type_of(type_))
+        if digest is not None:
+            store = parser.ctx.arrays if isinstance(parser.ctx, ByocirContext) else None
+            known = store.get(digest) if store else None
+            if known is not None and (known.dtype, known.shape) != (dtype, shape):
+                parser.raise_error(f"expected {known.type} for array {digest}, found {type_}")
+            return known or Array(digest, dtype, shape)
+        if numbers is None or len(numbers) != math.prod(shape):
+            parser.raise_error(f"expected {math.prod(shape)} elements, found {len(numbers or [])}")
+        return Array.of(np.array(numbers, dtype=dtype).reshape(shape))
+
+    def print_parameter(self, printer: Printer) -> None:
+        array = self.data
+        with printer.in_angle_brackets():
+            if _prints_inline(array):
+                flat = array.values().reshape(-1).tolist()
+                is_float = isinstance(element_of(array.dtype), AnyFloat)
+                texts = (_format_scalar(v) if is_float else str(int(v)) for v in flat)
+                printer.print_string(f"[{', '.join(texts)}]")
+            else:
+                printer.print_string(f'"{array.digest}"')
+            printer.print_string(" : ")
+            printer.print_attribute(array.type)
+
+
+def _parse_number(parser: AttrParser) -> float | int:
+    negative = parser.parse_optional_punctuation("-") is not None
+    for word, value in (("inf", math.inf), ("nan", math.nan)):
+        if parser.parse_optional_keyword(word) is not None:
+            return -value if negative else value
+    number = parser.parse_number(allow_boolean=False)
+    return -number if negative else number
+
+
+def arrays_of(attributes: Iterator[Attribute]) -> dict[str, Array]:
+    """The arrays among these attributes that print as a digest, by digest."""
+    found: dict[str, Array] = {}
+    for attribute in attributes:
+        if isinstance(attribute, ArrayAttr) and not _prints_inline(attribute.data):
+            found[attribute.data.digest] = attribute.data
+    return found

@@ -1,0 +1,59 @@
+"""Locations: which ONNX nodes an op came from.
+
+An op's location is the name of its node, or the fused names of all nodes it stands for. Rewrites
+join the locations of what they replace; nothing is dropped on the way to an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    CallSiteLoc,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation
+
+
+def named(name: str) -> NameLoc:
+    """The location of the node with this name."""
+    return NameLoc(StringAttr(name), NoneAttr())
+
+
+def names(location: LocationAttr) -> tuple[str, ...]:
+    """The node names of a location, each once, in order; empty when it is unknown."""
+    return tuple(dict.fromkeys(_names(location)))
+
+
+def _names(location: Attribute) -> Iterable[str]:
+    if isinstance(location, NameLoc):
+        return (location.desc.data,)
+    if isinstance(location, FusedLoc):
+        inner = cast(ArrayAttr[Attribute], location.locations)
+        return (name for part in inner for name in _names(part))
+    if isinstance(location, CallSiteLoc):
+        return _names(location.callee)
+    return ()
+
+
+def of_names(all_names: Iterable[str]) -> LocationAttr:
+    """The location of an op that stands for these nodes."""
+    unique = tuple(dict.fromkeys(all_names))
+    if not unique:
+        return UNKNOWN_LOC
+    if len(unique) == 1:
+        return named(unique[0])
+    return FusedLoc(ArrayAttr([named(name) for name in unique]), NoneAttr())
+
+
+def fuse(*parts: LocationAttr | Operation) -> LocationAttr:
+    """The location of an op that replaces these ops (or stands for these locations)."""
+    locations = (part.location if isinstance(part, Operation) else part for part in parts)
+    return of_names(name for location in locations for name in names(location))

@@ -1,0 +1,83 @@
+"""Element types: how MLIR's scalar types and numpy's dtypes correspond.
+
+Signless integers hold ONNX's signed ones (`i8` is int8), `ui8` holds uint8, `i1` is bool.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+Shape = tuple[int, ...]
+
+i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
+ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
+f16, f32, f64, bf16 = Float16Type(), Float32Type(), Float64Type(), BFloat16Type()
+
+_DTYPES: dict[Attribute, np.dtype] = {
+    i1: np.dtype(np.bool_),
+    i8: np.dtype(np.int8),
+    i16: np.dtype(np.int16),
+    i32: np.dtype(np.int32),
+    i64: np.dtype(np.int64),
+    ui8: np.dtype(np.uint8),
+    ui16: np.dtype(np.uint16),
+    ui32: np.dtype(np.uint32),
+    ui64: np.dtype(np.uint64),
+    f16: np.dtype(np.float16),
+    bf16: np.dtype(ml_dtypes.bfloat16),
+    f32: np.dtype(np.float32),
+    f64: np.dtype(np.float64),
+}
+_TYPES = {dtype: element for element, dtype in _DTYPES.items()}
+
+
+def dtype_of(element: Attribute) -> np.dtype:
+    """The numpy dtype of a scalar type; raises KeyError for a type that holds no number."""
+    return _DTYPES[element]
+
+
+def element_of(dtype: np.dtype) -> IntegerType | AnyFloat:
+    """The scalar type of a numpy dtype; raises KeyError for dtypes ONNX tensors cannot have."""
+    element = _TYPES[np.dtype(dtype)]
+    return cast(IntegerType | AnyFloat, element)
+
+
+def has_dtype(dtype: np.dtype) -> bool:
+    """Whether tensors of this numpy dtype can be held."""
+    return np.dtype(dtype) in _TYPES
+
+
+def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
+    """The ranked tensor type `tensor<shape x element>`."""
+    return TensorType(element, tuple(shape))
+
+
+def shape_of(type_: Attribute) -> Shape:
+    """The shape of a tensor or memref type."""
+    assert isinstance(type_, TensorType | MemRefType)
+    return type_.get_shape()
+
+
+def element_type_of(type_: Attribute) -> Attribute:
+    """The element type of a tensor or memref type."""
+    assert isinstance(type_, TensorType | MemRefType)
+    return cast("TensorType | MemRefType", type_).element_type
+
+
+def is_float(element: Attribute) -> bool:
+    """Whether a scalar type is a floating-point type."""
+    return isinstance(element, AnyFloat)

@@ -1,0 +1,56 @@
+"""The pattern language: one matcher, one trail of reasons, both levels.
+
+```python
+from byocir.patterns import composite, constant, op, optional, optional_operand, wildcard
+
+@composite("npu.conv_relu")
+def conv_relu():
+    x, w, b = wildcard("x"), constant("w"), constant("b")
+    y = op("graph.conv", x, w, optional_operand(b), group=1) @ "conv"
+    return optional(y, lambda v: op("graph.relu", v))
+
+@conv_relu.rule
+def channels_fill_a_block(m):
+    \"\"\"Input channels are a multiple of 16.\"\"\"
+    seen = m["w"].type.shape[1]
+    return seen % 16 == 0, seen
+```
+
+A pattern is a DAG walked backwards from a root along producer edges. Graph ops, blocks and the
+scalar ops of a block's body are matched by the same idea; `block` describes the latter two.
+"""
+
+from byocir.patterns.blocks import block
+from byocir.patterns.composite import Composite, composite, supports
+from byocir.patterns.dataflow import producer, uses
+from byocir.patterns.match import Attempt, Bound, Match, RuleResult
+from byocir.patterns.nodes import (
+    Pattern,
+    constant,
+    op,
+    optional,
+    optional_operand,
+    wildcard,
+)
+from byocir.patterns.scalars import ScalarPattern, number
+
+__all__ = [
+    "Attempt",
+    "Bound",
+    "Composite",
+    "Match",
+    "Pattern",
+    "RuleResult",
+    "ScalarPattern",
+    "block",
+    "composite",
+    "constant",
+    "number",
+    "op",
+    "optional",
+    "optional_operand",
+    "producer",
+    "supports",
+    "uses",
+    "wildcard",
+]

@@ -1,0 +1,130 @@
+"""Composites: a pattern with a name and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from xdsl.ir import Operation
+
+from byocir.errors import ByocirError
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.dataflow import Producer
+from byocir.patterns.legality import illegality
+from byocir.patterns.match import Attempt, Match, Progress, RuleResult, State
+from byocir.patterns.nodes import AnyOperandsPattern, Pattern
+
+Rule = Callable[[Match], tuple[bool, Any]]
+
+
+class Composite:
+    """A named pattern that a target takes as one, under rules.
+
+    `name` is "target.what"; `patterns` are tried in order at each root. `glue` composites do no
+    work of their own: a region of nothing else goes back to the host.
+    """
+
+    def __init__(self, name: str, patterns: tuple[Pattern, ...], *, glue: bool = False) -> None:
+        self.name = name
+        self.patterns = patterns
+        self.glue = glue
+        self.rules: list[Rule] = []
+
+    def rule(self, function: Rule) -> Rule:
+        """Decorator: `function(match) -> (holds, seen)`; its docstring is the rule users read."""
+        if not function.__doc__:
+            raise ByocirError(
+                "B201",
+                f"rule {function.__name__} of {self.name} has no docstring",
+                help="write the rule as one sentence: it is what users read",
+            )
+        self.rules.append(function)
+        return function
+
+    @property
+    def level(self) -> str:
+        """ "tensor" when the pattern is made of blocks, else "graph"."""
+        tensor = any(isinstance(p, BlockPattern) for p in self.walk())
+        return "tensor" if tensor else "graph"
+
+    @property
+    def root_names(self) -> frozenset[str]:
+        """Names of the ops at which the pattern can begin."""
+        return frozenset[str]().union(*(pattern.root_names() for pattern in self.patterns))
+
+    @property
+    def size(self) -> int:
+        """How many ops the longest alternative has."""
+        return max(pattern.size() for pattern in self.patterns)
+
+    def walk(self) -> Iterator[Pattern]:
+        """All pattern objects, each once, roots first."""
+        seen: set[int] = set()
+        pending = list(self.patterns)
+        while pending:
+            pattern = pending.pop(0)
+            if id(pattern) in seen:
+                continue
+            seen.add(id(pattern))
+            yield pattern
+            pending.extend(pattern.children())
+
+    def attempt(self, root: Operation) -> Attempt:
+        """Tries every alternative at this op, longest first; all rules of a structural match are
+        evaluated. Gives the first that fits, else the one that came furthest."""
+        progress, best = Progress(), None
+        for state in self._states(root, progress):
+            match = Match(state, root)
+            results = tuple(evaluate_rule(rule, match) for rule in self.rules)
+            reason = illegality(state, root)
+            if not reason and not all(result.holds for result in results):
+                failed = sum(not result.holds for result in results)
+                reason = f"{failed} of {len(results)} rules fail"
+            attempt = Attempt(self, root, match, state.ops, self.size, reason, results)
+            if attempt.fits:
+                return attempt
+            best = best or attempt
+        return best or Attempt(self, root, None, progress.matched, self.size, progress.reason)
+
+    def _states(self, root: Operation, progress: Progress) -> Iterator[State]:
+        for pattern in self.patterns:
+            start = State(root.parent)
+            yield from pattern.match(root.results[0], Producer(root), start, progress)
+
+
+def evaluate_rule(rule: Rule, match: Match) -> RuleResult:
+    """Runs one rule; what it raises is the rule's mistake and is told as such."""
+    sentence = " ".join((rule.__doc__ or "").split()).rstrip(".")
+    try:
+        holds, seen = rule(match)
+    except Exception as error:
+        raise ByocirError(
+            "B202",
+            f"rule {rule.__name__} failed with {type(error).__name__}: {error}",
+            where=sentence,
+            help='a rule reads names the pattern binds; test optional ones with `"b" in m`',
+        ) from error
+    return RuleResult(rule.__name__, sentence, bool(holds), str(seen))
+
+
+def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]], Composite]:
+    """Decorator: the function gives the pattern, or a tuple of alternatives."""
+
+    def build(function: Callable[[], Any]) -> Composite:
+        made = function()
+        patterns = cast(tuple[Pattern, ...], made if isinstance(made, tuple) else (made,))
+        return Composite(name, patterns, glue=glue)
+
+    return build
+
+
+def supports(op_name: str, *, name: str) -> Callable[[Rule], Composite]:
+    """Decorator: turns a checker of one op into a composite with that one rule, e.g.
+    `@supports("graph.relu", name="npu.relu")`. The op is `m["op"]`."""
+
+    def build(checker: Rule) -> Composite:
+        made = Composite(name, (AnyOperandsPattern(op_name) @ "op",))
+        made.rule(checker)
+        return made
+
+    return build

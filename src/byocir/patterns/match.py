@@ -1,0 +1,206 @@
+"""What matching gives: bindings, rule results and attempts. Data first, text second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr as BuiltinArrayAttr,
+)
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.types import Shape, element_type_of, shape_of
+
+if TYPE_CHECKING:
+    from byocir.patterns.composite import Composite
+
+
+def python_value(attribute: Attribute) -> Any:
+    """An attribute as a plain Python value where it has one: number, string, bool, tuple."""
+    if isinstance(attribute, IntegerAttr | FloatAttr):
+        return attribute.value.data
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if isinstance(attribute, IntAttr):
+        return cast(IntAttr[int], attribute).data
+    if isinstance(attribute, DenseArrayBase):
+        values = cast(DenseArrayBase[Any], attribute).get_values()
+        return tuple(values)
+    if isinstance(attribute, ArrayAttr) and attribute.data.size == 1 and attribute.data.present:
+        return attribute.data.values().reshape(()).item()
+    if isinstance(attribute, BuiltinArrayAttr):
+        return tuple(python_value(a) for a in cast(BuiltinArrayAttr[Attribute], attribute))
+    return attribute
+
+
+@dataclass(frozen=True)
+class TypeView:
+    """A tensor type as rules read it."""
+
+    shape: Shape
+    element: Attribute
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a name of a pattern is bound to: a value, and the op that produced it if it matched."""
+
+    value: SSAValue
+    op: Operation | None = None
+
+    @property
+    def type(self) -> TypeView:
+        """Shape and element type, e.g. `m["w"].type.shape[1]`."""
+        return TypeView(shape_of(self.value.type), element_type_of(self.value.type))
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The op's attributes as Python values, e.g. `m["conv"].attrs["strides"]`."""
+        if self.op is None:
+            return {}
+        return {name: python_value(a) for name, a in self.op.properties.items()}
+
+    @property
+    def array(self) -> Array:
+        """The constant array behind the value; its `.values()` are the numbers."""
+        array = constant_array(self.value)
+        assert array is not None, "expected a name that the pattern binds to a constant"
+        return array
+
+
+def constant_array(value: SSAValue) -> Array | None:
+    """The array of a constant of either level, or None."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name not in ("graph.constant", "tir.constant"):
+        return None
+    attribute = owner.properties["value"]
+    assert isinstance(attribute, ArrayAttr)
+    return attribute.data
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a match has come. Immutable, so alternatives share what came before them."""
+
+    block: object
+    """The IR block all matched ops must be in."""
+    ops: tuple[Operation, ...] = ()
+    constants: tuple[Operation, ...] = ()
+    exposed: frozenset[Operation] = frozenset()
+    nodes: Mapping[int, object] = field(default_factory=dict[int, object])
+    """What each pattern object stands for (by id): the same object binds the same node."""
+    names: Mapping[str, Bound | int | float] = field(default_factory=dict[str, Bound | int | float])
+
+    def with_node(self, pattern: object, thing: object) -> State | None:
+        """Binds a pattern object, or None when it already stands for something else."""
+        known = self.nodes.get(id(pattern))
+        if known is not None:
+            return self if known is thing else None
+        return self._replace(nodes={**self.nodes, id(pattern): thing})
+
+    def with_name(self, name: str | None, thing: Bound | float) -> State | None:
+        """Binds a name, or None when it is bound to something else."""
+        if name is None:
+            return self
+        known = self.names.get(name)
+        if known is not None:
+            return self if known == thing else None
+        return self._replace(names={**self.names, name: thing})
+
+    def with_op(self, op: Operation, *, exposed: bool = False) -> State:
+        if op in self.ops:
+            return self
+        extra = self.exposed | {op} if exposed else self.exposed
+        return self._replace(ops=(*self.ops, op), exposed=extra)
+
+    def with_constant(self, op: Operation) -> State:
+        if op in self.constants:
+            return self
+        return self._replace(constants=(*self.constants, op))
+
+    def _replace(self, **changes: Any) -> State:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return State(**{**fields, **changes})
+
+
+@dataclass
+class Progress:
+    """The furthest that any alternative of an attempt came, and where it stopped."""
+
+    matched: tuple[Operation, ...] = ()
+    reason: str = ""
+
+    def miss(self, state: State, reason: str) -> None:
+        if len(state.ops) > len(self.matched) or not self.reason:
+            self.matched, self.reason = state.ops, reason
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen."""
+
+    name: str
+    sentence: str
+    holds: bool
+    seen: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """A pattern that fits: what rules and code generators read.
+
+    `m["x"]` is a `Bound` for a named wildcard, constant or op, and a number for a named unknown;
+    `"b" in m` tells whether an optional part is there.
+    """
+
+    state: State
+    root: Operation
+
+    def __getitem__(self, name: str) -> Any:
+        return self.state.names[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.state.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.state.names)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.state.names.get(name, default)
+
+    @property
+    def ops(self) -> tuple[Operation, ...]:
+        """The matched ops, without the constants, root first."""
+        return self.state.ops
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one pattern made of one place: taken by its rules, or how far it came and why not."""
+
+    composite: Composite
+    root: Operation
+    match: Match | None
+    matched: tuple[Operation, ...]
+    total: int
+    reason: str
+    rules: tuple[RuleResult, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """All ops matched, all rules hold and the match may become a composite."""
+        return self.match is not None and not self.reason

@@ -1,0 +1,289 @@
+"""Pattern nodes: ops, wildcards, constants, alternatives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, Self
+
+from xdsl.ir import Attribute, Operation, SSAValue, Use
+
+from byocir.dialects.types import element_type_of
+from byocir.patterns.dataflow import Producer, producer
+from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
+
+if TYPE_CHECKING:
+    from byocir.patterns.blocks import Access
+
+COMMUTATIVE = frozenset({"graph.add", "graph.mul"})
+"""Ops whose operands are tried in both orders."""
+
+
+class Pattern(ABC):
+    """What a value may be. The same pattern object always stands for the same node."""
+
+    label: str | None = None
+
+    def __matmul__(self, label: str) -> Self:
+        """Names what this pattern matches: `op("graph.conv", x, w) @ "conv"`."""
+        self.label = label
+        return self
+
+    def __or__(self, other: Pattern) -> Pattern:
+        """Either this or the other; this one is tried first."""
+        return AlternativesPattern((self, other))
+
+    def __getitem__(self, index: str) -> Access:
+        """This value read at an index, inside `block(…)`: `x["n c (h*sh + r*dh - ph)"]`."""
+        from byocir.patterns.blocks import Access
+
+        return Access(self, index)
+
+    @abstractmethod
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        """The ways in which `value`, produced by `source`, fits; tells `progress` of misses."""
+
+    @abstractmethod
+    def root_names(self) -> frozenset[str]:
+        """Names of the ops that can be the root; empty when no op is."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many ops the longest alternative has."""
+
+    def children(self) -> tuple[Pattern, ...]:
+        """The patterns of the operands."""
+        return ()
+
+
+def match_operand(
+    pattern: Pattern, op: Operation, index: int, state: State, progress: Progress
+) -> Iterator[State]:
+    """The ways in which operand `index` of `op` fits."""
+    use = Use(op, index)
+    return pattern.match(op.operands[index], producer(use), state, progress)
+
+
+class WildcardPattern(Pattern):
+    """Any value; it becomes an input of the composite."""
+
+    def __init__(self, name: str | None, dtype: Attribute | None) -> None:
+        self.label = name
+        self.dtype = dtype
+
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        found = element_type_of(value.type)
+        if self.dtype is not None and found != self.dtype:
+            progress.miss(state, f"expected {self.label} of {self.dtype}, found {found}")
+            return
+        bound = state.with_node(self, value)
+        bound = bound and bound.with_name(self.label, Bound(value))
+        if bound is None:
+            progress.miss(state, f"expected the same value for {self.label} as before")
+            return
+        yield bound
+
+    def root_names(self) -> frozenset[str]:
+        return frozenset()
+
+    def size(self) -> int:
+        return 0
+
+
+class ConstantPattern(Pattern):
+    """A constant; it moves into the composite."""
+
+    def __init__(self, name: str | None, dtype: Attribute | None) -> None:
+        self.label = name
+        self.dtype = dtype
+
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        if constant_array(value) is None or source.op is None:
+            found = source.op.name if source.op else source.reason
+            progress.miss(state, f"expected constant {self.label}, found {found}")
+            return
+        found = element_type_of(value.type)
+        if self.dtype is not None and found != self.dtype:
+            progress.miss(state, f"expected constant {self.label} of {self.dtype}, found {found}")
+            return
+        bound = state.with_node(self, value)
+        bound = bound and bound.with_name(self.label, Bound(value))
+        if bound is None:
+            progress.miss(state, f"expected the same constant for {self.label} as before")
+            return
+        yield bound.with_constant(source.op)
+
+    def root_names(self) -> frozenset[str]:
+        return frozenset()
+
+    def size(self) -> int:
+        return 0
+
+
+class OptionalOperand:
+    """A trailing operand that may be missing."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+
+
+class OpPattern(Pattern):
+    """An op with these operands and attributes."""
+
+    def __init__(
+        self,
+        name: str,
+        operands: tuple[Pattern | OptionalOperand, ...],
+        attrs: dict[str, Any],
+        exposed: bool,
+    ) -> None:
+        self.name = name
+        self.required = sum(isinstance(operand, Pattern) for operand in operands)
+        self.operands = tuple(o if isinstance(o, Pattern) else o.pattern for o in operands)
+        self.attrs = attrs
+        self.exposed = exposed
+
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        op = source.op
+        if op is None or op.name != self.name or op.parent is not state.block:
+            found = source.reason if op is None else op.name
+            progress.miss(state, f"expected {self.name}, found {found}")
+            return
+        started = self._start(op, value, state, progress)
+        if started is None:
+            return
+        for order in self._orders(op):
+            yield from self._match_operands(op, order, 0, started, progress)
+
+    def _start(
+        self, op: Operation, value: SSAValue, state: State, progress: Progress
+    ) -> State | None:
+        for name, expected in self.attrs.items():
+            found = python_value(op.properties[name]) if name in op.properties else None
+            if found != expected:
+                progress.miss(state, f"expected {self.name} with {name} {expected}, found {found}")
+                return None
+        if not self.required <= len(op.operands) <= len(self.operands):
+            progress.miss(
+                state,
+                f"expected {self.name} with {len(self.operands)} operands, "
+                f"found {len(op.operands)}",
+            )
+            return None
+        bound = state.with_node(self, op)
+        bound = bound and bound.with_name(self.label, Bound(value, op))
+        if bound is None:
+            progress.miss(state, f"expected the same {self.name} as before")
+            return None
+        return bound.with_op(op, exposed=self.exposed)
+
+    def _orders(self, op: Operation) -> Iterator[tuple[int, ...]]:
+        plain = tuple(range(len(op.operands)))
+        return permutations(plain) if self.name in COMMUTATIVE else iter((plain,))
+
+    def _match_operands(
+        self, op: Operation, order: tuple[int, ...], done: int, state: State, progress: Progress
+    ) -> Iterator[State]:
+        if done == len(order):
+            yield state
+            return
+        operand = self.operands[done]
+        for next_state in match_operand(operand, op, order[done], state, progress):
+            yield from self._match_operands(op, order, done + 1, next_state, progress)
+
+    def root_names(self) -> frozenset[str]:
+        return frozenset({self.name})
+
+    def size(self) -> int:
+        return 1 + sum(operand.size() for operand in self.operands)
+
+    def children(self) -> tuple[Pattern, ...]:
+        return self.operands
+
+
+class AnyOperandsPattern(Pattern):
+    """An op by its name alone, whatever its operands."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        op = source.op
+        if op is None or op.name != self.name or op.parent is not state.block:
+            progress.miss(state, f"expected {self.name}, found {op.name if op else source.reason}")
+            return
+        bound = state.with_name(self.label, Bound(value, op))
+        if bound is not None:
+            yield bound.with_op(op)
+
+    def root_names(self) -> frozenset[str]:
+        return frozenset({self.name})
+
+    def size(self) -> int:
+        return 1
+
+
+class AlternativesPattern(Pattern):
+    """One of several; tried in order."""
+
+    def __init__(self, alternatives: tuple[Pattern, ...]) -> None:
+        self.alternatives = alternatives
+
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        for alternative in self.alternatives:
+            for found in alternative.match(value, source, state, progress):
+                op = source.op if alternative.root_names() else None
+                named = found.with_name(self.label, Bound(value, op))
+                if named is not None:
+                    yield named
+
+    def root_names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(a.root_names() for a in self.alternatives))
+
+    def size(self) -> int:
+        return max(alternative.size() for alternative in self.alternatives)
+
+    def children(self) -> tuple[Pattern, ...]:
+        return self.alternatives
+
+
+def wildcard(name: str | None = None, *, dtype: Attribute | None = None) -> Pattern:
+    """Any value, of this element type if one is given; becomes an input of the composite."""
+    return WildcardPattern(name, dtype)
+
+
+def constant(name: str | None = None, *, dtype: Attribute | None = None) -> Pattern:
+    """A constant, of this element type if one is given; moves into the composite."""
+    return ConstantPattern(name, dtype)
+
+
+def op(
+    name: str, *operands: Pattern | OptionalOperand, exposed: bool = False, **attrs: Any
+) -> Pattern:
+    """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
+    values (numbers, strings, tuples). Its result must not be used outside the match unless it is
+    the root or `exposed`, in which case the composite has it as a further result."""
+    return OpPattern(name, operands, attrs, exposed)
+
+
+def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:
+    """`wrap(inner)` if it fits, else `inner`: an optional tail."""
+    return AlternativesPattern((wrap(inner), inner))
+
+
+def optional_operand(pattern: Pattern) -> OptionalOperand:
+    """A trailing operand that may be missing, e.g. a bias."""
+    return OptionalOperand(pattern)

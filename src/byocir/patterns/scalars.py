@@ -1,0 +1,160 @@
+"""Patterns of scalar bodies: the DAG of arith and math ops inside a block.
+
+A body is written as a Python function of scalars, the same kind of function that lowerings emit
+bodies with (`byocir.dialects.tir.bodies`). Numbers must be equal; `number("s")` binds a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnrealizedConversionCastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from byocir.dialects import tir
+from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT, Number, Scalar
+
+COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+CONVERSIONS = (
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.TruncIOp,
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+    arith.FPToSIOp,
+    arith.FPToUIOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+    UnrealizedConversionCastOp,
+)
+
+Numbers = Mapping[str, int | float]
+
+
+class ScalarPattern(Scalar):
+    """What a scalar of a body may be."""
+
+    def binary(self, name: str, other: Scalar | Number) -> ScalarPattern:
+        return _Binary(name, self, _scalar(other))
+
+    def unary(self, name: str) -> ScalarPattern:
+        return _Unary(name, self)
+
+    def to(self, type_: Attribute) -> ScalarPattern:
+        return _Converted(self, type_)
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        """The ways in which `value` fits, each with all numbers bound so far."""
+        raise NotImplementedError
+
+
+def number(name: str) -> ScalarPattern:
+    """Any constant of a body; its value is `m[name]`."""
+    return _Unknown(name)
+
+
+def match_body(
+    op: tir.BlockOp, order: tuple[int, ...], body: Callable[..., Scalar]
+) -> Iterator[Numbers]:
+    """The ways in which a block's body computes `body(acc, *inputs)`, where input i of the pattern
+    is operand order[i] of the block."""
+    block = op.body.block
+    acc = _Argument(block, len(op.ins))
+    inputs = [_Argument(block, operand) for operand in order]
+    pattern = body(acc, *inputs)
+    assert isinstance(pattern, ScalarPattern)
+    return pattern.match(op.yielded[0], {})
+
+
+def _scalar(value: Scalar | Number) -> ScalarPattern:
+    if isinstance(value, Scalar):
+        assert isinstance(value, ScalarPattern)
+        return value
+    return _Number(value)
+
+
+def constant_number(value: SSAValue) -> int | float | None:
+    """The number of an arith.constant, or None."""
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    attribute = owner.value
+    return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
+
+
+@dataclass(frozen=True)
+class _Argument(ScalarPattern):
+    block: Block
+    index: int
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        if value is self.block.args[self.index]:
+            yield numbers
+
+
+@dataclass(frozen=True)
+class _Number(ScalarPattern):
+    value: Number
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        if constant_number(value) == self.value:
+            yield numbers
+
+
+@dataclass(frozen=True)
+class _Unknown(ScalarPattern):
+    name: str
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        found = constant_number(value)
+        if found is not None and numbers.get(self.name, found) == found:
+            yield {**numbers, self.name: found}
+
+
+@dataclass(frozen=True)
+class _Binary(ScalarPattern):
+    name: str
+    lhs: ScalarPattern
+    rhs: ScalarPattern
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        op = value.owner
+        classes = tuple(t[self.name] for t in (BINARY_INT, BINARY_FLOAT) if self.name in t)
+        if not isinstance(op, Operation) or not isinstance(op, classes):
+            return
+        orders = [(0, 1), (1, 0)] if self.name in COMMUTATIVE else [(0, 1)]
+        for left, right in orders:
+            for bound in self.lhs.match(op.operands[left], numbers):
+                yield from self.rhs.match(op.operands[right], bound)
+
+
+@dataclass(frozen=True)
+class _Unary(ScalarPattern):
+    name: str
+    operand: ScalarPattern
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        op = value.owner
+        if isinstance(op, Operation) and isinstance(op, UNARY_FLOAT[self.name]):
+            yield from self.operand.match(op.operands[0], numbers)
+
+
+@dataclass(frozen=True)
+class _Converted(ScalarPattern):
+    """Of this type, whether it took a conversion, several, or none."""
+
+    operand: ScalarPattern
+    type: Attribute
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        if value.type != self.type:
+            return
+        current = value
+        while True:
+            yield from self.operand.match(current, numbers)
+            op = current.owner
+            if not isinstance(op, CONVERSIONS):
+                return
+            current = op.operands[0]

@@ -1,0 +1,159 @@
+"""Which targets there are, by name: entry points and those that the user of this process gave.
+
+Passes find a target's patterns here by the `#byoc.target` that the module carries. A module names
+its target; code is imported only from an entry point of the group `byocir.targets`, or registered
+by the caller, never from a path in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import ParseError
+
+from byocir.dialects.byoc import TARGETS, TargetAttr
+from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.composite import Composite
+from byocir.patterns.match import python_value
+
+GROUP = "byocir.targets"
+
+
+class Taker(Protocol):
+    """What takes composites: a target, as passes see it."""
+
+    @property
+    def codegen_level(self) -> str:
+        """The level, "graph" or "tensor", that its region functions are brought to before code
+        generation."""
+        ...
+
+    @property
+    def patterns(self) -> Sequence[Composite]:
+        """In order of priority."""
+        ...
+
+    @property
+    def fixed_point(self) -> str:
+        """The rounding of fixed-point requantisation ("half_up", "half_even"), or "" for a target
+        that computes as ONNX does."""
+        ...
+
+    def spec(self, *, include_default: bool = False) -> ArgSpec: ...
+
+
+class TakerClass(Protocol):
+    """A target's class: makes an instance from its name and options."""
+
+    def from_spec(self, spec: ArgSpec) -> Taker: ...
+
+
+_registered: dict[str, TakerClass] = {}
+
+
+def register(name: str, target: TakerClass) -> None:
+    """Makes a target known in this process by its name."""
+    _registered[name] = target
+
+
+def names() -> list[str]:
+    """The names of all targets that can be found."""
+    return sorted({*_registered, *(entry.name for entry in entry_points(group=GROUP))})
+
+
+def find_class(name: str) -> TakerClass:
+    """The class of a target; raises ByocirError B210 for an unknown name."""
+    if name in _registered:
+        return _registered[name]
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            return entry.load()
+    raise ByocirError("B210", f"unknown target '{name}'", help=did_you_mean(name, names()))
+
+
+def instantiate(spec: ArgSpec) -> Taker:
+    """A target with these options; raises ByocirError B210 (name) or B213 (options)."""
+    try:
+        return find_class(spec.name).from_spec(spec)
+    except ValueError as error:
+        raise ByocirError(
+            "B213",
+            f"target '{spec.name}': {error}",
+            help="`byocir targets` lists the options of every target",
+        ) from error
+
+
+def find(attribute: TargetAttr) -> Taker:
+    """The target that an attribute names, with its options."""
+    options = {name: _values(value) for name, value in attribute.options.data.items()}
+    return instantiate(ArgSpec(attribute.target_name.data, options))
+
+
+def attr_of(target: Taker) -> TargetAttr:
+    """The attribute that names a target, with every option written out."""
+    spec = target.spec(include_default=True)
+    options = {name: _option(tuple(values)) for name, values in spec.parameters.items()}
+    return TargetAttr.of(spec.name, options)
+
+
+def parse_targets(text: str) -> list[TargetAttr]:
+    """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`."""
+    try:
+        specs = list(parse_pipeline(text))
+    except ParseError as error:
+        raise ByocirError(
+            "B213", f"cannot read targets '{text}'", help="write name{option=value},name…"
+        ) from error
+    return [attr_of(instantiate(spec)) for spec in specs]
+
+
+def targets_of(module: ModuleOp) -> list[TargetAttr]:
+    """The module's targets in order of preference; raises ByocirError B211 when none are set."""
+    attribute = module.attributes.get(TARGETS)
+    if not isinstance(attribute, ArrayAttr):
+        raise ByocirError(
+            "B211",
+            "the module names no targets",
+            help="run set-targets{targets=…} first",
+        )
+    targets = cast(ArrayAttr[Attribute], attribute)
+    return [target for target in targets if isinstance(target, TargetAttr)]
+
+
+def _option(values: tuple[Any, ...]) -> Attribute:
+    if len(values) == 1:
+        return _scalar(values[0])
+    return ArrayAttr([_scalar(value) for value in values])
+
+
+def _scalar(value: Any) -> Attribute:
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    return StringAttr(str(value))
+
+
+def _values(attribute: Attribute) -> tuple[Any, ...]:
+    if isinstance(attribute, ArrayAttr):
+        members = cast(ArrayAttr[Attribute], attribute)
+        return tuple(value for member in members for value in _values(member))
+    if attribute in (_scalar(True), _scalar(False)):
+        return (attribute == _scalar(True),)
+    return (python_value(attribute),)
