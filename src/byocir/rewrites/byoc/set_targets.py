@@ -1,0 +1,33 @@
+"""`set-targets`: names the targets of a module, in order of preference.
+
+Requires: nothing. Guarantees: the module attribute `byoc.targets`, with every option of every
+target written out, so that a saved module can be compiled again as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import TARGETS, TargetAttr
+from byocir.patterns.targets import parse_targets
+
+
+@dataclass(frozen=True)
+class SetTargetsPass(ModulePass):
+    """Sets `byoc.targets`, e.g. `set-targets{targets="vta{rounding=half_even}"}`."""
+
+    name = "set-targets"
+
+    targets: str
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        set_targets(op, parse_targets(self.targets))
+
+
+def set_targets(module: ModuleOp, targets: list[TargetAttr]) -> None:
+    """Names the module's targets, in order of preference."""
+    module.attributes[TARGETS] = ArrayAttr(targets)
