@@ -124,7 +124,7 @@ class BlockPattern(Pattern):
         if bound is None:
             progress.miss(state, "expected the same block as before")
             return
-        yield from self._match_block(op, bound.with_op(op), progress)
+        yield from self._match_block(op, bound, progress)
 
     def _unlike(self, op: tir.BlockOp) -> str:
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
@@ -141,10 +141,11 @@ class BlockPattern(Pattern):
             )
         return ""
 
-    def _match_block(self, op: tir.BlockOp, state: State, progress: Progress) -> Iterator[State]:
+    def _match_block(self, op: tir.BlockOp, before: State, progress: Progress) -> Iterator[State]:
+        state = before.with_op(op)
         forms = [_forms(map_) for map_ in [*op.in_maps, *op.out_maps]]
         if any(form is None for form in forms):
-            progress.miss(state, "expected affine indices without division")
+            progress.miss(before, "expected affine indices without division")
             return
         reason = "expected another body"
         for order in permutations(range(len(op.ins))):
@@ -157,7 +158,15 @@ class BlockPattern(Pattern):
                         yield from self._match_operands(op, order, 0, named, progress)
                         break
         if reason:
-            progress.miss(state, reason)
+            progress.miss(state if self._is_shaped_like(op, forms) else before, reason)
+
+    def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
+        """Whether a block reads and writes as this pattern does, whatever it computes. Every
+        elementwise block is shaped like an elementwise pattern, which tells nothing."""
+        if not self.iterators.parallel:
+            return False
+        orders = permutations(range(len(op.ins)))
+        return any(next(self._match_maps(op, order, forms), None) is not None for order in orders)
 
     def _match_maps(
         self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]

@@ -7,9 +7,8 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -36,16 +35,13 @@ GROUP = "byocir.targets"
 class Taker(Protocol):
     """What takes composites: a target, as passes see it."""
 
-    @property
-    def codegen_level(self) -> str:
-        """The level, "graph" or "tensor", that its region functions are brought to before code
-        generation."""
-        ...
+    name: ClassVar[str]
 
-    @property
-    def patterns(self) -> Sequence[Composite]:
-        """In order of priority."""
-        ...
+    patterns: ClassVar[tuple[Composite, ...]]
+    """In order of priority."""
+
+    codegen_level: ClassVar[Literal["graph", "tensor"]]
+    """The level that its region functions are brought to before code generation."""
 
     @property
     def fixed_point(self) -> str:

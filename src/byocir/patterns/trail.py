@@ -91,7 +91,7 @@ def _climb(op: Operation, composite: Composite, path: tuple[Pattern, ...]) -> At
                 progress.reason = f"expected {wanted} to use its result, found {seen}"
             break
         current = found
-        progress.matched = (*progress.matched, found) if found not in progress.matched else ()
+        progress.matched = tuple(dict.fromkeys((*progress.matched, found)))
     return Attempt(composite, op, None, progress.matched, composite.size, progress.reason)
 
 
@@ -102,5 +102,6 @@ def _fits(node: Pattern, op: Operation, progress: Progress) -> bool:
     state = next(node.match(op.results[0], Producer(op), State(op.parent), inner), None)
     if state is None:
         progress.reason = inner.reason
+        progress.matched = progress.matched or inner.matched
         return False
     return True

@@ -1,0 +1,1 @@
+"""Targets: the base class and what byocir brings itself."""

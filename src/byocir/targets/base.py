@@ -15,15 +15,18 @@ class Npu(Target):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
+from byocir.dialects.byoc import TargetAttr
+from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.targets import find
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a region function: its symbol and its inputs give its outputs."""
@@ -75,8 +78,28 @@ class Target(ArgSpecConvertible):
 
 @dataclass(frozen=True)
 class Profile:
-    """Time of one program: `cycles` in total, and by (model's node, unit of the device)."""
+    """Time of one program of a target: cycles in total, and where they go."""
 
     symbol: str
     cycles: int
-    by_node: Mapping[tuple[str, str], int]
+    by_node: Sequence[tuple[str, str, int]]
+    """(Model's node or nodes, unit of the device, busy cycles)."""
+    details: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Further numbers, by name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the report."""
+        rows = [{"node": n, "unit": u, "cycles": c} for n, u, c in self.by_node]
+        return {"cycles": self.cycles, "by_node": rows, **self.details}
+
+
+def target_of(attribute: TargetAttr) -> Target:
+    """The target that a module's attribute names; raises ByocirError B210, B213 or B216."""
+    found = find(attribute)
+    if not isinstance(found, Target):
+        raise ByocirError(
+            "B216",
+            f"expected target '{attribute.target_name.data}' to derive from byocir.Target, "
+            f"found {type(found).__name__}",
+        )
+    return found

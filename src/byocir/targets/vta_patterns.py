@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from byocir.dialects.tir import bodies
-from byocir.dialects.types import i8, i32, i64
+from byocir.dialects.types import i8, i32, i64, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -305,6 +305,25 @@ def bound():
     )
 
 
+@composite("vta.view_block", glue=True)
+def view_block():
+    x = wildcard("x", dtype=i8)
+    return (
+        block("n c", x["n c (0) (0)"], lambda acc, e: e),
+        block("n c", x["n c (0)"], lambda acc, e: e),
+        block("n c h w", x["n c"], lambda acc, e: e),
+        block("n c h", x["n c"], lambda acc, e: e),
+    )
+
+
+@view_block.rule
+def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
+    """Batch and channels stay in place and everything else has size 1."""
+    source, result = m["x"].type.shape, shape_of(m.root.results[0].type)
+    fits = source[:2] == result[:2] and all(size == 1 for size in (*source[2:], *result[2:]))
+    return fits, (source, result)
+
+
 PATTERNS: tuple[Composite, ...] = (
     conv,
     dense,
@@ -319,5 +338,6 @@ PATTERNS: tuple[Composite, ...] = (
     window_sum,
     elementwise,
     bound,
+    view_block,
 )
 """In order of priority; the first that fits takes the ops."""

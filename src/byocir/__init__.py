@@ -1,0 +1,61 @@
+"""byocir compiles ONNX models for hardware that its user brings.
+
+```python
+import byocir
+
+package = byocir.compile("model.onnx", targets=["vta"], shapes={"x": (1, 3, 32, 32)})
+print(package.report.macs)
+outputs = package.run({"x": images})
+package.save("model.bpkg")
+```
+
+Nothing is imported before it is used: `import byocir` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from byocir.compiler import compile, import_onnx, partition
+    from byocir.errors import ByocirError
+    from byocir.runtime.package import Package, load
+    from byocir.runtime.report import Report
+    from byocir.targets.base import Target
+    from byocir.targets.vta import Vta
+
+_HOMES = {
+    "ByocirError": "byocir.errors",
+    "Package": "byocir.runtime.package",
+    "Report": "byocir.runtime.report",
+    "Target": "byocir.targets.base",
+    "Vta": "byocir.targets.vta",
+    "compile": "byocir.compiler",
+    "import_onnx": "byocir.compiler",
+    "load": "byocir.runtime.package",
+    "partition": "byocir.compiler",
+}
+"""Where each public name is defined."""
+
+__all__ = [
+    "ByocirError",
+    "Package",
+    "Report",
+    "Target",
+    "Vta",
+    "compile",
+    "import_onnx",
+    "load",
+    "partition",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'byocir' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,147 @@
+"""`byocir`: compile, run and explain models from the command line.
+
+Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from byocir.errors import ByocirError
+
+OK, USER_ERROR, CHECK_FAILED, INTERNAL = 0, 1, 3, 70
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The entry point; gives the exit code."""
+    options = build_parser().parse_args(args)
+    from byocir.rewrites.reproducer import ByocirInternalError
+    from byocir.vta_sim.errors import VTAError
+
+    try:
+        return options.verb(options)
+    except (ByocirError, VTAError) as error:
+        print(error, file=sys.stderr)
+        return USER_ERROR
+    except ByocirInternalError as error:
+        print(error, file=sys.stderr)
+        return INTERNAL
+    except BrokenPipeError:
+        return OK
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line of `byocir`."""
+    parser = argparse.ArgumentParser(
+        prog="byocir", description="Compile ONNX models for hardware that you bring yourself."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    _add_run(verbs.add_parser("run", help="compile a model (or load a package) and run it"))
+    _add_compile(verbs.add_parser("compile", help="compile a model into a package"))
+    _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
+    targets = verbs.add_parser("targets", help="list targets, their options and patterns")
+    targets.add_argument("--json", action="store_true", help="print JSON")
+    targets.set_defaults(verb=_targets)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="T",
+        help="a target with options, e.g. vta{rounding=half_even}; repeat in order of preference "
+        "(default: vta)",
+    )
+    parser.add_argument(
+        "--levels",
+        default="graph,tensor",
+        help="where targets may take work (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=D,D,…",
+        help="the shape of an input with symbolic dimensions; repeat for each input",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    parser.add_argument("--output", type=Path, help="write the outputs by name (.npz)")
+    parser.add_argument("--report", type=Path, help="write the report (JSON)")
+    parser.add_argument("--verify", action="store_true", help="compare with ONNX Runtime")
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    parser.set_defaults(verb=_run)
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
+    parser.add_argument("--report", type=Path, help="write the report (JSON)")
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    parser.set_defaults(verb=_compile)
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--node", help="only this node, with everything that was tried on it")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(verb=_explain)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.model.is_dir():
+        from byocir.cli.job import run_job
+
+        return run_job(options.model)
+    from byocir.cli.run import run
+
+    return run(options)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from byocir.cli.run import compile_with_steps, write_report
+    from byocir.runtime.explain import summary
+
+    package = compile_with_steps(options)
+    path = options.output or options.model.with_suffix(".bpkg")
+    package.save(path)
+    write_report(package.report, options.report)
+    print(summary(package.report))
+    print(f"wrote {path}")
+    return OK
+
+
+def _explain(options: argparse.Namespace) -> int:
+    import byocir
+    from byocir.cli.run import levels_of, shapes_of, targets_of
+    from byocir.runtime.explain import explain, summary
+
+    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+    report = byocir.partition(module, targets_of(options), levels=levels_of(options))
+    if options.json:
+        print(report.to_json(), end="")
+        return OK
+    print(explain(report, options.node))
+    if options.node is None:
+        print()
+        print(summary(report))
+    return OK
+
+
+def _targets(options: argparse.Namespace) -> int:
+    from byocir.cli.targets import list_targets
+
+    print(list_targets(as_json=options.json))
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""ONNX Runtime as a reference: graph optimisations off, one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from byocir.errors import ByocirError
+
+
+def run_onnxruntime(
+    model: Path, feeds: Iterable[Mapping[str, np.ndarray]]
+) -> Iterator[dict[str, np.ndarray]]:
+    """What ONNX Runtime makes of a model, for one feed after the other. Raises ByocirError B112
+    when it is not installed."""
+    try:
+        ort: Any = import_module("onnxruntime")
+    except ImportError as error:
+        raise ByocirError(
+            "B112", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
+        ) from error
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    names: list[str] = [output.name for output in session.get_outputs()]
+    for feed in feeds:
+        yield dict(zip(names, session.run(names, dict(feed)), strict=True))

@@ -1,0 +1,48 @@
+"""`byocir targets`: what can be given as `--target`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from xdsl.utils.arg_spec import ArgSpec
+
+from byocir.patterns.targets import find_class, names
+
+
+def list_targets(*, as_json: bool) -> str:
+    """Every target with its options and their defaults, and its composites with their rules."""
+    entries = [_entry(name) for name in names()]
+    if as_json:
+        return json.dumps(entries, indent=1, sort_keys=True)
+    return "\n".join(line for entry in entries for line in _lines(entry))
+
+
+def _entry(name: str) -> dict[str, Any]:
+    kind = find_class(name)
+    target = kind.from_spec(ArgSpec(name, {}))
+    options = target.spec(include_default=True).parameters
+    composites = [
+        {
+            "name": pattern.name,
+            "level": pattern.level,
+            "rules": [" ".join((rule.__doc__ or "").split()) for rule in pattern.rules],
+        }
+        for pattern in target.patterns
+    ]
+    return {
+        "name": name,
+        "summary": (kind.__doc__ or "").strip().splitlines()[0],
+        "options": {option: list(values) for option, values in options.items()},
+        "composites": composites,
+    }
+
+
+def _lines(entry: dict[str, Any]) -> list[str]:
+    lines = [f"{entry['name']}  {entry['summary']}"]
+    for option, values in entry["options"].items():
+        lines.append(f"  option {option} = {', '.join(map(str, values))}")
+    for composite in entry["composites"]:
+        lines.append(f"  {composite['level']:<6} {composite['name']}")
+        lines += [f"           {rule}" for rule in composite["rules"]]
+    return lines

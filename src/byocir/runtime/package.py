@@ -1,0 +1,107 @@
+"""The package: one file that holds a compiled model, and running it in process.
+
+A zip of stored members with fixed timestamps and order: `manifest.json` (schema version, digests
+and sizes of all members), the module's text, its weights as safetensors, each target's blobs and
+the report. It holds sources and data, no shared libraries and no pickles; loading runs no code
+from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from byocir.dialects.byoc import TargetAttr
+from byocir.evaluate.interpreter import External, Interpreter
+from byocir.evaluate.module import MAIN, evaluate, port_names
+from byocir.patterns.targets import targets_of
+from byocir.runtime.archive import read_archive, write_archive
+from byocir.runtime.report import Report
+from byocir.targets.base import Profile, Target, target_of
+
+Blobs = Mapping[str, Mapping[str, bytes]]
+
+
+@dataclass
+class Package:
+    """A compiled model: `module` (the host's program), `blobs` (each target's code, by target name
+    and member name) and `report`."""
+
+    module: ModuleOp
+    blobs: Blobs
+    report: Report
+    _interpreter: Interpreter | None = field(default=None, repr=False)
+
+    @property
+    def targets(self) -> list[TargetAttr]:
+        """The targets it was compiled for, with their options."""
+        return targets_of(self.module)
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Name and type of each input."""
+        entry = _main(self.module)
+        return _ports(entry.arg_attrs, list(entry.function_type.inputs), "arg")
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Name and type of each output."""
+        entry = _main(self.module)
+        return _ports(entry.res_attrs, list(entry.function_type.outputs), "res")
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name for inputs by name. Raises ByocirError B310 for a feed with a wrong name,
+        shape or dtype."""
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self.module, self._externals())
+        return evaluate(self.module, feeds, interpreter=self._interpreter)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the package; the same package gives the same bytes."""
+        write_archive(Path(path), self.module, self.blobs, self.report)
+
+    def profile(self) -> list[Profile]:
+        """Where each target's programs spend their time, for targets that can tell."""
+        return [p for target, blobs in self._with_code() for p in target.profile(blobs)]
+
+    def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
+        pairs = [(target_of(a), self.blobs.get(a.target_name.data, {})) for a in self.targets]
+        return [(target, blobs) for target, blobs in pairs if blobs]
+
+    def _externals(self) -> dict[str, External]:
+        externals: dict[str, External] = {}
+        for target, blobs in self._with_code():
+            symbols = [r.symbol for r in self.report.regions if r.target == target.name]
+            runner = target.load(blobs)
+            if runner is not None:
+                externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
+        return externals
+
+
+def _main(module: ModuleOp) -> FuncOp:
+    return next(
+        op for op in module.body.block.ops if isinstance(op, FuncOp) and op.sym_name.data == MAIN
+    )
+
+
+def _ports(
+    attributes: ArrayAttr[DictionaryAttr] | None, types: list[Attribute], default: str
+) -> dict[str, TensorType]:
+    return {
+        name: type_
+        for name, type_ in zip(port_names(attributes, len(types), default), types, strict=True)
+        if isinstance(type_, TensorType)
+    }
+
+
+def load(path: str | Path) -> Package:
+    """Reads a package. Version and digests are checked before anything else; raises ByocirError
+    B130 to B135 for a file that is not a package, or was changed, cut short or made to escape."""
+    module, blobs, report = read_archive(Path(path))
+    return Package(module, blobs, report)

@@ -1,0 +1,268 @@
+"""What a compilation decided, read from the module itself.
+
+A module carries its original nodes (`byoc.source`), every decision (`byoc.trail`) and what each
+call stands for, so the report can be made again from a module that was saved and read back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.traits import ConstantLike
+
+from byocir.dialects import tir
+from byocir.dialects.byoc import (
+    TARGET,
+    TARGETS,
+    CallOp,
+    DecisionAttr,
+    Node,
+    SourceOp,
+    TrailOp,
+)
+from byocir.dialects.locations import names
+from byocir.dialects.types import element_type_of, is_float
+from byocir.patterns.targets import targets_of
+
+SCHEMA_VERSION = 1
+HOST = "host"
+HOST_RUNS_ON = "reference"
+"""What runs the host's ops in process: the evaluator that defines their meaning."""
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A matched pattern that a target took."""
+
+    pattern: str
+    level: str
+    nodes: list[str]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Composites that a target runs in one call. `inputs` and `outputs` are the types that cross,
+    as MLIR writes them; `level` is "graph", "tensor", or "both" for a mixed region."""
+
+    symbol: str
+    target: str
+    level: str
+    composites: list[Composite]
+    nodes: list[str]
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as it was evaluated."""
+
+    sentence: str
+    holds: bool
+    seen: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one pattern made of one place; `reason` says where it stopped."""
+
+    target: str
+    level: str
+    pattern: str
+    taken: bool
+    nodes: list[str]
+    matched: int
+    total: int
+    reason: str
+    rules: list[Rule]
+
+
+@dataclass
+class Report:
+    """Which node of the model went where, and why.
+
+    `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
+    left at run time. `reasons` gives for each node every pattern that was tried on it. `macs` maps
+    a target (or "host") to the model's own multiply-accumulates; `device` holds what code
+    generation adds for each region: cycles, and multiply-accumulates with the padding of blocks.
+    """
+
+    nodes: list[Node]
+    targets: list[str]
+    regions: list[Region]
+    host: list[str]
+    folded: list[str]
+    reasons: dict[str, list[Decision]]
+    notes: list[str] = field(default_factory=list[str])
+    device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Node name to the symbol of its region, "host" or "folded"."""
+        where = dict.fromkeys(self.folded, "folded") | dict.fromkeys(self.host, HOST)
+        for region in self.regions:
+            where.update(dict.fromkeys(region.nodes, region.symbol))
+        return where
+
+    @property
+    def macs(self) -> dict[str, int]:
+        """Target or "host" to the model's own multiply-accumulates per inference."""
+        target_of = {region.symbol: region.target for region in self.regions}
+        totals = dict.fromkeys([*self.targets, HOST], 0)
+        placement = self.placement
+        for node in self.nodes:
+            where = target_of.get(placement.get(node.name, ""), HOST)
+            totals[where] = totals.get(where, 0) + node.macs
+        return totals
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as the schema `report.schema.json` describes it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "notes": self.notes,
+            "targets": self.targets,
+            "nodes": [node._asdict() for node in self.nodes],
+            "regions": [asdict(region) for region in self.regions],
+            "host": self.host,
+            "host_runs_on": HOST_RUNS_ON,
+            "folded": self.folded,
+            "macs": self.macs,
+            "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
+            "device": self.device,
+        }
+
+    def to_json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Report:
+        """The report that `to_dict` wrote."""
+        regions: list[Any] = [
+            {**r, "composites": [Composite(**c) for c in r["composites"]]} for r in data["regions"]
+        ]
+        reasons = {
+            node: [_decision_from(decision) for decision in decisions]
+            for node, decisions in data["reasons"].items()
+        }
+        return Report(
+            nodes=[Node(**node) for node in data["nodes"]],
+            targets=data["targets"],
+            regions=[Region(**region) for region in regions],
+            host=data["host"],
+            folded=data["folded"],
+            reasons=reasons,
+            notes=data["notes"],
+            device=data["device"],
+        )
+
+
+def _decision_from(data: dict[str, Any]) -> Decision:
+    fields: dict[str, Any] = {**data, "rules": [Rule(**rule) for rule in data["rules"]]}
+    return Decision(**fields)
+
+
+def report_of(module: ModuleOp) -> Report:
+    """The report of a module whose regions were outlined."""
+    source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
+    nodes = source.entries() if source is not None else []
+    regions = [_region(op) for op in module.walk() if isinstance(op, CallOp) and op.handed_off]
+    taken = {name for region in regions for name in region.nodes}
+    on_host = {name for op in _host_ops(module) for name in names(op.location)} - taken
+    known = [node.name for node in nodes]
+    named = TARGETS in module.attributes
+    report = Report(
+        nodes=nodes,
+        targets=[t.target_name.data for t in targets_of(module)] if named else [],
+        regions=regions,
+        host=[name for name in known if name in on_host],
+        folded=[name for name in known if name not in on_host and name not in taken],
+        reasons=_reasons(module, known),
+    )
+    report.notes = _notes(report, module)
+    return report
+
+
+def _region(call: CallOp) -> Region:
+    record = call.handed_off
+    assert record is not None
+    composites = [
+        Composite(t.pattern.data, t.level.data, [n.data for n in t.nodes])
+        for t in record.composites
+    ]
+    levels = {composite.level for composite in composites}
+    return Region(
+        symbol=call.callee.root_reference.data,
+        target=record.target.data,
+        level=levels.pop() if len(levels) == 1 else "both",
+        composites=composites,
+        nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
+        inputs=[str(type_) for type_ in record.inputs],
+        outputs=[str(type_) for type_ in record.outputs],
+    )
+
+
+def _host_ops(module: ModuleOp) -> Iterable[Operation]:
+    """What the host executes; constants are not executed."""
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and TARGET not in function.attributes:
+            for op in function.body.walk():
+                if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
+                    yield op
+
+
+def _reasons(module: ModuleOp, known: list[str]) -> dict[str, list[Decision]]:
+    reasons: dict[str, list[Decision]] = {}
+    for trail in module.body.block.ops:
+        if isinstance(trail, TrailOp):
+            for attribute in trail.decisions:
+                decision = _decision(attribute)
+                for node in decision.nodes:
+                    reasons.setdefault(node, []).append(decision)
+    return {node: reasons[node] for node in known if node in reasons}
+
+
+def _decision(attribute: DecisionAttr) -> Decision:
+    return Decision(
+        target=attribute.target.data,
+        level=attribute.level.data,
+        pattern=attribute.pattern.data,
+        taken=attribute.outcome.data == "taken",
+        nodes=[node.data for node in attribute.nodes],
+        matched=attribute.matched.data,
+        total=attribute.total.data,
+        reason=attribute.reason.data,
+        rules=[
+            Rule(rule.sentence.data, rule.outcome.data == "holds", rule.seen.data)
+            for rule in attribute.rules
+        ],
+    )
+
+
+def _notes(report: Report, module: ModuleOp) -> list[str]:
+    """What a user should know first."""
+    total = sum(node.macs for node in report.nodes)
+    on_host = report.macs[HOST]
+    if not report.targets or not on_host:
+        return []
+    share = 100 * on_host / total
+    if not report.regions and any(_is_float_contraction(op) for op in _host_ops(module)):
+        return [
+            f"nothing was offloaded to {', '.join(report.targets)}: the model's tensors are f32; "
+            "quantise it to int8 (QDQ), for example with onnxruntime.quantization.quantize_static"
+        ]
+    return [f"{share:.1f} % of the multiply-accumulates stay on the host; `explain` says why"]
+
+
+def _is_float_contraction(op: Operation) -> bool:
+    if isinstance(op, tir.BlockOp):
+        return bool(op.reductions) and is_float(element_type_of(op.outs[0].type))
+    if op.name not in ("graph.conv", "graph.matmul"):
+        return False
+    return is_float(element_type_of(op.results[0].type))

@@ -1,0 +1,189 @@
+"""The built-in accelerator: VTA, with a simulator as its device."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.vta import ProgramOp
+from byocir.dialects.vta.config import config_of
+from byocir.errors import ByocirError
+from byocir.targets.base import Point, Profile, Runner, Target
+from byocir.targets.vta_patterns import PATTERNS
+from byocir.vta_sim import Program, VTAConfig, disassemble
+from byocir.vta_sim.isa import INSN_BYTES
+from byocir.vta_sim.timing import units_of
+
+LOWERING = (
+    "vta-legalise,vta-pack,clean-up,vta-bufferize,vta-tile,vta-stage,"
+    "vta-tensorise,vta-insert-tokens,vta-encode"
+)
+ROUNDINGS = ("half_up", "half_even")
+
+
+@dataclass(frozen=True)
+class Vta(Target):
+    """VTA: load, gemm, alu and store units around int8 and int32 scratchpads.
+
+    `rounding` is how requantisation treats ties: "half_up" takes one addition and a shift,
+    "half_even" seven more ALU instructions. `block` is the side of the GEMM unit.
+    """
+
+    name = "vta"
+    patterns = PATTERNS
+    codegen_level = "tensor"
+
+    rounding: str = "half_up"
+    block: int = 16
+
+    def __post_init__(self) -> None:
+        if self.rounding not in ROUNDINGS:
+            raise ValueError(f"expected rounding half_up or half_even, found {self.rounding!r}")
+
+    @property
+    def fixed_point(self) -> Literal["half_up", "half_even"]:
+        return "half_even" if self.rounding == "half_even" else "half_up"
+
+    def passes(self, point: Point) -> Sequence[str]:
+        return (LOWERING,) if point == "after-lowering" else ()
+
+    def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        blobs: dict[str, bytes] = {}
+        for op in module.body.block.ops:
+            if isinstance(op, ProgramOp) and op.sym_name.data in symbols:
+                blobs.update(_blobs(op))
+        return blobs
+
+    def load(self, blobs: Mapping[str, bytes]) -> Runner:
+        programs: dict[str, _Loaded] = {}
+
+        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+            if symbol not in programs:
+                programs[symbol] = _Loaded.read(symbol, blobs)
+            return programs[symbol].run(inputs)
+
+        return run
+
+    def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
+        symbols = [name.removesuffix(".json") for name in blobs if name.endswith(".json")]
+        return [_Loaded.read(symbol, blobs).profile() for symbol in sorted(symbols)]
+
+
+def assembly(blobs: Mapping[str, bytes]) -> dict[str, str]:
+    """Each program's instructions as text, with the nodes they came from, by symbol."""
+    symbols = sorted(name.removesuffix(".json") for name in blobs if name.endswith(".json"))
+    return {symbol: _Loaded.read(symbol, blobs).assembly() for symbol in symbols}
+
+
+def _blobs(program: ProgramOp) -> dict[str, bytes]:
+    """A program as files: instructions, the start of DRAM, and how to use them."""
+    symbol = program.sym_name.data
+    interface: dict[str, Any] = {
+        "config": config_of(program).to_dict(),
+        "dram": program.dram.value.data,
+        "inputs": [_port(port) for port in program.inputs],
+        "outputs": [_port(port) for port in program.outputs],
+        "spans": [[span.count.data, list(span.names)] for span in program.spans],
+    }
+    return {
+        f"{symbol}.insns": program.insns.data.values().tobytes(),
+        f"{symbol}.dram": program.image.data.values().tobytes(),
+        f"{symbol}.json": json.dumps(interface, indent=1, sort_keys=True).encode(),
+    }
+
+
+def _port(port: Any) -> dict[str, Any]:
+    return {"address": port.address.data, "shape": list(port.shape), "dtype": port.dtype.name}
+
+
+@dataclass(frozen=True)
+class _Port:
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @staticmethod
+    def read(data: Mapping[str, Any]) -> _Port:
+        return _Port(data["address"], tuple(data["shape"]), np.dtype(data["dtype"]))
+
+    @property
+    def bytes(self) -> slice:
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return slice(self.address, self.address + size)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A program ready to run: decoded once, run many times."""
+
+    symbol: str
+    program: Program
+    dram: np.ndarray
+    inputs: list[_Port]
+    outputs: list[_Port]
+    spans: list[tuple[int, tuple[str, ...]]]
+
+    @staticmethod
+    def read(symbol: str, blobs: Mapping[str, bytes]) -> _Loaded:
+        """Raises ByocirError B330 when a file of the program is missing."""
+        missing = [e for e in ("json", "insns", "dram") if f"{symbol}.{e}" not in blobs]
+        if missing:
+            raise ByocirError("B330", f"expected {symbol}.{missing[0]} in the package, found none")
+        interface = json.loads(blobs[f"{symbol}.json"])
+        insns = np.frombuffer(blobs[f"{symbol}.insns"], np.uint8).reshape(-1, INSN_BYTES)
+        image = np.frombuffer(blobs[f"{symbol}.dram"], np.uint8)
+        dram = np.zeros(interface["dram"], np.uint8)
+        dram[: image.size] = image
+        return _Loaded(
+            symbol,
+            Program(insns, VTAConfig.from_dict(interface["config"])),
+            dram,
+            [_Port.read(port) for port in interface["inputs"]],
+            [_Port.read(port) for port in interface["outputs"]],
+            [(count, tuple(nodes)) for count, nodes in interface["spans"]],
+        )
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        dram = self.dram.copy()
+        for port, array in zip(self.inputs, inputs, strict=True):
+            dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        after = self.program.run(dram).dram
+        return [after[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
+
+    def assembly(self) -> str:
+        """One line per instruction; a comment where instructions begin to serve other nodes."""
+        decoded = self.program.decoded
+        lines = disassemble(decoded.insns, self.program.config)
+        text: list[str] = []
+        first = 0
+        for count, nodes in self.spans:
+            text += [f"# {', '.join(nodes)}", *lines[first : first + count]]
+            first += count
+        return "\n".join(text) + "\n"
+
+    def profile(self) -> Profile:
+        """Busy cycles of each unit, by the nodes its instructions came from."""
+        timeline = self.program.timeline
+        spent = timeline.end - timeline.start
+        units = units_of(self.program.decoded)
+        busy: Counter[tuple[str, str]] = Counter()
+        first = 0
+        for count, nodes in self.spans:
+            rows = slice(first, first + count)
+            for unit, chosen in units.items():
+                busy[", ".join(nodes), unit] += int(spent[rows][chosen[rows]].sum())
+            first += count
+        config = self.program.config
+        macs = config.batch * config.block_in * config.block_out
+        return Profile(
+            self.symbol,
+            timeline.cycles,
+            [(node, unit, cycles) for (node, unit), cycles in busy.items() if cycles],
+            {"padded_macs": self.program.counters.gemm_counter * macs, "instructions": len(spent)},
+        )

@@ -1,0 +1,157 @@
+"""Packages: what is in the file, and what is refused."""
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import byocir
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+SHAPES = {"image": (1, 1, 8, 8)}
+
+
+@pytest.fixture(scope="module")
+def package() -> byocir.Package:
+    return byocir.compile(DIGITS / "digits_int8.onnx", shapes=SHAPES)
+
+
+@pytest.fixture
+def saved(package: byocir.Package, tmp_path: Path) -> Path:
+    package.save(tmp_path / "digits.bpkg")
+    return tmp_path / "digits.bpkg"
+
+
+def image() -> dict[str, np.ndarray]:
+    with np.load(DIGITS / "digits_test.npz") as data:
+        return {"image": data["image"][:1]}
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rewrite(path: Path, contents: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+
+
+def refused(path: Path, code: str) -> str:
+    with pytest.raises(byocir.ByocirError) as error:
+        byocir.load(path)
+    assert error.value.code == code
+    return error.value.message
+
+
+def test_a_loaded_package_runs_as_the_compiled_one(package: byocir.Package, saved: Path):
+    again = byocir.load(saved)
+    assert np.array_equal(again.run(image())["logits"], package.run(image())["logits"])
+    assert again.report.to_json() == package.report.to_json()
+    assert list(again.inputs) == ["image"]
+    assert list(again.outputs) == ["logits"]
+
+
+def test_saving_a_loaded_package_gives_the_same_bytes(saved: Path, tmp_path: Path):
+    byocir.load(saved).save(tmp_path / "again.bpkg")
+    assert (tmp_path / "again.bpkg").read_bytes() == saved.read_bytes()
+
+
+def test_members_are_stored_with_fixed_times_in_fixed_order(saved: Path):
+    with zipfile.ZipFile(saved) as archive:
+        infos = archive.infolist()
+    assert [info.filename for info in infos][:4] == [
+        "manifest.json",
+        "module.mlir",
+        "weights.safetensors",
+        "report.json",
+    ]
+    assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
+    assert {info.compress_type for info in infos} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("member", ["module.mlir", "report.json", "blobs/vta/vta_0.insns"])
+def test_a_changed_member_is_refused(saved: Path, member: str):
+    contents = members(saved)
+    contents[member] = contents[member][:-1] + b"?"
+    rewrite(saved, contents)
+    assert member in refused(saved, "B134")
+
+
+@pytest.mark.parametrize("size", [0, 10, 1000, -30])
+def test_a_truncated_file_is_refused(saved: Path, size: int):
+    saved.write_bytes(saved.read_bytes()[:size])
+    refused(saved, "B131")
+
+
+def test_a_file_that_is_no_package_is_refused(tmp_path: Path):
+    (tmp_path / "x.bpkg").write_text("hello")
+    refused(tmp_path / "x.bpkg", "B131")
+    refused(tmp_path / "none.bpkg", "B130")
+    rewrite(tmp_path / "x.bpkg", {})
+    refused(tmp_path / "x.bpkg", "B131")
+
+
+@pytest.mark.parametrize("name", ["../evil", "blobs/../../evil", "/etc/x", "blobs/vta/..", "extra"])
+def test_a_member_that_leaves_the_package_is_refused(saved: Path, name: str):
+    rewrite(saved, {**members(saved), name: b"x"})
+    refused(saved, "B133")
+
+
+def test_compressed_members_are_refused(saved: Path):
+    rewrite(saved, members(saved), zipfile.ZIP_DEFLATED)
+    refused(saved, "B133")
+
+
+def test_a_missing_member_is_refused(saved: Path):
+    contents = members(saved)
+    del contents["module.mlir"]
+    rewrite(saved, contents)
+    refused(saved, "B133")
+
+
+def test_another_version_is_refused(saved: Path):
+    contents = members(saved)
+    manifest = json.loads(contents["manifest.json"])
+    contents["manifest.json"] = json.dumps({**manifest, "schema_version": 99}).encode()
+    rewrite(saved, contents)
+    assert "99" in refused(saved, "B132")
+
+
+def test_a_size_that_lies_is_refused(saved: Path):
+    raw = bytearray(saved.read_bytes())
+    directory = raw.rindex(b"PK\x01\x02")
+    raw[directory + 24 : directory + 28] = struct.pack("<I", 1 << 30)
+    saved.write_bytes(bytes(raw))
+    with pytest.raises(byocir.ByocirError):
+        byocir.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({}, "expected a feed for input 'image'"),
+        ({"imgae": np.zeros((1, 1, 8, 8), np.float32)}, "imgae"),
+        ({"image": np.zeros((1, 1, 8, 9), np.float32)}, "1x1x8x9"),
+        ({"image": np.zeros((1, 1, 8, 8), np.float64)}, "float64"),
+    ],
+)
+def test_feeds_that_do_not_fit_are_one_message(
+    package: byocir.Package, feeds: dict[str, np.ndarray], words: str
+):
+    with pytest.raises(byocir.ByocirError) as error:
+        package.run(feeds)
+    assert error.value.code == "B310"
+    assert words in error.value.render()
+
+
+def test_running_changes_no_feed(package: byocir.Package):
+    feeds = image()
+    before = feeds["image"].copy()
+    feeds["image"].flags.writeable = False
+    package.run(feeds)
+    assert np.array_equal(before, feeds["image"])

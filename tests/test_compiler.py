@@ -1,0 +1,126 @@
+"""The whole way: every level, every stage, the same integers and the same bytes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import byocir
+from byocir.compiler import generate, partition_pipeline
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.weights import dump_weights, read_weights
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.report import report_of
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits"
+SHAPES = {"image": (1, 1, 8, 8)}
+LEVELS = [("graph",), ("tensor",), ("graph", "tensor")]
+MODELS = ["digits_int8.onnx", "digits_int8_per_channel.onnx"]
+
+
+def images(count: int) -> list[np.ndarray]:
+    with np.load(DIGITS / "digits_test.npz") as data:
+        test = [data["image"][i : i + 1] for i in range(count)]
+    extremes = [np.full((1, 1, 8, 8), value, np.float32) for value in (-9.0, 0.0, 9.0)]
+    return test + extremes
+
+
+def after_fix_point(model: str, rounding: str = "half_up"):
+    module = byocir.import_onnx(DIGITS / model, shapes=SHAPES)
+    rewrites = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
+    run_passes(module, load_context(), f"{rewrites},fix-point{{rounding={rounding}}}")
+    return module
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids="+".join)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_level_gives_the_evaluators_integers(model: str, levels: tuple[str, ...]):
+    package = byocir.compile(DIGITS / model, shapes=SHAPES, levels=levels)
+    reference = after_fix_point(model)
+    for image in images(4):
+        ours, expected = package.run({"image": image}), evaluate(reference, {"image": image})
+        assert np.array_equal(ours["logits"], expected["logits"])
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids="+".join)
+def test_the_report_shows_which_level_took_which_node(levels: tuple[str, ...]):
+    report = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, levels=levels).report
+    assert {region.level for region in report.regions} == {levels[0]}
+    assert report.macs["vta"] == sum(node.macs for node in report.nodes) > 0
+    placement = report.placement
+    for node in report.nodes:
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+            assert placement[node.name] == "vta_0", node
+    assert report.host == ["image_QuantizeLinear", "logits_DequantizeLinear"]
+
+
+def test_half_even_rounding_is_exact_and_costs_cycles():
+    even = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, targets=[byocir.Vta("half_even")])
+    up = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES)
+    reference = after_fix_point(MODELS[0], "half_even")
+    for image in images(2):
+        expected = evaluate(reference, {"image": image})
+        assert np.array_equal(even.run({"image": image})["logits"], expected["logits"])
+    cycles = [sum(profile.cycles for profile in package.profile()) for package in (up, even)]
+    assert cycles[0] < cycles[1]
+
+
+def reparsed(module):
+    """The module printed and read back, with its weights beside it."""
+    context = load_context()
+    read_weights(dump_weights(module), context.arrays, "weights")
+    copy = parse_module(print_module(module), context)
+    assert print_module(copy) == print_module(module)
+    return copy
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids="+".join)
+def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
+    levels: tuple[str, ...], tmp_path: Path
+):
+    straight = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, levels=levels)
+    straight.save(tmp_path / "straight.bpkg")
+
+    module = byocir.import_onnx(DIGITS / MODELS[0], shapes=SHAPES)
+    for pass_ in partition_pipeline(module, ["vta"], levels):
+        module = reparsed(module)
+        run_passes(module, load_context(), [pass_])
+    module = reparsed(module)
+    report = report_of(module)
+    generated = generate(module, report, after_pass=lambda _p, stage, _s: reparsed(stage) and None)
+    generated.save(tmp_path / "reparsed.bpkg")
+
+    assert (tmp_path / "straight.bpkg").read_bytes() == (tmp_path / "reparsed.bpkg").read_bytes()
+    assert generated.report.to_json() == straight.report.to_json()
+
+
+def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path):
+    script = (
+        "import byocir, sys\n"
+        f"package = byocir.compile({str(DIGITS / MODELS[0])!r}, shapes={SHAPES!r})\n"
+        "package.save(sys.argv[1])\n"
+    )
+    paths = [tmp_path / f"{seed}.bpkg" for seed in ("0", "1")]
+    for path, seed in zip(paths, ("0", "1"), strict=True):
+        subprocess.run(
+            [sys.executable, "-c", script, str(path)], check=True, env={"PYTHONHASHSEED": seed}
+        )
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_levels_must_be_known():
+    module = byocir.import_onnx(DIGITS / MODELS[0], shapes=SHAPES)
+    with pytest.raises(byocir.ByocirError, match="B212"):
+        byocir.partition(module, ["vta"], levels=["loops"])
+
+
+def test_a_float_model_says_what_to_do():
+    module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
+    report = byocir.partition(module, ["vta"])
+    assert report.regions == []
+    assert "quantise it to int8" in report.notes[0]
+    assert all(node.name in report.reasons for node in report.nodes if node.macs)
