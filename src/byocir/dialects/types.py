@@ -81,3 +81,14 @@ def element_type_of(type_: Attribute) -> Attribute:
 def is_float(element: Attribute) -> bool:
     """Whether a scalar type is a floating-point type."""
     return isinstance(element, AnyFloat)
+
+
+def is_integer(element: Attribute) -> bool:
+    """Whether a scalar type is an integer type, booleans included; `index` is none."""
+    return isinstance(element, IntegerType)
+
+
+def width_of(element: Attribute) -> int:
+    """The number of bits of an integer type."""
+    assert isinstance(element, IntegerType)
+    return cast(IntegerType, element).width.data

@@ -1,0 +1,92 @@
+"""Definitions before uses: the rule of SSA that xDSL's verifier leaves unchecked.
+
+An op may use a value that is defined earlier in its own block, or earlier than the op around it in
+an enclosing block, unless an op between the two is isolated from above. In regions of several
+blocks the defining block must dominate the using one.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.traits import IsolatedFromAbove
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.locations import names
+
+
+class InvalidOp(VerifyException):
+    """A broken rule together with the op that breaks it."""
+
+    def __init__(self, message: str, op: Operation) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+def verify_dominance(module: ModuleOp) -> None:
+    """Raises InvalidOp, one sentence that names the op, when an op uses a value that is not defined
+    before it."""
+    order = {op: index for index, op in enumerate(module.walk())}
+    regions: dict[Region, DominanceInfo] = {}
+    for user in order:
+        for position, value in enumerate(user.operands):
+            problem = _problem(value, user, order, regions)
+            if problem:
+                raise InvalidOp(
+                    f"expected operand {position} of {describe(user)} to be defined before it, "
+                    f"found {problem}",
+                    user,
+                )
+
+
+def describe(op: Operation) -> str:
+    """An op as messages write it: its name and, when known, the nodes it came from."""
+    nodes = ", ".join(f'"{name}"' for name in names(op.location))
+    return f"{op.name} ({nodes})" if nodes else op.name
+
+
+def _problem(
+    value: SSAValue,
+    user: Operation,
+    order: dict[Operation, int],
+    regions: dict[Region, DominanceInfo],
+) -> str:
+    """Why a value does not reach its user; empty when it does."""
+    home = value.owner.parent if isinstance(value, OpResult) else value.owner
+    if not isinstance(home, Block) or (isinstance(value, OpResult) and value.op not in order):
+        return "a value of an op that is not in the module"
+    holder, wall = _holder(user, home.parent)
+    if holder is None:
+        return "a value that is defined inside another op"
+    if wall is not None:
+        return f"a value from outside {describe(wall)}, which is isolated from above"
+    if holder.parent is not home:
+        return _across_blocks(home, holder.parent, regions)
+    if isinstance(value, OpResult) and order[value.op] >= order[holder]:
+        return f"a result of {describe(value.op)}, which comes later"
+    return ""
+
+
+def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, Operation | None]:
+    """The op of a region that is or holds a user, None when the user is not in the region; and the
+    op between the two that is isolated from above, if any."""
+    wall: Operation | None = None
+    holder: Operation | None = user
+    while holder is not None and holder.parent_region() is not region:
+        holder = holder.parent_op()
+        if holder is not None and holder.has_trait(IsolatedFromAbove):
+            wall = wall or holder
+    return holder, wall
+
+
+def _across_blocks(home: Block, using: Block | None, regions: dict[Region, DominanceInfo]) -> str:
+    """The problem of a value of one block that is used in another block of the same region."""
+    region = home.parent
+    assert region is not None
+    assert using is not None
+    if region not in regions:
+        regions[region] = DominanceInfo(region)
+    if regions[region].strictly_dominates(home, using):
+        return ""
+    return "a value of a block that control flow need not have passed"

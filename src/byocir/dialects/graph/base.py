@@ -1,0 +1,168 @@
+"""What all graph ops share: type inference, from which building and verifying follow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.checks import expect
+from byocir.dialects.types import (
+    Shape,
+    element_type_of,
+    i1,
+    is_float,
+    shape_of,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+)
+
+INT = IntegerAttr.constr(i64)
+"""A property that holds one 64-bit integer, e.g. `group = 1 : i64`."""
+
+INTS = DenseArrayBase.constr(i64)
+"""A property that holds 64-bit integers, e.g. `strides = array<i64: 1, 1>`."""
+
+
+class GraphOp(IRDLOperation):
+    """An operator on ranked tensors.
+
+    A subclass is a table: docstring with one line of MLIR, typed fields, `infer`. Properties follow
+    ONNX's names and meanings in normalised form: what ONNX passes as constant inputs (axes, pads,
+    clip bounds) is a property, defaults are written out, `auto_pad` is gone.
+    """
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    @abstractmethod
+    def infer(self) -> Sequence[TensorType]:
+        """The result types, from operands and properties; raises VerifyException, one sentence,
+        when they do not fit each other."""
+
+    @classmethod
+    def make(
+        cls,
+        *operands: SSAValue | None,
+        location: LocationAttr | None = None,
+        **properties: Attribute | int | Sequence[int],
+    ) -> Self:
+        """An op with inferred result types. Integers become i64 attributes and sequences of
+        integers i64 arrays; a trailing optional operand may be None. Raises VerifyException."""
+        definition = cls.get_irdl_definition().properties
+        defaults = {
+            name: prop.default_value for name, prop in definition.items() if prop.default_value
+        }
+        draft = cls.create(
+            operands=[v for v in operands if v is not None],
+            result_types=[],
+            properties=defaults | {name: _attribute(v) for name, v in properties.items()},
+            location=location,
+        )
+        try:
+            types = draft.infer()
+            return cls.create(
+                operands=list(draft.operands),
+                result_types=list(types),
+                properties=draft.properties,
+                location=location,
+            )
+        finally:
+            draft.erase(safe_erase=False)  # else it would stay a user of the operands
+
+    def verify_(self) -> None:
+        found = [result.type for result in self.results]
+        expected = list(self.infer())
+        if found != expected:
+            raise VerifyException(
+                f"expected result type {_types(expected)} to match operands, found {_types(found)}"
+            )
+
+
+def _attribute(value: Attribute | int | Sequence[int]) -> Attribute:
+    if isinstance(value, Attribute):
+        return value
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    return ints(value)
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return ", ".join(map(str, types))
+
+
+def ints(values: Sequence[int]) -> DenseArrayBase[I64]:
+    """The attribute `array<i64: …>`."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def int_tuple(attribute: DenseArrayBase[I64]) -> tuple[int, ...]:
+    """The values of an attribute `array<i64: …>`."""
+    return attribute.get_values()
+
+
+def is_number(element: Attribute) -> bool:
+    """Whether arithmetic is defined on this element type: floats and integers, not bool."""
+    return is_float(element) or (isinstance(element, IntegerType) and element != i1)
+
+
+def is_signed(element: Attribute) -> bool:
+    """Whether this element type has negative numbers."""
+    return is_number(element) and element not in (ui8, ui16, ui32, ui64)
+
+
+def expect_float(value: SSAValue) -> Attribute:
+    """The element type of a tensor of floats; raises VerifyException for another one."""
+    element = element_type_of(value.type)
+    expect(is_float(element), f"expected a floating-point tensor, found {value.type}")
+    return element
+
+
+def expect_axis(axis: int, rank: int) -> None:
+    """Raises VerifyException unless this is a dimension, counted from the front."""
+    expect(0 <= axis < rank, f"expected axis from 0 to {rank - 1}, found {axis}")
+
+
+def expect_axes(axes: Sequence[int], rank: int) -> None:
+    """Raises VerifyException unless these are dimensions, each once, in rising order."""
+    expect(
+        bool(axes) and list(axes) == sorted(set(axes)) and axes[0] >= 0 and axes[-1] < rank,
+        f"expected rising axes from 0 to {rank - 1}, found {list(axes)}",
+    )
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that these broadcast to, as numpy and ONNX define it; raises VerifyException."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    result: list[int] = []
+    for sizes in zip(*padded, strict=True):
+        wanted = {size for size in sizes if size != 1}
+        found = " and ".join(map(dims, shapes))
+        expect(len(wanted) <= 1, f"expected shapes that broadcast, found {found}")
+        result.append(wanted.pop() if wanted else 1)
+    return tuple(result)
+
+
+def shapes(values: Sequence[SSAValue]) -> list[Shape]:
+    """The shapes of these tensors."""
+    return [shape_of(value.type) for value in values]
+
+
+def dims(shape: Sequence[int]) -> str:
+    """A shape as messages write it, e.g. `1x3x8x8`."""
+    return "x".join(map(str, shape)) or "scalar"

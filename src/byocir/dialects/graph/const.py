@@ -1,0 +1,54 @@
+"""The constant op: an array known by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, TensorType
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure
+
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.graph.base import GraphOp
+
+
+@irdl_op_definition
+class ConstantOp(GraphOp):
+    """A constant tensor, e.g. `%w = graph.constant #graph.array<[1, 2] : tensor<2xi8>>`.
+
+    Large arrays print as their digest; see `byocir.dialects.array`.
+    """
+
+    name = "graph.constant"
+
+    value = prop_def(ArrayAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), ConstantLike())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        # Not declarative: that would drop the attribute's name and repeat its type.
+        value = parser.parse_attribute()
+        attributes = parser.parse_optional_attr_dict()
+        if not isinstance(value, ArrayAttr):
+            parser.raise_error("expected an array, #graph.array<...>")
+        constant = ConstantOp.make(value=value)
+        constant.attributes.update(attributes)
+        return constant
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+        printer.print_op_attributes(self.attributes)
+
+    def infer(self) -> Sequence[TensorType]:
+        return [self.value.data.type]
+
+    @staticmethod
+    def of(values: np.ndarray | Array, location: LocationAttr | None = None) -> ConstantOp:
+        """The constant with these values."""
+        array = values if isinstance(values, Array) else Array.of(values)
+        return ConstantOp.make(value=ArrayAttr(array), location=location)

@@ -1,0 +1,108 @@
+"""Fixed-point numbers for `graph.requantize`: how a scale becomes a multiplier and a shift, and
+which accumulators saturate.
+
+`y = saturate(round(x * multiplier / 2^shift))` for an int32 accumulator `x`. The numbers chosen
+here let a device without 64-bit products compute it: clamp `x` to `clamp_bounds`, multiply, round,
+shift, all in int32. Then nothing overflows, and every int32 `x` gives the exact result.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+Rounding = Literal["half_up", "half_even"]
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+MAX_SHIFT = 23
+"""The most fractional bits: an int8 result with 23 of them stays within 2^30, which leaves room in
+int32 for one multiplier more and for the rounding term."""
+
+
+def fixed_parameters(scales: np.ndarray, span: int = 2**7) -> tuple[np.ndarray, int]:
+    """Multipliers (int32, the shape of `scales`) and their common shift: `scales` is about
+    `multipliers / 2^shift`.
+
+    `scales` are float64, finite and not negative; `span` is one more than the greatest result (128
+    for int8, 256 for uint8). The shift is MAX_SHIFT, less where that leaves no room: `span *
+    2^shift + multiplier <= 2^31 - 1` always holds. Then powers of two common to all multipliers are
+    divided out, so that power-of-two scales give multiplier 1. A scale below 2^-24 gives multiplier
+    0. A scale too large even for shift 0 is cut to what fits: with any accumulator but 0 the result
+    saturates either way.
+    """
+    largest = float(np.max(scales, initial=0.0))
+    shift = MAX_SHIFT
+    while shift > 0 and (span << shift) + round(largest * 2**shift) > INT32_MAX:
+        shift -= 1
+    rounded = np.rint(np.asarray(scales, np.float64) * 2.0**shift)
+    multipliers = np.minimum(rounded, INT32_MAX - (span << shift)).astype(np.int32)
+    common = common_powers_of_two(multipliers, shift)
+    return multipliers >> common, shift - common
+
+
+def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:
+    """By how many bits these multipliers (int32) and their shift can be reduced together."""
+    bits = int(np.bitwise_or.reduce(multipliers, axis=None))
+    if bits == 0:
+        return shift
+    return min(shift, (bits & -bits).bit_length() - 1)
+
+
+def rescale(x: int, multiplier: int, shift: int, rounding: Rounding) -> int:
+    """`round(x * multiplier / 2^shift)`, exact and not saturated: the meaning of `fixed`."""
+    product = x * multiplier
+    if shift == 0:
+        return product
+    half = 1 << (shift - 1)
+    if rounding == "half_up":
+        return (product + half) >> shift
+    return (product + half - 1 + ((product >> shift) & 1)) >> shift
+
+
+def clamp_bounds(
+    multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding
+) -> tuple[int, int]:
+    """The accumulators `(lower, upper)` beyond which a result clamped to [lo, hi] does not change.
+
+    Clamping x to them first gives the same result for every int32 x, and then neither
+    `x * multiplier` nor its sum with the rounding term exceeds int32. For parameters made by
+    `fixed_parameters` and [lo, hi] within the type of the result that holds; others must satisfy
+    `max(-lo, hi + 1) * 2^shift + multiplier <= 2^31 - 1`. Whether the result must still be clamped
+    to [lo, hi] afterwards, `clamps_after` tells: only when the scale is above 1.
+    """
+    assert multiplier >= 0
+    assert max(-lo, hi + 1, 0) * 2**shift + multiplier <= INT32_MAX
+    if multiplier == 0:
+        return INT32_MIN, INT32_MAX
+    last_lo, first_lo = _products_around(lo, shift, rounding)
+    last_hi, first_hi = _products_around(hi, shift, rounding)
+    # Scales up to 1 reach every result: the last accumulator that gives hi is the bound. Larger
+    # ones may jump over hi: the bound is the first accumulator that gives hi or more.
+    upper = max(last_hi // multiplier, -(-first_hi // multiplier))
+    lower = min(-(-first_lo // multiplier), last_lo // multiplier)
+    return max(lower, INT32_MIN), min(upper, INT32_MAX)
+
+
+def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, int]:
+    """The last product that rounds to at most `result` and the first that rounds to at least it."""
+    if shift == 0:
+        return result, result
+    scaled, half = result << shift, 1 << (shift - 1)
+    ties_to_even = rounding == "half_even"
+    takes_tie_above = ties_to_even and result % 2 == 0
+    takes_tie_below = not ties_to_even or result % 2 == 0
+    last = scaled + half - (0 if takes_tie_above else 1)
+    first = scaled - half + (0 if takes_tie_below else 1)
+    return last, first
+
+
+def clamps_after(multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding) -> bool:
+    """Whether results of accumulators within `clamp_bounds` still have to be clamped to [lo, hi].
+
+    Never for scales up to 1, except that with a scale so small that no int32 reaches [lo, hi] from
+    0 (always so with multiplier 0 and 0 outside [lo, hi]) the clamp alone makes the result."""
+    lower, upper = clamp_bounds(multiplier, shift, lo, hi, rounding)
+    least = rescale(lower, multiplier, shift, rounding)
+    return least < lo or rescale(upper, multiplier, shift, rounding) > hi

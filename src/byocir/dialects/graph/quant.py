@@ -1,0 +1,207 @@
+"""Quantisation: quantize, dequantize, requantize and how the last rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.irdl import (
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.checks import expect
+from byocir.dialects.graph.base import (
+    INT,
+    GraphOp,
+    broadcast,
+    dims,
+    expect_axis,
+    expect_float,
+)
+from byocir.dialects.types import (
+    element_type_of,
+    f32,
+    i8,
+    i16,
+    i32,
+    shape_of,
+    tensor,
+    ui8,
+    ui16,
+)
+
+HALF_UP, HALF_EVEN = "half_up", "half_even"
+"""Where `fixed` sends a value half-way between two integers: up, or to the even one."""
+
+MAX_SHIFT = 62
+
+
+@irdl_attr_definition
+class FloatHalfEvenAttr(ParametrizedAttribute):
+    """`#graph.float_half_even`: multiply and divide in f32 and round half to even, exactly as
+    ONNX's QuantizeLinear of DequantizeLinear does."""
+
+    name = "graph.float_half_even"
+
+
+@irdl_attr_definition
+class FixedAttr(ParametrizedAttribute):
+    """`#graph.fixed<shift = 23, half_up>`: multiply by an integer and divide by 2^shift, in exact
+    integer arithmetic, rounding half up or half to even."""
+
+    name = "graph.fixed"
+
+    shift: IntAttr
+    ties: StringAttr
+
+    @staticmethod
+    def of(shift: int, ties: str = HALF_UP) -> FixedAttr:
+        return FixedAttr(IntAttr(shift), StringAttr(ties))
+
+    def verify(self) -> None:
+        shift, ties = self.shift.data, self.ties.data
+        if not 0 <= shift <= MAX_SHIFT:
+            raise VerifyException(f"expected shift from 0 to {MAX_SHIFT}, found {shift}")
+        if ties not in (HALF_UP, HALF_EVEN):
+            raise VerifyException(f"expected {HALF_UP} or {HALF_EVEN}, found {ties}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parser.parse_keyword("shift")
+            parser.parse_punctuation("=")
+            shift = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation(",")
+            ties = parser.parse_identifier()
+        return IntAttr(shift), StringAttr(ties)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"shift = {self.shift.data}, {self.ties.data}")
+
+
+def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: int) -> None:
+    """Scale and zero point are scalars, or have one value for each index of `axis`."""
+    x, s = shape_of(value.type), shape_of(scale.type)
+    expect(
+        shape_of(zero_point.type) == s,
+        f"expected scale and zero point of one shape, found {dims(s)} and "
+        f"{dims(shape_of(zero_point.type))}",
+    )
+    if s:
+        expect_axis(axis, len(x))
+        expect(s == (x[axis],), f"expected a scale of shape {x[axis]} or scalar, found {dims(s)}")
+
+
+@irdl_op_definition
+class QuantizeOp(GraphOp):
+    """`saturate(round(x / scale) + zero_point)`, rounding half to even, e.g. `graph.quantize %x,
+    %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>, tensor<i8>) ->
+    tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along; with a scalar
+    one it has no meaning and is 1."""
+
+    name = "graph.quantize"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    zero_point = operand_def(TensorType)
+    axis = prop_def(INT)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[TensorType]:
+        source, scale = expect_float(self.input), expect_float(self.scale)
+        expect(source == scale, f"expected a scale of {source}, found {scale}")
+        _expect_scale(self.input, self.scale, self.zero_point, self.axis.value.data)
+        element = element_type_of(self.zero_point.type)
+        expect(
+            element in (i8, ui8, i16, ui16),
+            f"expected a zero point of 8-bit or 16-bit integers, found {element}",
+        )
+        return [tensor(element, shape_of(self.input.type))]
+
+
+@irdl_op_definition
+class DequantizeOp(GraphOp):
+    """`(x - zero_point) * scale`, e.g. `graph.dequantize %x, %scale, %zero_point {axis = 1 : i64} :
+    (tensor<1x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x4xf32>`. `axis` is as in
+    `graph.quantize`."""
+
+    name = "graph.dequantize"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    zero_point = operand_def(TensorType)
+    axis = prop_def(INT)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[TensorType]:
+        element = expect_float(self.scale)
+        _expect_scale(self.input, self.scale, self.zero_point, self.axis.value.data)
+        source, zero = element_type_of(self.input.type), element_type_of(self.zero_point.type)
+        expect(source == zero, f"expected a zero point of {source}, found {zero}")
+        expect(
+            source in (i8, ui8, i16, ui16, i32),
+            f"expected an input of 8-bit, 16-bit or 32-bit integers, found {source}",
+        )
+        return [tensor(element, shape_of(self.input.type))]
+
+
+@irdl_op_definition
+class RequantizeOp(GraphOp):
+    """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
+    {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
+    tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the
+    f32 scales before and after; with `#graph.fixed` there is one, the i32 multiplier."""
+
+    name = "graph.requantize"
+
+    input = operand_def(TensorType)
+    scales = var_operand_def(TensorType)
+    rounding = prop_def(FloatHalfEvenAttr | FixedAttr)
+    to = prop_def(Attribute, default_value=i8)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input `,` $scales attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        x, source = shape_of(self.input.type), element_type_of(self.input.type)
+        expect(source in (i8, ui8, i32), f"expected an input of 8-bit or 32-bit, found {source}")
+        fixed = isinstance(self.rounding, FixedAttr)
+        scale, count = (i32, 1) if fixed else (f32, 2)
+        expect(
+            len(self.scales) == count,
+            f"expected {count} scales for {self.rounding}, found {len(self.scales)}",
+        )
+        for value in self.scales:
+            found, shape = element_type_of(value.type), shape_of(value.type)
+            expect(found == scale, f"expected scales of {scale}, found {found}")
+            expect(
+                broadcast(x, shape) == x,
+                f"expected scales that broadcast to {dims(x)}, found {dims(shape)}",
+            )
+        # ONNX's QuantizeLinear, which float_half_even equals, does not write i32.
+        allowed = (i8, ui8, i32) if fixed else (i8, ui8)
+        expect(
+            self.to in allowed,
+            f"expected a result of {' or '.join(map(str, allowed))}, found {self.to}",
+        )
+        return [tensor(self.to, x)]

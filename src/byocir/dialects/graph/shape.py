@@ -1,0 +1,164 @@
+"""Ops that move elements and change none: reshape, flatten, squeeze, transpose, concat, …"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from byocir.dialects.checks import expect
+from byocir.dialects.graph.base import (
+    INT,
+    INTS,
+    GraphOp,
+    dims,
+    expect_axes,
+    expect_axis,
+    int_tuple,
+    shapes,
+)
+from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+
+
+class ShapeOp(GraphOp):
+    """Base of the shape ops with one input; a subclass says which shape comes out."""
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        """The result's shape for an input of shape `x`; raises VerifyException."""
+        raise NotImplementedError
+
+    def infer(self) -> Sequence[TensorType]:
+        shape = self.shape(shape_of(self.input.type))
+        return [tensor(element_type_of(self.input.type), shape)]
+
+
+@irdl_op_definition
+class ReshapeOp(ShapeOp):
+    """The same elements in another shape, e.g. `graph.reshape %x {new_shape = array<i64: 4, 2>} :
+    (tensor<8xf32>) -> tensor<4x2xf32>`. All sizes are written out: no 0, no -1 with a meaning."""
+
+    name = "graph.reshape"
+
+    new_shape = prop_def(INTS, prop_name="shape")
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        shape = int_tuple(self.new_shape)
+        expect(min(shape, default=0) >= 0, f"expected sizes >= 0, found {dims(shape)}")
+        expect(
+            math.prod(shape) == math.prod(x),
+            f"expected a shape of {math.prod(x)} elements, found {dims(shape)}",
+        )
+        return shape
+
+
+@irdl_op_definition
+class FlattenOp(ShapeOp):
+    """The dimensions before `axis` as one and those from it on as another, e.g. `graph.flatten %x
+    {axis = 1 : i64} : (tensor<1x4x2x2xf32>) -> tensor<1x16xf32>`."""
+
+    name = "graph.flatten"
+
+    axis = prop_def(INT)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        axis = self.axis.value.data
+        expect(0 <= axis <= len(x), f"expected axis from 0 to {len(x)}, found {axis}")
+        return math.prod(x[:axis]), math.prod(x[axis:])
+
+
+@irdl_op_definition
+class SqueezeOp(ShapeOp):
+    """Without the dimensions `axes`, each of size 1, e.g. `graph.squeeze %x {axes =
+    array<i64: 2, 3>} : (tensor<1x4x1x1xf32>) -> tensor<1x4xf32>`."""
+
+    name = "graph.squeeze"
+
+    axes = prop_def(INTS)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        axes = int_tuple(self.axes)
+        expect_axes(axes, len(x))
+        found = [x[axis] for axis in axes]
+        expect(set(found) == {1}, f"expected dimensions of size 1, found {dims(found)}")
+        return [size for axis, size in enumerate(x) if axis not in axes]
+
+
+@irdl_op_definition
+class UnsqueezeOp(ShapeOp):
+    """With new dimensions of size 1 at `axes` of the result, e.g. `graph.unsqueeze %x {axes =
+    array<i64: 0>} : (tensor<4xf32>) -> tensor<1x4xf32>`."""
+
+    name = "graph.unsqueeze"
+
+    axes = prop_def(INTS)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        axes = int_tuple(self.axes)
+        rank = len(x) + len(axes)
+        expect_axes(axes, rank)
+        kept = iter(x)
+        return [1 if axis in axes else next(kept) for axis in range(rank)]
+
+
+@irdl_op_definition
+class TransposeOp(ShapeOp):
+    """Dimension i of the result is dimension `perm[i]` of the input, e.g. `graph.transpose %x
+    {perm = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>`."""
+
+    name = "graph.transpose"
+
+    perm = prop_def(INTS)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        perm = int_tuple(self.perm)
+        expect(
+            sorted(perm) == list(range(len(x))),
+            f"expected a permutation of {len(x)} dimensions, found {list(perm)}",
+        )
+        return [x[axis] for axis in perm]
+
+
+@irdl_op_definition
+class ConcatOp(GraphOp):
+    """The inputs one after the other along `axis`, e.g. `graph.concat %a, %b {axis = 1 : i64} :
+    (tensor<1x4xf32>, tensor<1x2xf32>) -> tensor<1x6xf32>`."""
+
+    name = "graph.concat"
+
+    inputs = var_operand_def(TensorType)
+    axis = prop_def(INT)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        expect(len(self.inputs) > 0, "expected at least one input, found none")
+        elements = {element_type_of(value.type): None for value in self.inputs}
+        found = " and ".join(map(str, elements))
+        expect(len(elements) == 1, f"expected inputs of one element type, found {found}")
+        axis, all_shapes = self.axis.value.data, shapes(self.inputs)
+        expect_axis(axis, len(all_shapes[0]))
+        others = {(*shape[:axis], *shape[axis + 1 :]): None for shape in all_shapes}
+        expect(
+            len(others) == 1 and len({len(shape) for shape in all_shapes}) == 1,
+            f"expected inputs that differ in axis {axis} only, found "
+            + " and ".join(map(dims, all_shapes)),
+        )
+        joined = list(all_shapes[0])
+        joined[axis] = sum(shape[axis] for shape in all_shapes)
+        return [tensor(next(iter(elements)), joined)]

@@ -1,0 +1,206 @@
+"""Modules as text: printed with the locations that are known, read with errors that point.
+
+Printing and reading back loses nothing but the bytes of large arrays, which travel beside the text
+(`byocir.dialects.weights`).
+
+| code | what is wrong |
+| --- | --- |
+| B120 | the text cannot be read |
+| B121 | the text can be read, but an op in it breaks a rule |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+from xdsl.ir import BlockArgument, Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.lexer import Span
+
+from byocir.dialects.array import ArrayStore, ByocirContext
+from byocir.dialects.context import load_context
+from byocir.dialects.dominance import InvalidOp, describe
+from byocir.dialects.verify import verify_module
+from byocir.errors import ByocirError, did_you_mean
+
+_WIDTH = 96
+"""How much of a long source line a message shows."""
+
+
+@dataclass(eq=False, repr=False)
+class ModulePrinter(Printer):
+    """xDSL's printer, silent about locations that are unknown."""
+
+    debuginfo: bool = True
+    """Whether to print the locations that are known."""
+
+    def print_op(self, op: Operation) -> None:
+        outer = self._mention(op.location)
+        super().print_op(op)
+        self.print_debuginfo = outer
+
+    def print_block_argument(self, arg: BlockArgument, print_type: bool = True) -> None:
+        outer = self._mention(arg.location)
+        super().print_block_argument(arg, print_type)
+        self.print_debuginfo = outer
+
+    def _mention(self, location: LocationAttr) -> bool:
+        """Sets whether the location of what is printed next appears; the setting until now."""
+        outer = self.print_debuginfo
+        self.print_debuginfo = self.debuginfo and location != UNKNOWN_LOC
+        return outer
+
+
+def print_module(module: ModuleOp, *, debuginfo: bool = True) -> str:
+    """The text of a module, ending in a newline; `debuginfo=False` omits all locations."""
+    out = StringIO()
+    ModulePrinter(stream=out, debuginfo=debuginfo).print_op(module)
+    return out.getvalue() + "\n"
+
+
+def parse_module(
+    text: str,
+    context: Context | None = None,
+    arrays: ArrayStore | None = None,
+    *,
+    file: str = "input",
+) -> ModuleOp:
+    """The verified module of a text.
+
+    `arrays` are where digests find their values; without it, those of the context. Raises
+    ByocirError B120 or B121, at a position in `file`.
+    """
+    context = context or load_context()
+    if arrays is not None:
+        known = context.clone()
+        context = known if isinstance(known, ByocirContext) else load_context()
+        context.arrays = arrays
+    spans: dict[Operation, Span] = {}
+    try:
+        module = SourceParser(context, text, file, spans).parse_module()
+        verify_module(module)
+    except (ParseError, DiagnosticException) as error:
+        raise text_error(error, context, spans, file) from error
+    return module
+
+
+def text_error(
+    error: ParseError | DiagnosticException,
+    context: Context,
+    spans: Mapping[Operation, Span],
+    file: str,
+) -> ByocirError:
+    """What went wrong with a text, as a user error; `spans` are where its ops stand."""
+    if isinstance(error, ParseError):
+        return ByocirError(
+            "B120", _sentence(error.msg), where=_position(error.span), help=_hint(error, context)
+        )
+    if isinstance(error, InvalidText):
+        return ByocirError("B121", _sentence(str(error)), where=_position(error.span))
+    where = file
+    if isinstance(error, InvalidOp):
+        span = spans.get(error.op)
+        where = _position(span) if span else f"{describe(error.op)} in {file}"
+    return ByocirError("B121", _sentence(str(error)), where=where)
+
+
+def _sentence(message: str) -> str:
+    """A message of xDSL in our form: lower-case, no full stop."""
+    message = message.strip().rstrip(".")
+    return message[:1].lower() + message[1:]
+
+
+def _position(span: Span | Span[bytes]) -> str:
+    """`file:line:col`, then the line itself with a caret under the place."""
+    text = span.input.content
+    assert isinstance(text, str)
+    begin = span.input.get_start_of_line(span.start)
+    line = text[begin : span.input.get_end_of_line(span.start)].removesuffix("\r")
+    column = span.start - begin
+    left = max(0, min(column - _WIDTH // 2, len(line) - _WIDTH))
+    shown = line[left : left + _WIDTH].replace("\t", " ")
+    carets = "^" * max(1, min(span.len, left + len(shown) - column))
+    return f"{span.get_location()}\n    {shown}\n    {' ' * (column - left)}{carets}"
+
+
+def _hint(error: ParseError, context: Context) -> str:
+    """A help line for an op that is not known."""
+    if not isinstance(error, UnknownOp):
+        return ""
+    dialect = error.name.split(".")[0]
+    if dialect not in context.registered_dialect_names:
+        return did_you_mean(dialect, list(context.registered_dialect_names))
+    ops = [op.name for op in context.loaded_ops if op.name.startswith(f"{dialect}.")]
+    return did_you_mean(error.name, ops)
+
+
+class InvalidText(DiagnosticException):
+    """An attribute or type that breaks a rule while it is read."""
+
+    def __init__(self, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+@dataclass
+class UnknownOp(ParseError):
+    """An op that no dialect has; the position is where it begins."""
+
+    name: str
+
+
+class SourceParser(Parser):
+    """xDSL's parser, which remembers where each op stands and fails in two ways only: ParseError
+    for text that cannot be read, InvalidText for a type or attribute that breaks a rule."""
+
+    def __init__(
+        self,
+        context: Context,
+        text: str,
+        file: str,
+        spans: dict[Operation, Span],
+        line_offset: int = 0,
+    ) -> None:
+        """`spans` takes the ops; `line_offset` is the line of the file before the text."""
+        super().__init__(context, text, file)
+        self.spans = spans
+        self.line_offset = line_offset
+
+    def parse_operation(self) -> Operation:
+        start = self._here()
+        try:
+            op = super().parse_operation()
+        except (InvalidText, UnknownOp):
+            raise
+        except DiagnosticException as error:
+            raise InvalidText(str(error), start) from error
+        except ParseError as error:
+            unknown = re.fullmatch(r"Operation (\S+) is not registered", error.msg)
+            if unknown is None:
+                raise
+            raise UnknownOp(start, error.msg, unknown[1]) from error
+        self.spans[op] = start
+        return op
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            return super().parse_module(allow_implicit_module)
+        except (ParseError, InvalidText, ByocirError):
+            raise
+        except DiagnosticException as error:
+            raise InvalidText(str(error), self._here()) from error
+        except RecursionError as error:
+            raise ParseError(self._here(), "expected fewer levels of nesting") from error
+        except Exception as error:  # whatever text can trigger is an error in the text
+            found = f"{type(error).__name__}: {error}"
+            raise ParseError(self._here(), f"expected readable text, found {found}") from error
+
+    def _here(self) -> Span:
+        return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)

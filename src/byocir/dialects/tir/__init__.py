@@ -1,0 +1,43 @@
+"""The tensor level: blocks on tensors or scoped buffers, and what stands around them."""
+
+from xdsl.ir import Dialect
+
+from byocir.dialects.tir.block import BlockOp, YieldOp
+from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
+from byocir.dialects.tir.ops import (
+    AllocOp,
+    ConstantOp,
+    CopyOp,
+    EmptyOp,
+    FillOp,
+    ForOp,
+    LoopKind,
+    LoopKindAttr,
+    buffer,
+    scope_of,
+)
+
+Tir = Dialect(
+    "tir",
+    [AllocOp, BlockOp, ConstantOp, CopyOp, EmptyOp, FillOp, ForOp, YieldOp],
+    [IteratorAttr, IteratorKindAttr, LoopKindAttr],
+)
+
+__all__ = [
+    "AllocOp",
+    "BlockOp",
+    "ConstantOp",
+    "CopyOp",
+    "EmptyOp",
+    "FillOp",
+    "ForOp",
+    "IteratorAttr",
+    "IteratorKind",
+    "IteratorKindAttr",
+    "LoopKind",
+    "LoopKindAttr",
+    "Tir",
+    "YieldOp",
+    "buffer",
+    "scope_of",
+]

@@ -1,0 +1,53 @@
+"""The scalar bodies that lowerings write and targets look for.
+
+Each is one function of scalar expressions (see `byocir.dialects.tir.scalar`): with emitted scalars
+it builds a block's body, with pattern scalars the pattern that matches it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from xdsl.ir import Attribute
+
+from byocir.dialects.tir.scalar import Number, Scalar
+from byocir.dialects.types import i8, i32, i64
+
+S = TypeVar("S", bound=Scalar)
+
+RANGES: dict[Attribute, tuple[int, int]] = {
+    i8: (-128, 127),
+    i32: (-(2**31), 2**31 - 1),
+}
+"""The values that a requantised element type can hold."""
+
+
+def multiply_accumulate(x: S, w: S, acc: S, *, to: Attribute) -> S:
+    """A contraction's step: `acc + x * w` with both factors widened to the accumulator's type."""
+    return acc + x.to(to) * w.to(to)
+
+
+def scale_round(x: S, multiplier: S, half: S | Number, shift: S | Number) -> S:
+    """`(x * multiplier + half) >> shift` in i64: scaling with half-up rounding."""
+    return (x.to(i64) * multiplier.to(i64) + half) >> shift
+
+
+def scale_round_even(
+    x: S, multiplier: S, below_half: S | Number, shift: S | Number, one: S | Number = 1
+) -> S:
+    """As `scale_round`, but ties go to the even value: with a = x * multiplier, a tie is rounded up
+    only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least 1."""
+    product = x.to(i64) * multiplier.to(i64)
+    quotient = product >> shift
+    odd = quotient - (quotient >> one) * 2
+    return (product + below_half + odd) >> shift
+
+
+def saturate(x: S, low: S | Number, high: S | Number, *, to: Attribute = i8) -> S:
+    """Clamps and narrows."""
+    return x.clamp(low, high).to(to)
+
+
+def widen_add(x: S, acc: S) -> S:
+    """An i32 sum of integers that are at most 32 bits wide."""
+    return acc + x.to(i32)

@@ -1,0 +1,40 @@
+"""The iterators of a block."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.utils.str_enum import StrEnum
+
+
+class IteratorKind(StrEnum):
+    """Whether the points along an iterator are independent or are combined into one value."""
+
+    PARALLEL = "parallel"
+    REDUCTION = "reduction"
+
+
+@irdl_attr_definition
+class IteratorKindAttr(EnumAttribute[IteratorKind], SpacedOpaqueSyntaxAttribute):
+    name = "tir.kind"
+
+
+@irdl_attr_definition
+class IteratorAttr(ParametrizedAttribute):
+    """A named iterator with a static extent."""
+
+    name = "tir.iterator"
+
+    iterator_name: StringAttr = param_def()
+    kind: IteratorKindAttr = param_def()
+    extent: IntAttr = param_def()
+
+    @staticmethod
+    def of(name: str, kind: IteratorKind, extent: int) -> IteratorAttr:
+        return IteratorAttr(StringAttr(name), IteratorKindAttr(kind), IntAttr(extent))
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.kind.data is IteratorKind.REDUCTION

@@ -1,0 +1,360 @@
+"""What stands around `tir.block`: fills, constants, loops, buffers and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    Region,
+    SpacedOpaqueSyntaxAttribute,
+    SSAValue,
+)
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    ConstantLike,
+    EffectInstance,
+    MemoryAllocEffect,
+    MemoryEffect,
+    MemoryEffectKind,
+    NoTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+)
+from xdsl.utils.str_enum import StrEnum
+
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.checks import expect
+from byocir.dialects.types import Shape, element_type_of, shape_of
+
+
+class WriteEffects(MemoryEffect):
+    """Reads the memref operands and writes the memref operand named `destination`; an op on
+    tensors has no effect."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        assert isinstance(op, FillOp | CopyOp)
+        effects: set[EffectInstance] = set()
+        if isinstance(op, CopyOp):
+            effects.add(EffectInstance(MemoryEffectKind.READ, op.source))
+        if op.destination is not None:
+            effects.add(EffectInstance(MemoryEffectKind.WRITE, op.destination))
+        return effects
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A constant array as a tensor or, in buffer form, as a read-only memref, e.g.
+    `%w = tir.constant <[1, 2] : tensor<2xi8>> : memref<2xi8>`."""
+
+    name = "tir.constant"
+
+    value = prop_def(ArrayAttr)
+    result = result_def(TensorType | MemRefType)
+    traits = traits_def(Pure(), ConstantLike())
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(
+        array: Array, type_: Attribute | None = None, location: LocationAttr | None = None
+    ) -> ConstantOp:
+        """The constant; `type_` defaults to its tensor type."""
+        return ConstantOp.create(
+            properties={"value": ArrayAttr(array)},
+            result_types=[type_ or array.type],
+            location=location,
+        )
+
+    def verify_(self) -> None:
+        array, type_ = self.value.data, self.result.type
+        found = (shape_of(type_), element_type_of(type_))
+        expected = (array.shape, element_type_of(array.type))
+        expect(found == expected, f"expected shape and element type of {array.type}, found {type_}")
+
+
+@irdl_op_definition
+class EmptyOp(IRDLOperation):
+    """A tensor whose elements are not read before they are written, e.g.
+    `%init = tir.empty : tensor<4xi8>`."""
+
+    name = "tir.empty"
+
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(type_: TensorType, location: LocationAttr | None = None) -> EmptyOp:
+        return EmptyOp.create(result_types=[type_], location=location)
+
+
+@irdl_op_definition
+class FillOp(IRDLOperation):
+    """A tensor of one number, or a memref set to one number, e.g.
+    `%zero = tir.fill 0 : i32 : tensor<4x8xi32>` and `tir.fill 0 : i32 into %b : memref<4x8xi32>`.
+    """
+
+    name = "tir.fill"
+
+    value = prop_def(Attribute)
+    destination = opt_operand_def(MemRefType)
+    result = opt_result_def(TensorType)
+    traits = traits_def(WriteEffects())
+
+    @staticmethod
+    def of(
+        value: Attribute, into: TensorType | SSAValue, location: LocationAttr | None = None
+    ) -> FillOp:
+        """Value form for a tensor type, buffer form for a memref value. `value` is an IntegerAttr
+        or FloatAttr of the element type."""
+        is_value = isinstance(into, SSAValue)
+        return FillOp.create(
+            operands=[into] if is_value else [],
+            properties={"value": value},
+            result_types=[] if is_value else [into],
+            location=location,
+        )
+
+    @property
+    def array_type(self) -> Attribute:
+        value = self.destination or self.result
+        assert value is not None
+        return value.type
+
+    def verify_(self) -> None:
+        expect(
+            (self.destination is None) != (self.result is None),
+            "expected either a destination or a result",
+        )
+        expected, found = element_type_of(self.array_type), getattr(self.value, "type", None)
+        expect(found == expected, f"expected a number of type {expected}, found {self.value}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+        if self.destination is not None:
+            printer.print_string(" into ")
+            printer.print_ssa_value(self.destination)
+        printer.print_string(" : ")
+        printer.print_attribute(self.array_type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FillOp:
+        value = parser.parse_attribute()
+        if parser.parse_optional_keyword("into") is None:
+            parser.parse_punctuation(":")
+            type_ = parser.parse_type()
+            if not isinstance(type_, TensorType):
+                parser.raise_error("expected a tensor type")
+            return FillOp.of(value, cast(TensorType, type_))
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        return FillOp.of(value, parser.resolve_operand(unresolved, parser.parse_type()))
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """A buffer, in the memory that its type names, alive until the end of the enclosing region,
+    e.g. `%t = tir.alloc : memref<4x16xi32, "vta.acc">`."""
+
+    name = "tir.alloc"
+
+    result = result_def(MemRefType)
+    traits = traits_def(MemoryAllocEffect())
+    assembly_format = "attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(
+        element: Attribute, shape: Shape, scope: str = "", location: LocationAttr | None = None
+    ) -> AllocOp:
+        """A buffer in `scope`; the empty scope is main memory."""
+        space = StringAttr(scope) if scope else None
+        type_ = (
+            MemRefType(element, shape, memory_space=space) if space else MemRefType(element, shape)
+        )
+        return AllocOp.create(result_types=[type_], location=location)
+
+
+def buffer(element: Attribute, shape: Sequence[int], scope: str = "") -> MemRefType:
+    """The type of a buffer in `scope`; the empty scope is main memory."""
+    if not scope:
+        return MemRefType(element, shape)
+    return MemRefType(element, shape, memory_space=StringAttr(scope))
+
+
+def scope_of(type_: Attribute) -> str:
+    """The memory a memref lies in; the empty string is main memory."""
+    assert isinstance(type_, MemRefType)
+    return type_.memory_space.data if isinstance(type_.memory_space, StringAttr) else ""
+
+
+class LoopKind(StrEnum):
+    """How the iterations of a `tir.for` may run."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    UNROLL = "unroll"
+    VECTORIZE = "vectorize"
+    VTHREAD = "vthread"
+
+
+@irdl_attr_definition
+class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
+    name = "tir.loop"
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """A loop from 0 with a static extent, e.g. `tir.for %i = 0 to 4 serial { … }`."""
+
+    name = "tir.for"
+
+    extent = prop_def(IntegerAttr)
+    kind = prop_def(LoopKindAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    @staticmethod
+    def of(
+        extent: int,
+        kind: LoopKind = LoopKind.SERIAL,
+        location: LocationAttr | None = None,
+    ) -> ForOp:
+        """An empty loop; its body has one index argument."""
+        return ForOp.create(
+            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            regions=[Region(Block(arg_types=[IndexType()]))],
+            location=location,
+        )
+
+    @property
+    def index(self) -> SSAValue:
+        return self.body.block.args[0]
+
+    def verify_(self) -> None:
+        types = [arg.type for arg in self.body.block.args]
+        expect(types == [IndexType()], "expected a body with one index argument")
+        extent = self.extent.value.data
+        expect(extent > 0, f"expected an extent > 0, found {extent}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.index)
+        printer.print_string(f" = 0 to {self.extent.value.data} {self.kind.data.value} ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        index = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        parser.parse_characters("0")
+        parser.parse_keyword("to")
+        extent = parser.parse_integer(allow_boolean=False)
+        kind = LoopKind(parser.parse_keyword_in({kind.value for kind in LoopKind}))
+        body = parser.parse_region([index.resolve(IndexType())])
+        return ForOp.create(
+            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            regions=[body],
+        )
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Moves a box of elements between buffers, as DMA engines do, e.g.
+    `tir.copy %x[%i, %j] to %t[%a, %b] sizes [4, 8] pad 0 : i8 : memref<…> to memref<…>`.
+
+    For every index k of the box, `destination[base_d + k] = source[base_s + k]`; where the source
+    index is outside, the pad value is written (without a pad all reads are inside). Without bases
+    a box starts at 0. Integers convert by sign extension or by keeping the low bits.
+    """
+
+    name = "tir.copy"
+
+    source = operand_def(MemRefType)
+    destination = operand_def(MemRefType)
+    source_bases = var_operand_def(IndexType)
+    destination_bases = var_operand_def(IndexType)
+    sizes = prop_def(DenseArrayBase.constr(i64))
+    pad = opt_prop_def(Attribute)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(WriteEffects())
+    assembly_format = (
+        "$source (`[` $source_bases^ `]`)? `to` $destination (`[` $destination_bases^ `]`)? "
+        "`sizes` $sizes (`pad` $pad^)? attr-dict `:` type($source) `to` type($destination)"
+    )
+
+    @staticmethod
+    def of(
+        source: SSAValue,
+        destination: SSAValue,
+        sizes: Sequence[int],
+        *,
+        source_bases: Sequence[SSAValue] = (),
+        destination_bases: Sequence[SSAValue] = (),
+        pad: Attribute | None = None,
+        location: LocationAttr | None = None,
+    ) -> CopyOp:
+        op = CopyOp.build(
+            operands=[[source], [destination], source_bases, destination_bases],
+            properties={"sizes": DenseArrayBase.from_list(i64, list(sizes)), "pad": pad},
+        )
+        op.location = location or UNKNOWN_LOC
+        return op
+
+    @property
+    def box(self) -> Shape:
+        """The extents of the box that is copied."""
+        return self.sizes.get_values()
+
+    def verify_(self) -> None:
+        box, rank = self.box, len(self.box)
+        expect(min(box, default=1) > 0, f"expected sizes > 0, found {list(box)}")
+        for side, value, bases in (
+            ("source", self.source, self.source_bases),
+            ("destination", self.destination, self.destination_bases),
+        ):
+            found = shape_of(value.type)
+            expect(len(found) == rank, f"expected memrefs of rank {rank}, found {value.type}")
+            expect(len(bases) in (0, rank), f"expected no base or {rank} bases, found {len(bases)}")
+            fits = all(size <= most for size, most in zip(box, found, strict=True))
+            expect(
+                fits or (side == "source" and self.pad is not None),
+                f"expected sizes of at most {list(found)} in the {side}, found {list(box)}",
+            )
+        expected, found = element_type_of(self.source.type), getattr(self.pad, "type", None)
+        expect(
+            self.pad is None or found == expected,
+            f"expected a pad of type {expected}, found {self.pad}",
+        )

@@ -1,0 +1,193 @@
+"""Scalar expressions: what block bodies are written in, once for emission and for matching.
+
+A body such as `acc + x.to(i32) * w.to(i32)` is a Python function of `Scalar`s. Given `Emitted`
+scalars it builds arith and math ops; given the pattern language's scalars (`byocir.patterns`) the
+same function builds the pattern that matches those ops. So what a lowering writes and what a
+target looks for cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Self, cast
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
+
+from byocir.dialects.tir.block import YieldOp
+from byocir.dialects.types import i1, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
+
+Number = int | float
+
+
+class Scalar(ABC):
+    """A scalar expression. Operators take another scalar of the same type, or a Python number,
+    which becomes a constant of that type. Integers are signed and wrap; `>>` is arithmetic."""
+
+    @abstractmethod
+    def binary(self, name: str, other: Self | Number) -> Self:
+        """`name` is one of add, sub, mul, div, max, min, shr."""
+
+    @abstractmethod
+    def unary(self, name: str) -> Self:
+        """`name` is one of exp, roundeven, sqrt."""
+
+    @abstractmethod
+    def to(self, type_: Attribute) -> Self:
+        """Converted to `type_`: sign or zero extension, truncation of high bits, int to float, or
+        float to int (of a value that fits)."""
+
+    def __add__(self, other: Self | Number) -> Self:
+        return self.binary("add", other)
+
+    def __sub__(self, other: Self | Number) -> Self:
+        return self.binary("sub", other)
+
+    def __mul__(self, other: Self | Number) -> Self:
+        return self.binary("mul", other)
+
+    def __truediv__(self, other: Self | Number) -> Self:
+        return self.binary("div", other)
+
+    def __rshift__(self, other: Self | Number) -> Self:
+        return self.binary("shr", other)
+
+    def max(self, other: Self | Number) -> Self:
+        return self.binary("max", other)
+
+    def min(self, other: Self | Number) -> Self:
+        return self.binary("min", other)
+
+    def clamp(self, low: Self | Number, high: Self | Number) -> Self:
+        """`max` with `low`, then `min` with `high`."""
+        return self.max(low).min(high)
+
+    def exp(self) -> Self:
+        return self.unary("exp")
+
+    def roundeven(self) -> Self:
+        return self.unary("roundeven")
+
+
+BINARY_INT: dict[str, type[IRDLOperation]] = {
+    "add": arith.AddiOp,
+    "sub": arith.SubiOp,
+    "mul": arith.MuliOp,
+    "div": arith.DivSIOp,
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+    "shr": arith.ShRSIOp,
+}
+"""The op of each binary operator on integers."""
+
+BINARY_FLOAT: dict[str, type[IRDLOperation]] = {
+    "add": arith.AddfOp,
+    "sub": arith.SubfOp,
+    "mul": arith.MulfOp,
+    "div": arith.DivfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+}
+"""The op of each binary operator on floats."""
+
+UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
+    "exp": math.ExpOp,
+    "roundeven": math.RoundEvenOp,
+    "sqrt": math.SqrtOp,
+}
+"""The op of each function of one float."""
+
+
+def is_unsigned(type_: Attribute) -> bool:
+    """Whether this is an unsigned integer type; i1 counts as unsigned (true is 1)."""
+    return type_ in (i1, ui8, ui16, ui32, ui64)
+
+
+def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | None:
+    """The op that converts between two integer or float types of which the integers are held as
+    signless; None when the bits stay the same. Unsigned integers and booleans extend with zero."""
+    if is_integer(source) and is_integer(target):
+        if width_of(source) == width_of(target):
+            return None
+        if width_of(target) < width_of(source):
+            return arith.TruncIOp
+        return arith.ExtUIOp if is_unsigned(source) else arith.ExtSIOp
+    if source == target:
+        return None
+    if is_integer(source):
+        return arith.UIToFPOp if is_unsigned(source) else arith.SIToFPOp
+    if is_integer(target):
+        return arith.FPToUIOp if is_unsigned(target) else arith.FPToSIOp
+    assert isinstance(source, AnyFloat)
+    assert isinstance(target, AnyFloat)
+    return arith.ExtFOp if target.bitwidth > source.bitwidth else arith.TruncFOp
+
+
+def signless(type_: Attribute) -> Attribute:
+    """The type that arith's ops use for values of this type."""
+    return IntegerType(width_of(type_)) if is_integer(type_) else type_
+
+
+def number_attr(value: Number, type_: Attribute) -> Attribute:
+    """The number as an attribute of an integer, index or float type."""
+    if isinstance(type_, AnyFloat):
+        return FloatAttr(float(value), type_)
+    if isinstance(type_, IndexType):
+        return IntegerAttr.from_index_int_value(int(value))
+    return IntegerAttr(int(value), cast(IntegerType, type_))
+
+
+class Emitted(Scalar):
+    """A scalar that is an SSA value; operators append ops at the current implicit builder."""
+
+    def __init__(self, value: SSAValue) -> None:
+        self.value = value
+
+    @property
+    def type(self) -> Attribute:
+        return self.value.type
+
+    def binary(self, name: str, other: Scalar | Number) -> Self:
+        if isinstance(other, int | float):
+            other = self._emit(arith.ConstantOp, number_attr(other, self.type))
+        assert isinstance(other, Emitted)
+        table = BINARY_FLOAT if is_float(self.type) else BINARY_INT
+        return self._emit(table[name], self.value, other.value)
+
+    def unary(self, name: str) -> Self:
+        return self._emit(UNARY_FLOAT[name], self.value)
+
+    def to(self, type_: Attribute) -> Self:
+        result, target = self._cast(signless(self.type)), signless(type_)
+        op = conversion(self.type, type_)
+        if op is not None:
+            result = result._emit(op, result.value, target)
+        return result._cast(type_)
+
+    def _cast(self, type_: Attribute) -> Self:
+        """The same bits, signed, signless or unsigned: arith knows signless integers only."""
+        if type_ == self.type:
+            return self
+        return type(self)(UnrealizedConversionCastOp.get([self.value], [type_]).results[0])
+
+    def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute) -> Self:
+        return type(self)(op(*arguments).results[0])
+
+
+def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
+    """The region of a block with these element types (ins, then the single out)."""
+    block = Block(arg_types=list(types))
+    with ImplicitBuilder(block):
+        YieldOp.create(operands=[body(*map(Emitted, block.args)).value])
+    return Region(block)

@@ -1,0 +1,129 @@
+"""Large arrays beside the text: a safetensors file that holds them by digest.
+
+| code | what is wrong |
+| --- | --- |
+| B101 | there is no such file |
+| B122 | the file is not one of weights |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+import ml_dtypes
+import numpy as np
+from safetensors import (
+    SafetensorError,
+    deserialize,  # pyright: ignore[reportUnknownVariableType]
+)
+from safetensors.numpy import save
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, ParametrizedAttribute
+
+from byocir.dialects.array import Array, ArrayStore, arrays_of
+from byocir.errors import ByocirError
+
+SUFFIX = ".safetensors"
+"""IN.mlir is read with IN.safetensors, and so written."""
+
+# safetensors.numpy cannot read bfloat16.
+_DTYPES = {
+    "BOOL": np.bool_,
+    "I8": np.int8,
+    "I16": np.int16,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U8": np.uint8,
+    "U16": np.uint16,
+    "U32": np.uint32,
+    "U64": np.uint64,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "F32": np.float32,
+    "F64": np.float64,
+}
+
+
+def large_arrays(module: ModuleOp) -> dict[str, Array]:
+    """The arrays of a module that print as a digest, by digest, in order of appearance."""
+    return arrays_of(_all_attributes(module))
+
+
+def save_weights(module: ModuleOp, path: str | Path) -> None:
+    """Writes the arrays that the text of a module leaves out; the same bytes for the same module.
+
+    Arrays whose values are not at hand are left out here, too.
+    """
+    save_arrays(large_arrays(module), path)
+
+
+def dump_weights(module: ModuleOp) -> bytes:
+    """The bytes that `save_weights` writes."""
+    return _dump(large_arrays(module))
+
+
+def save_arrays(arrays: Mapping[str, Array], path: str | Path) -> None:
+    """Writes arrays by digest; those whose values are not at hand are left out."""
+    Path(path).write_bytes(_dump(arrays))
+
+
+def _dump(arrays: Mapping[str, Array]) -> bytes:
+    return save({key: array.values() for key, array in sorted(arrays.items()) if array.present})
+
+
+def load_weights(path: str | Path, store: ArrayStore) -> None:
+    """Adds the arrays of a file to a store. Raises ByocirError B101, B122 or, when bytes do not
+    have the digest they are filed under, B108."""
+    if not Path(path).is_file():
+        raise ByocirError("B101", "expected a file, found none", where=str(path))
+    read_weights(Path(path).read_bytes(), store, str(path))
+
+
+def read_weights(data: bytes, store: ArrayStore, where: str) -> None:
+    """Adds the arrays of a file's bytes to a store; errors as `load_weights`."""
+    try:
+        entries = dict(cast(list[tuple[str, dict[str, object]]], deserialize(data)))
+    except SafetensorError as error:
+        raise ByocirError(
+            "B122",
+            f"expected weights in the safetensors format, found: {error}",
+            where=where,
+            help="the file may be cut off or of another format: write it again",
+        ) from error
+    for digest, entry in sorted(entries.items()):
+        code = cast(str, entry["dtype"])
+        if code not in _DTYPES:
+            raise ByocirError("B122", f"expected numbers or bool, found {code}", where=where)
+        values = np.frombuffer(cast(bytearray, entry["data"]), np.dtype(_DTYPES[code]))
+        values.flags.writeable = False  # else the store would copy it
+        store.update({digest: values.reshape(cast(list[int], entry["shape"]))})
+
+
+def _all_attributes(module: ModuleOp) -> Iterator[Attribute]:
+    seen: set[Attribute] = set()
+    for op in module.walk():
+        for attribute in (*op.properties.values(), *op.attributes.values()):
+            yield from _nested(attribute, seen)
+
+
+def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
+    """An attribute and those inside it, each once."""
+    if attribute in seen:
+        return
+    seen.add(attribute)
+    yield attribute
+    for part in _parts(attribute):
+        yield from _nested(part, seen)
+
+
+def _parts(attribute: Attribute) -> Iterable[Attribute]:
+    if isinstance(attribute, builtin.ArrayAttr):
+        return cast(builtin.ArrayAttr[Attribute], attribute).data
+    if isinstance(attribute, builtin.DictionaryAttr):
+        return attribute.data.values()
+    if isinstance(attribute, ParametrizedAttribute):
+        return attribute.parameters
+    return ()
