@@ -1,0 +1,245 @@
+"""The meaning of graph ops, on numpy arrays.
+
+What an op means is its ONNX form, taken from the op table and run by onnx's reference evaluator.
+`GRAPH_RULES` holds numpy rules of our own for ops that have no ONNX operator, for exact integer
+contractions, and where onnx's reference is slow or wrong: its pools walk over windows in Python and
+fail for padded 8-bit integers ("cannot convert float NaN to integer"), its QuantizeLinear converts
+to int32 before it saturates. ONNX Runtime is never used: results must not depend on what is
+installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region
+
+from byocir.dialects.graph import (
+    AveragePoolOp,
+    ConstantOp,
+    ConvOp,
+    FixedAttr,
+    GraphOp,
+    MatmulOp,
+    MaxPoolOp,
+    PoolOp,
+    QuantizeOp,
+    RequantizeOp,
+    SumPoolOp,
+)
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.graph.nn import BYTES
+from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.frontend.onnx.exporter import export_onnx
+from byocir.frontend.onnx.reference import Reference
+
+Rule = Callable[[Any, Sequence[np.ndarray]], np.ndarray]
+"""Computes the one result of an op from its operands."""
+
+
+def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of a graph op for these operands, whose shapes and dtypes are the op's own.
+    Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B109 for
+    an op that is no graph op."""
+    rule = GRAPH_RULES.get(type(op), _by_reference)
+    result = rule(op, operands)
+    type_ = op.results[0].type
+    assert result.shape == shape_of(type_), (op.name, result.shape, type_)
+    assert result.dtype == dtype_of(element_type_of(type_)), (op.name, result.dtype, type_)
+    return [result]
+
+
+# -- by onnx's reference
+
+
+def _by_reference(op: Operation, operands: Sequence[np.ndarray]) -> np.ndarray:
+    reference = _reference(
+        cast(type[GraphOp], type(op)),
+        tuple(value.type for value in op.operands),
+        tuple(op.properties.items()),
+        op.results[0].type,
+    )
+    return reference.run(dict(zip(reference.inputs, operands, strict=True)))[0]
+
+
+@lru_cache(maxsize=1024)
+def _reference(
+    op: type[GraphOp],
+    operands: tuple[Attribute, ...],
+    properties: tuple[tuple[str, Attribute], ...],
+    result: Attribute,
+) -> Reference:
+    """The evaluator of all ops with these types and properties: a function of one op, exported."""
+    block = Block(arg_types=operands)
+    only = op.create(operands=block.args, result_types=[result], properties=dict(properties))
+    block.add_ops([only, ReturnOp(only.results[0])])
+    return Reference(export_onnx(FuncOp("op", (operands, [result]), Region(block))))
+
+
+# -- windows
+
+
+def _slices(
+    x: np.ndarray, out: Shape, op: PoolOp | ConvOp, kernel: Sequence[int], fill: Any
+) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """For each position in the kernel, in order, the elements of `x` [N,C,spatial…] that the
+    windows have there [N,C,out…]. Outside of `x` there is `fill`."""
+    strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
+    begins = int_tuple(op.pads)[: len(kernel)]
+    reach = [
+        (count - 1) * stride + (extent - 1) * dilation + 1
+        for count, stride, extent, dilation in zip(out, strides, kernel, dilations, strict=True)
+    ]
+    ends = [max(r - b - d, 0) for r, b, d in zip(reach, begins, x.shape[2:], strict=True)]
+    padding = [(0, 0), (0, 0), *zip(begins, ends, strict=True)]
+    padded = np.pad(x, padding, constant_values=fill)
+    for position in product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(position, dilations, strict=True)]
+        window = (
+            slice(start, start + (count - 1) * stride + 1, stride)
+            for start, count, stride in zip(starts, out, strides, strict=True)
+        )
+        yield position, padded[(slice(None), slice(None), *window)]
+
+
+def _pool_slices(op: PoolOp, x: np.ndarray, fill: Any) -> Iterator[np.ndarray]:
+    out = shape_of(op.result.type)[2:]
+    return (part for _, part in _slices(x, out, op, int_tuple(op.kernel_shape), fill))
+
+
+def _max_pool(op: MaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x = operands[0]
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    result = np.full(shape_of(op.result.type), least, x.dtype)
+    for part in _pool_slices(op, x, least):
+        np.maximum(result, part, out=result)
+    return result
+
+
+def _average_pool(op: AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x = operands[0]
+    wide = np.promote_types(x.dtype, np.float32)
+    total = np.zeros(shape_of(op.result.type), wide)
+    for part in _pool_slices(op, x.astype(wide), 0):
+        total += part
+    return (total / _counts(op, x.shape, wide)).astype(x.dtype)
+
+
+def _counts(op: AveragePoolOp, x: Shape, dtype: np.dtype) -> np.ndarray:
+    """How many elements each window counts [out…]: pads too if the op says so, but never what
+    `ceil_mode` adds beyond them. It is the product of the counts along each dimension."""
+    counts = np.ones((), dtype)
+    strides, pads, dilations = map(int_tuple, (op.strides, op.pads, op.dilations))
+    kernel, out, rank = int_tuple(op.kernel_shape), shape_of(op.result.type)[2:], len(x) - 2
+    for axis in range(rank):
+        counted = op.count_include_pad.value.data
+        starts = np.arange(out[axis])[:, None] * strides[axis] - pads[axis]
+        at = starts + np.arange(kernel[axis]) * dilations[axis]
+        end = x[2 + axis] + counted * pads[rank + axis]
+        inside = (at >= -counted * pads[axis]) & (at < end)
+        counts = counts[..., None] * inside.sum(axis=1).astype(dtype)
+    return counts
+
+
+def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    total = np.zeros(shape_of(op.result.type), np.int32)
+    for part in _pool_slices(op, operands[0], 0):
+        total += part
+    return total
+
+
+# -- contractions
+
+
+def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Integers exactly: products of bytes summed in float64 stay far below 2^53, and matrix
+    products of floats are fast."""
+    x, w = operands[0], operands[1]
+    if element_type_of(op.input.type) not in BYTES:
+        return _by_reference(op, operands)
+    group, out = op.group.value.data, shape_of(op.result.type)
+    # Kernel positions first, so that each is a contiguous matrix: numpy has no BLAS for others.
+    weights = np.moveaxis(w, (0, 1), (-2, -1)).astype(np.float64, order="C")
+    weights = weights.reshape(*w.shape[2:], group, w.shape[0] // group, w.shape[1])
+    total = np.zeros((x.shape[0], group, w.shape[0] // group, math.prod(out[2:])))
+    for position, part in _slices(x.astype(np.float64), out[2:], op, w.shape[2:], 0):
+        columns = part.reshape(x.shape[0], group, w.shape[1], -1)
+        total += weights[position] @ columns
+    result = total.astype(np.int64).reshape(out)
+    if len(operands) > 2:
+        result += operands[2].reshape(-1, *(1 for _ in out[2:]))
+    return result.astype(np.int32)
+
+
+def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    lhs, rhs = operands
+    if element_type_of(op.lhs.type) not in BYTES:
+        return _by_reference(op, operands)
+    total = np.asarray(lhs.astype(np.float64) @ rhs.astype(np.float64))
+    return total.astype(np.int64).astype(np.int32)
+
+
+# -- quantisation
+
+
+def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, scale, zero_point = operands
+    if scale.ndim:  # along the axis
+        column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
+        scale, zero_point = scale.reshape(column), zero_point.reshape(column)
+    wide = np.promote_types(x.dtype, np.float32)
+    with np.errstate(over="ignore"):
+        rounded = np.rint(x.astype(wide) / scale.astype(wide))
+    return _saturate(rounded + zero_point.astype(wide), zero_point.dtype)
+
+
+def _saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Clipped to what the integer type holds; NaN is its least number, as in ONNX Runtime."""
+    limits = np.iinfo(dtype)
+    return np.fmin(np.fmax(x, limits.min), limits.max).astype(dtype)
+
+
+def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    dtype = dtype_of(op.to)
+    if isinstance(op.rounding, FixedAttr):
+        rounded = _round_fixed(operands[0], operands[1], op.rounding)
+    else:
+        x, before, after = operands
+        rounded = np.rint(x.astype(np.float32) * before / after)
+    return _saturate(rounded, dtype)
+
+
+def _round_fixed(x: np.ndarray, multiplier: np.ndarray, rounding: FixedAttr) -> np.ndarray:
+    """`round(x * multiplier / 2^shift)` in int64, which holds every product of int32."""
+    shift = rounding.shift.data
+    products = x.astype(np.int64) * multiplier.astype(np.int64)
+    if shift == 0:
+        return products
+    half = 1 << (shift - 1)
+    if rounding.ties.data == HALF_UP:
+        return (products + half) >> shift
+    return (products + (half - 1) + ((products >> shift) & 1)) >> shift
+
+
+def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    return op.value.data.values()
+
+
+GRAPH_RULES: Mapping[type[Operation], Rule] = {
+    AveragePoolOp: _average_pool,
+    ConstantOp: _constant,
+    ConvOp: _conv,
+    MatmulOp: _matmul,
+    MaxPoolOp: _max_pool,
+    QuantizeOp: _quantize,
+    RequantizeOp: _requantize,
+    SumPoolOp: _sum_pool,
+}
+"""Our own rules, by op class. Every other graph op is evaluated by its ONNX form."""

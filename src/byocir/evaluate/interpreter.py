@@ -1,0 +1,140 @@
+"""Runs ops by rules: a table from op class to the function that evaluates it.
+
+Values are numpy arrays for tensors and memrefs and integers for `index`. A tensor is never changed
+after it was made; a memref is changed in place, through whatever value names it. A rule takes the
+interpreter, the op and the values of its operands and returns the values of its results:
+
+```python
+@evaluates(FillOp)
+def fill(interpreter, op, arguments): ...
+```
+
+Rules of a dialect are in a module that is imported when the first op of the dialect is met; another
+package adds rules with `evaluates` before it evaluates anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.scalar import unknown
+
+Value = Any
+"""What an SSA value stands for: a numpy array, an integer, or what a dialect's own rules make."""
+
+Rule = Callable[["Interpreter", Any, Sequence[Value]], Sequence[Value]]
+
+External = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+
+RULES: dict[type[Operation], Rule] = {}
+"""How each op class is evaluated."""
+
+DIALECT_RULES: dict[str, str] = {
+    "arith": "byocir.evaluate.structure",
+    "byoc": "byocir.evaluate.structure",
+    "func": "byocir.evaluate.structure",
+    "graph": "byocir.evaluate.structure",
+    "tir": "byocir.evaluate.tir",
+    "vta": "byocir.evaluate.vta",
+}
+"""The module that registers the rules of a dialect's ops, by dialect name."""
+
+_RuleT = TypeVar("_RuleT", bound=Callable[..., Sequence[Value]])
+
+
+def evaluates(*kinds: type[Operation]) -> Callable[[_RuleT], _RuleT]:
+    """Registers the decorated function as the rule of these op classes."""
+
+    def register(rule: _RuleT) -> _RuleT:
+        for kind in kinds:
+            RULES[kind] = rule
+        return rule
+
+    return register
+
+
+def rule_of(op: Operation) -> Rule:
+    """The rule of an op; raises ByocirError B301 when there is none."""
+    kind = type(op)
+    if kind not in RULES and (module := DIALECT_RULES.get(op.name.split(".")[0])) is not None:
+        import_module(module)
+    if kind not in RULES:
+        raise unknown(op)
+    return RULES[kind]
+
+
+_Step = tuple[Rule, Operation, tuple[SSAValue, ...], tuple[SSAValue, ...]]
+
+
+class Interpreter:
+    """Evaluates the functions of one module, which must not change meanwhile."""
+
+    def __init__(self, module: ModuleOp, externals: Mapping[str, External] | None = None) -> None:
+        self.module = module
+        self.externals = dict(externals or {})
+        """Region functions that run elsewhere, by symbol: arrays in, arrays out."""
+        self.plans: dict[Operation, Any] = {}
+        """What rules remember about an op between runs."""
+        self._functions = {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+        self._steps: dict[Block, list[_Step]] = {}
+        self._values: dict[SSAValue, Value] = {}
+
+    def function(self, name: str) -> FuncOp:
+        """The function of this name; raises ByocirError B302 when there is none with a body."""
+        found = self._functions.get(name)
+        if found is None:
+            raise ByocirError(
+                "B302",
+                f"expected a function @{name}, found none",
+                help=did_you_mean(name, list(self._functions)),
+            )
+        if found.is_declaration:
+            raise ByocirError("B302", f"expected a body of function @{name}, found a declaration")
+        return found
+
+    def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
+        """The results of a function."""
+        return self.run_isolated(function.body.block, arguments)
+
+    def run_isolated(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+        """Runs a block that uses no values from outside; gives its terminator's operands."""
+        outside, self._values = self._values, {}
+        try:
+            return self.run(block, arguments)
+        finally:
+            self._values = outside
+
+    def run(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+        """Runs a block among the values known so far; gives its terminator's operands."""
+        values = self._values
+        values.update(zip(block.args, arguments, strict=True))
+        steps = self._steps.get(block)
+        if steps is None:
+            steps = self._steps[block] = [_step(op) for op in block.ops if not _ends(op)]
+        for rule, op, operands, results in steps:
+            made = rule(self, op, [values[operand] for operand in operands])
+            values.update(zip(results, made, strict=True))
+        last = block.last_op
+        return [values[v] for v in last.operands] if last is not None and _ends(last) else []
+
+
+def _ends(op: Operation) -> bool:
+    return op.has_trait(IsTerminator)
+
+
+def _step(op: Operation) -> _Step:
+    return rule_of(op), op, tuple(op.operands), tuple(op.results)
+
+
+def as_array(value: Value) -> np.ndarray:
+    """The value of a tensor or memref."""
+    return cast(np.ndarray, value)

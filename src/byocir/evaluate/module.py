@@ -1,0 +1,106 @@
+"""Meaning of whole modules, at every level: what a compiled model must compute.
+
+Any mixture of levels is evaluated: graph ops, blocks on tensors or memrefs, composites, regions and
+calls of region functions (see `byocir.evaluate.interpreter` for how a dialect joins in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from byocir.dialects.byoc import NAME
+from byocir.dialects.types import dtype_of, element_type_of, shape_of, tensor
+from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.structure import call_on_tensors
+
+MAIN = "main"
+"""The entry function of a module."""
+
+
+def evaluate(
+    module: ModuleOp,
+    feeds: Mapping[str, np.ndarray],
+    function: str = MAIN,
+    interpreter: Interpreter | None = None,
+) -> dict[str, np.ndarray]:
+    """The outputs of a model by name, for inputs by name.
+
+    Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
+    A function on memrefs takes its inputs and then its outputs as arguments. Raises ByocirError
+    B310 for feeds that do not fit, B301 for an op that has no evaluation rule. An interpreter of
+    this module that is given is used, so that what it has planned is not planned again.
+    """
+    interpreter = interpreter or Interpreter(module)
+    entry = interpreter.function(function)
+    types = list(entry.function_type.inputs)
+    arguments = port_names(entry.arg_attrs, len(types), "arg")
+    inputs, outputs = arguments, port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
+    if not outputs:
+        inputs = [name for name in arguments if name in feeds]
+        outputs = arguments[len(inputs) :]
+    unknown = [name for name in feeds if name not in inputs]
+    if unknown:
+        raise ByocirError(
+            "B310",
+            f"expected feeds for the inputs {', '.join(inputs)}, found '{unknown[0]}'",
+            help=did_you_mean(unknown[0], inputs),
+        )
+    arrays: list[np.ndarray] = []
+    for name, type_ in zip(inputs, types, strict=False):
+        if name not in feeds:
+            raise ByocirError("B310", f"expected a feed for input '{name}', found none")
+        arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
+    return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
+
+
+def evaluate_function(
+    module: ModuleOp, name: str, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The results of one function for these inputs. Of a function on memrefs, the arguments that
+    follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
+    interpreter = Interpreter(module)
+    function = interpreter.function(name)
+    types = list(function.function_type.inputs)
+    if len(arrays) > len(types) or (function.function_type.outputs and len(arrays) < len(types)):
+        raise ByocirError(
+            "B310", f"expected {len(types)} inputs of function @{name}, found {len(arrays)}"
+        )
+    checked = [
+        _checked(array, type_, f"input {i} of function @{name}")
+        for i, (array, type_) in enumerate(zip(arrays, types, strict=False))
+    ]
+    return _run(interpreter, function, checked)
+
+
+def _run(
+    interpreter: Interpreter, function: FuncOp, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    with np.errstate(all="ignore"):
+        return call_on_tensors(interpreter, function, arrays)
+
+
+def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default: str) -> list[str]:
+    """The names of arguments or results."""
+    names: list[Attribute | None] = [None] * count
+    if attributes is not None:
+        names = [dictionary.data.get(NAME) for dictionary in attributes]
+    return [
+        name.data if isinstance(name, StringAttr) else f"{default}{i}"
+        for i, name in enumerate(names)
+    ]
+
+
+def _checked(array: np.ndarray, type_: Attribute, what: str) -> np.ndarray:
+    """The array in row-major order, if it has this type."""
+    dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
+    if (array.dtype, array.shape) != (dtype, shape):
+        found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"
+        expected = tensor(element_type_of(type_), shape)
+        raise ByocirError("B310", f"expected {expected} for {what}, found {found}")
+    return np.asarray(array, order="C")

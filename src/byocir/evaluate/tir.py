@@ -1,0 +1,113 @@
+"""Evaluation rules of the tensor level.
+
+Tensors are arrays that are never changed; memrefs are arrays that are. `tir.empty` and `tir.alloc`
+give zeros, which a correct program cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from byocir.dialects.tir import (
+    AllocOp,
+    BlockOp,
+    ConstantOp,
+    CopyOp,
+    EmptyOp,
+    FillOp,
+    ForOp,
+)
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.scalar import convert, number
+from byocir.evaluate.tir_access import surrounded
+from byocir.evaluate.tir_block import BlockPlan
+
+
+@evaluates(BlockOp)
+def _block(interpreter: Interpreter, op: BlockOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    plan: BlockPlan | None = interpreter.plans.get(op)
+    if plan is None:
+        plan = interpreter.plans[op] = BlockPlan(op)
+    count = len(op.ins)
+    last = count + len(op.outs)
+    ins, outs, bases = arguments[:count], arguments[count:last], arguments[last:]
+    if not op.results:
+        plan.run(ins, outs, bases)
+        return ()
+    updated = [np.array(array) for array in outs]
+    plan.run(ins, updated, bases)
+    return updated
+
+
+def evaluate_block(
+    op: BlockOp,
+    ins: Sequence[np.ndarray],
+    outs: Sequence[np.ndarray],
+    bases: Sequence[int] = (),
+) -> list[np.ndarray]:
+    """The new contents of a block's `outs`, each of the type of its operand; the arrays given are
+    not changed. Raises ByocirError B303 for an access outside an array."""
+    updated = [np.array(array) for array in outs]
+    with np.errstate(all="ignore"):
+        BlockPlan(op).run(ins, updated, bases)
+    return updated
+
+
+@evaluates(ConstantOp)
+def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    return (op.value.data.values(),)
+
+
+@evaluates(EmptyOp, AllocOp)
+def _empty(_: Interpreter, op: EmptyOp | AllocOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    type_ = op.result.type
+    return (np.zeros(shape_of(type_), dtype_of(element_type_of(type_))),)
+
+
+@evaluates(FillOp)
+def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    if not arguments:
+        value = number(op.value)
+        return (np.full(shape_of(op.array_type), value, value.dtype),)
+    arguments[0][...] = number(op.value)
+    return ()
+
+
+@evaluates(ForOp)
+def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    body = op.body.block
+    for index in range(op.extent.value.data):
+        interpreter.run(body, [index])
+    return ()
+
+
+@evaluates(CopyOp)
+def _copy(_: Interpreter, op: CopyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    source, destination = arguments[:2]
+    rank = len(op.box)
+    count = len(op.source_bases)
+    starts = list(arguments[2 : 2 + count]) or [0] * rank
+    targets = list(arguments[2 + count :]) or [0] * rank
+    ends = [start + size for start, size in zip(starts, op.box, strict=True)]
+    inside = all(s >= 0 and e <= n for s, e, n in zip(starts, ends, source.shape, strict=True))
+    if not inside and op.pad is None:
+        raise _outside("source", starts, op, source)
+    box = tuple(slice(t, t + size) for t, size in zip(targets, op.box, strict=True))
+    if min(targets, default=0) < 0 or destination[box].shape != op.box:
+        raise _outside("destination", targets, op, destination)
+    pad = None if op.pad is None else number(op.pad)
+    moved = surrounded(source, starts, [end - 1 for end in ends], pad)
+    destination[box] = convert(moved, destination.dtype)
+    return ()
+
+
+def _outside(side: str, starts: Sequence[int], op: CopyOp, array: np.ndarray) -> ByocirError:
+    return ByocirError(
+        "B303",
+        f"expected a box inside the {side} of shape {list(array.shape)}, found sizes "
+        f"{list(op.box)} from {list(starts)}",
+    )

@@ -1,0 +1,61 @@
+"""Arithmetic on shapes: nodes on small integer constants are computed at import.
+
+Exporters write a reshape to a computed shape as Shape, Gather, Concat, Reshape. All shapes are
+static here, so the chain is known; no graph op is needed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from byocir.dialects.array import Array
+from byocir.frontend.onnx.opset import OPSET
+from byocir.frontend.onnx.reader import Value
+from byocir.frontend.onnx.reference import Reference
+
+OPERATORS = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Gather",
+        "Mul",
+        "Range",
+        "ReduceProd",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unsqueeze",
+    }
+)
+"""Operators that shapes are computed with."""
+
+LIMIT = 1024
+"""The most elements of an array that is taken for a shape."""
+
+
+def fold_integers(node: onnx.NodeProto, sources: Sequence[Value | None]) -> Array | None:
+    """The result of shape arithmetic on constants; None if this node is something else."""
+    if node.op_type not in OPERATORS or not sources:
+        return None
+    feeds: dict[str, np.ndarray] = {}
+    for name, source in zip(node.input, sources, strict=True):
+        if source is None:
+            continue
+        if not isinstance(source, Array) or source.size > LIMIT or source.dtype.kind not in "iub":
+            return None
+        feeds[name] = source.values()
+    inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
+    outputs = [onnx.ValueInfoProto(name=node.output[0])]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "shape", inputs, outputs),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+    )
+    values = Reference(model).run(feeds)[0]
+    return Array.of(values) if values.dtype.kind in "iub" and values.size <= LIMIT else None

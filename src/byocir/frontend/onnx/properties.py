@@ -1,0 +1,130 @@
+"""How properties of graph ops are read from ONNX nodes: attributes and constant inputs, with
+defaults written out, negative axes counted from the front and `auto_pad` resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph.nn import window_shape
+from byocir.frontend.onnx.entry import Property
+from byocir.frontend.onnx.reader import NodeReader
+from byocir.frontend.onnx.tensors import Unsupported
+
+
+def integer(name: str, default: int) -> Property:
+    """An attribute that holds an integer."""
+    return lambda node: node.integer(name, default)
+
+
+def axis(default: int, beyond: int = 0) -> Property:
+    """The attribute `axis`, counted from the front; it may be up to `beyond` past the last."""
+    return lambda node: from_front(node.integer("axis", default), node.rank, beyond)
+
+
+def from_front(axis: int, rank: int, beyond: int = 0) -> int:
+    """An axis counted from the front; raises Unsupported if there is no such axis."""
+    if not -rank <= axis < rank + beyond:
+        raise Unsupported(f"expected axis from {-rank} to {rank - 1 + beyond}, found {axis}")
+    return axis + rank if axis < 0 else axis
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front, in rising order; raises Unsupported for doubles."""
+    normal = sorted(from_front(axis, rank) for axis in axes)
+    if len(set(normal)) < len(normal):
+        raise Unsupported(f"expected each axis once, found {list(axes)}")
+    return normal
+
+
+def permutation(node: NodeReader) -> Sequence[int]:
+    """The attribute `perm`, by default the dimensions in reverse."""
+    return node.integers("perm", range(node.rank)[::-1])
+
+
+def bound(index: int) -> Property:
+    """A bound of Clip, a constant scalar input."""
+
+    def read(node: NodeReader) -> ArrayAttr | None:
+        values = node.known(index)
+        if values is None:
+            return None
+        if values.size != 1:
+            raise Unsupported(f"expected a scalar bound, found shape {list(values.shape)}")
+        return ArrayAttr.of(values.reshape(()))
+
+    return read
+
+
+# -- windows
+
+
+def _spatial(node: NodeReader) -> int:
+    return max(node.rank - 2, 0)
+
+
+def kernel_shape(node: NodeReader) -> Sequence[int]:
+    """The attribute of pools."""
+    return node.integers("kernel_shape", [])
+
+
+def conv_kernel(node: NodeReader) -> Sequence[int]:
+    """The kernel's shape, which is the weight's; raises Unsupported if an attribute differs."""
+    weight = list(node.shape(1)[2:])
+    found = node.integers("kernel_shape", weight)
+    if found != weight:
+        raise Unsupported(f"expected kernel_shape {weight} as the weight has, found {found}")
+    return weight
+
+
+def strides(node: NodeReader) -> Sequence[int]:
+    return node.integers("strides", [1] * _spatial(node))
+
+
+def dilations(node: NodeReader) -> Sequence[int]:
+    return node.integers("dilations", [1] * _spatial(node))
+
+
+def pads(node: NodeReader) -> Sequence[int]:
+    """The attributes `pads` and `auto_pad` of a pool."""
+    return _pads(node, kernel_shape(node))
+
+
+def conv_pads(node: NodeReader) -> Sequence[int]:
+    """The attributes `pads` and `auto_pad` of a convolution."""
+    return _pads(node, conv_kernel(node))
+
+
+def _pads(node: NodeReader, kernel: Sequence[int]) -> Sequence[int]:
+    mode = node.text("auto_pad", "NOTSET")
+    explicit = node.integers("pads", [0] * (2 * _spatial(node)))
+    if mode == "NOTSET":
+        return explicit
+    if mode == "VALID":
+        return [0] * (2 * _spatial(node))
+    return _same_pads(node, kernel, upper=mode == "SAME_UPPER")
+
+
+def ceil_mode(node: NodeReader) -> int:
+    """The attribute of pools; 0 also where rounding up gives no further window."""
+    if not node.integer("ceil_mode", 0):
+        return 0
+    window = kernel_shape(node), strides(node), pads(node), dilations(node)
+    sizes = node.shape(0)[2:]
+    return int(window_shape(sizes, *window, ceil=True) != window_shape(sizes, *window))
+
+
+def _same_pads(node: NodeReader, kernel: Sequence[int], upper: bool) -> list[int]:
+    """Pads that give ceil(size / stride) windows; an odd one goes to the end if `upper`."""
+    begins: list[int] = []
+    ends: list[int] = []
+    sizes = node.shape(0)[2:]
+    rows = (sizes, kernel, strides(node), dilations(node))
+    if len({len(row) for row in rows}) != 1:
+        raise Unsupported(f"expected kernel, strides and dilations of {len(sizes)} dimensions")
+    for size, extent, stride, dilation in zip(*rows, strict=True):
+        reach = (-(-size // stride) - 1) * stride + (extent - 1) * dilation + 1
+        total = max(reach - size, 0)
+        begins.append(total // 2 if upper else total - total // 2)
+        ends.append(total - begins[-1])
+    return [*begins, *ends]

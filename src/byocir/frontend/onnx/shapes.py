@@ -1,0 +1,101 @@
+"""The static shapes of a model's inputs: what the file says, completed by what the user pins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from byocir.dialects.types import Shape
+from byocir.errors import ByocirError, did_you_mean
+
+Declared = list[int | str] | None
+"""A shape as the file has it: sizes or their names ("?" without one); None if it has no shape."""
+
+
+def input_shapes(
+    inputs: Sequence[onnx.ValueInfoProto], pins: Mapping[str, Sequence[int]]
+) -> dict[str, Shape]:
+    """The shape of each of these inputs. A symbolic size pinned for one input holds for all inputs
+    that name it. Raises ByocirError B106."""
+    declared = {value.name: _declared(value) for value in inputs}
+    for name in pins:
+        if name not in declared:
+            raise ByocirError(
+                "B106",
+                f"expected shapes of the model's inputs, found one for '{name}'",
+                help=did_you_mean(name, list(declared)),
+            )
+    symbols: dict[str, int] = {}
+    for name, pin in pins.items():
+        _check_pin(name, declared[name], pin, symbols)
+    found: dict[str, Declared] = {}
+    for name, shape in declared.items():
+        if name in pins:
+            found[name] = list(pins[name])
+        elif shape is not None:
+            found[name] = [symbols.get(d, d) if isinstance(d, str) else d for d in shape]
+        else:
+            found[name] = None
+    return _all_static(found)
+
+
+def _declared(value: onnx.ValueInfoProto) -> Declared:
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [
+        size.dim_value if size.HasField("dim_value") else size.dim_param or "?"
+        for size in tensor.shape.dim
+    ]
+
+
+def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[str, int]) -> None:
+    """Refuses a pin that the declared shape contradicts; collects the sizes it gives to names."""
+    wrong = ByocirError(
+        "B106", f"expected shape {_text(declared)} for input '{name}', found {_text(list(pin))}"
+    )
+    if any(size < 1 for size in pin):
+        raise wrong
+    if declared is None:
+        return
+    if len(pin) != len(declared):
+        raise wrong
+    for size, pinned in zip(declared, pin, strict=True):
+        expected = symbols.setdefault(size, pinned) if isinstance(size, str) else size
+        if expected == pinned or size == "?":
+            continue
+        if isinstance(size, str):
+            wrong.help = f"'{size}' is {expected} in another dimension"
+        raise ByocirError(wrong.code, wrong.message, help=wrong.help)
+
+
+def _all_static(found: Mapping[str, Declared]) -> dict[str, Shape]:
+    static: dict[str, Shape] = {}
+    dynamic: dict[str, Declared] = {}
+    for name, shape in found.items():
+        sizes = None if shape is None else [size for size in shape if isinstance(size, int)]
+        if sizes is None or shape is None or len(sizes) < len(shape):
+            dynamic[name] = shape
+        else:
+            static[name] = tuple(sizes)
+    if dynamic:
+        listed = ", ".join(f"'{name}' {_text(shape)}" for name, shape in dynamic.items())
+        pins = ", ".join(f'"{name}": {_example(shape)}' for name, shape in dynamic.items())
+        raise ByocirError(
+            "B106",
+            f"expected inputs of static shape, found {listed}",
+            help=f"pin the sizes, e.g. shapes={{{pins}}}",
+        )
+    return static
+
+
+def _text(shape: Declared) -> str:
+    return "of any rank" if shape is None else f"[{', '.join(map(str, shape))}]"
+
+
+def _example(shape: Declared) -> str:
+    if shape is None:
+        return "(1, ...)"
+    sizes = [size if isinstance(size, int) else 1 for size in shape]
+    return str(tuple(sizes))

@@ -1,0 +1,40 @@
+"""ONNX's element types and tensors as numpy's; what we cannot hold is None or Unsupported."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from byocir.dialects.array import Array
+from byocir.dialects.types import has_dtype
+
+
+class Unsupported(Exception):
+    """Part of a model that has no form at graph level, with the reason in one sentence."""
+
+
+def numpy_dtype(data_type: int) -> np.dtype | None:
+    """The numpy dtype of an element type (TensorProto.DataType), if tensors of it can be held."""
+    if data_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+        return None
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(data_type))
+    except KeyError:  # no such type: the checker lets any number pass
+        return None
+    return dtype if has_dtype(dtype) else None
+
+
+def type_name(data_type: int) -> str:
+    """An element type as ONNX's documentation calls it."""
+    known = onnx.TensorProto.DataType
+    return known.Name(data_type) if data_type in known.values() else f"type {data_type}"
+
+
+def array_of(tensor: onnx.TensorProto) -> Array:
+    """The values of a tensor, without a copy where they are raw; raises Unsupported."""
+    if numpy_dtype(tensor.data_type) is None:
+        raise Unsupported(f"expected a tensor of numbers, found {type_name(tensor.data_type)}")
+    try:
+        return Array.of(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError) as error:
+        raise Unsupported(f"expected a complete tensor, found: {error}") from error

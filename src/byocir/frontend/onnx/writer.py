@@ -1,0 +1,88 @@
+"""What an entry of the op table writes its ONNX nodes with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from xdsl.ir import Attribute, SSAValue
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+
+
+def onnx_type(element: Attribute) -> int:
+    """ONNX's number of an element type (TensorProto.DataType)."""
+    return onnx.helper.np_dtype_to_tensor_dtype(dtype_of(element))
+
+
+def shape(value: SSAValue) -> Shape:
+    """The shape of a tensor."""
+    return shape_of(value.type)
+
+
+def element(value: SSAValue) -> Attribute:
+    """The element type of a tensor."""
+    return element_type_of(value.type)
+
+
+def constant_values(value: SSAValue) -> np.ndarray | None:
+    """The values of a constant; None if the value is computed."""
+    return value.owner.value.data.values() if isinstance(value.owner, ConstantOp) else None
+
+
+@dataclass
+class GraphWriter:
+    """The ONNX graph in the making: names of values, nodes, initializers."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+    initializers: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    prefix: str = "node"
+
+    def __post_init__(self) -> None:
+        self._names: dict[SSAValue, str] = {}
+        self._taken: set[str] = set()
+        self._arrays: dict[Array, str] = {}
+
+    def fresh(self, wanted: str) -> str:
+        """A name that nothing has yet: the wanted one, numbered if need be."""
+        name, count = wanted, 0
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+    def bind(self, value: SSAValue, name: str) -> None:
+        """From here on, this value has this name."""
+        self._names[value] = name
+
+    def name(self, value: SSAValue) -> str:
+        """The ONNX name of a value; a constant becomes an initializer when it is first used."""
+        if value not in self._names and isinstance(value.owner, ConstantOp):
+            self._names[value] = self.array(value.owner.value.data)
+        return self._names[value]
+
+    def array(self, values: np.ndarray | Array) -> str:
+        """The name of an initializer with these values; equal ones are written once."""
+        array = values if isinstance(values, Array) else Array.of(values)
+        if array not in self._arrays:
+            name = self.fresh(f"constant_{len(self._arrays)}")
+            self._arrays[array] = name
+            self.initializers[name] = onnx.numpy_helper.from_array(array.values(), name)
+        return self._arrays[array]
+
+    def node(self, op_type: str, inputs: Sequence[str], **attributes: int | Sequence[int]) -> str:
+        """A new node of the default domain; gives the name of its output. Inputs that are absent
+        are empty names."""
+        inputs = list(inputs)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        name = self.fresh(self.prefix)
+        node = onnx.helper.make_node(op_type, inputs, [name], name=name)
+        node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+        self.nodes.append(node)
+        return name

@@ -1,0 +1,289 @@
+"""Bad models give one ByocirError that names the place, never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import make_model, one_node
+
+from byocir.errors import ByocirError
+from byocir.frontend.onnx import import_onnx
+
+X = np.ones((1, 2, 4, 4), np.float32)
+
+
+def fails(
+    model: Any, code: str, message: str, shapes: dict[str, Sequence[int]] | None = None
+) -> ByocirError:
+    with pytest.raises(ByocirError) as caught:
+        import_onnx(model, shapes=shapes)
+    assert caught.value.code == code
+    assert message in caught.value.message
+    return caught.value
+
+
+def test_files(tmp_path: Path) -> None:
+    error = fails(tmp_path / "none.onnx", "B101", "expected a file, found nothing")
+    assert error.where.endswith("none.onnx")
+    fails(str(tmp_path), "B101", "expected a file, found a folder")
+    fails(b"", "B102", "found no graph")
+    fails(b"not a model at all", "B102", "found other bytes")
+    path = tmp_path / "empty.onnx"
+    path.touch()
+    assert fails(path, "B102", "found no graph").where == str(path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+def test_truncated(share: float) -> None:
+    content = one_node("Add", {"x": X}, {"w": X}).SerializeToString()
+    with pytest.raises(ByocirError) as caught:
+        import_onnx(content[: int(len(content) * share)])
+    assert caught.value.code in ("B102", "B103", "B104")
+
+
+def test_every_cut_and_flip_is_one_error() -> None:
+    """Whatever a file holds, there is a module or a ByocirError."""
+    content = bytearray(one_node("Conv", {"x": X}, {"w": X[:, :, :2, :2]}).SerializeToString())
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(rng.integers(1, 4)):
+            damaged[rng.integers(len(damaged))] = rng.integers(256)
+        try:
+            import_onnx(bytes(damaged))
+        except ByocirError as error:
+            assert error.code.startswith("B10")  # noqa: PT017
+
+
+def test_invalid() -> None:
+    model = one_node("Relu", {"x": X})
+    model.graph.node[0].input[0] = "missing"
+    fails(model, "B103", "expected a valid model, found")
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = one_node("Add", {"x": X}, {"w": X})
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    fails(path.read_bytes(), "B103", "found external data")
+    (tmp_path / "w.bin").unlink()
+    assert fails(path, "B103", "expected the weights beside the model").where == str(path)
+
+
+def test_external_data_stays_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(X.nbytes))
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    model = one_node("Add", {"x": X}, {"w": X})
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    proto = onnx.load(folder / "m.onnx", load_external_data=False)
+    for entry in proto.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../secret.bin"
+    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    fails(folder / "m.onnx", "B103", "expected the weights beside the model")
+
+
+@pytest.mark.parametrize("opset", [7, 12, 99])
+def test_opset(opset: int) -> None:
+    model = one_node("Relu", {"x": X})
+    model.opset_import[0].version = opset
+    error = fails(model, "B104", f"found {opset}")
+    assert ("newer opset" in error.help) == (opset < 13)
+
+
+def test_no_form_in_the_working_opset() -> None:
+    weights = {"s": np.array(1, np.float32)}
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.UINT2)
+    model = _unchecked(node, weights, result=TensorProto.UINT2)
+    model.opset_import[0].version = 25
+    error = fails(model, "B104", "expected a model that converts to opset 21, found: DataType")
+    assert error.help == "export the model again with opset 21"
+
+
+def test_unknown_operator() -> None:
+    model = one_node("Relu", {"x": X})
+    model.graph.node[0].op_type = "Rellu"
+    error = fails(model, "B105", "expected a supported operator, found Rellu")
+    assert error.where == "node 'node' (Rellu)"
+    model.graph.node[0].domain = "com.example"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    fails(model, "B105", "found Rellu of domain com.example")
+
+
+def test_unsupported_operator_names_its_index() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Erf", ["r"], ["e"]),
+        helper.make_node("Sigmoid", ["e"], ["s"]),
+        helper.make_node("Erf", ["s"], ["t"]),
+        helper.make_node("Abs", ["t"], ["y"]),
+    ]
+    error = fails(make_model(nodes, {"x": X}, opset=13), "B105", "found Erf")
+    assert error.where == "node 'Erf_1' (Erf)"
+    assert error.help == "the model also has Abs, Sigmoid"
+
+
+def test_shape_arithmetic_on_computed_values() -> None:
+    model = one_node("Gather", {"x": X}, {"i": np.array([0], np.int64)})
+    assert fails(model, "B105", "found Gather").where == "node 'node' (Gather)"
+
+
+@pytest.mark.parametrize(
+    ("op_type", "weights", "attributes", "message"),
+    [
+        ("Conv", {"w": (2, 2, 3, 3)}, {"kernel_shape": [2, 2]}, "expected kernel_shape [3, 3]"),
+        ("Conv", {"w": (2, 3, 3, 3)}, {}, "expected 3 x group 1 input channels, found 2"),
+        ("Conv", {"w": (2, 2, 5, 5)}, {}, "expected windows of at most 4, found 5"),
+        ("Softmax", {}, {"axis": 4}, "expected axis from -4 to 3, found 4"),
+        ("Add", {"w": (3,)}, {}, "expected shapes that broadcast, found 1x2x4x4 and 3"),
+        ("MatMul", {"w": (3, 3)}, {}, "expected inner dimensions to agree"),
+        ("Flatten", {}, {"axis": 7}, "expected axis from -4 to 4, found 7"),
+        ("Transpose", {}, {"perm": [0, 1]}, "expected a permutation of 4 dimensions"),
+        ("MaxPool", {}, {"kernel_shape": [2]}, "expected 2 kernel_shape, found 1"),
+        ("MaxPool", {}, {"kernel_shape": [2], "auto_pad": "SAME_UPPER"}, "of 2 dimensions"),
+        ("MaxPool", {}, {"kernel_shape": [0, 2]}, "expected kernel_shape >= 1"),
+        ("Gemm", {"w": (4, 4)}, {}, "expected matrices"),
+    ],
+)
+def test_values(
+    op_type: str, weights: dict[str, Any], attributes: dict[str, Any], message: str
+) -> None:
+    arrays = {name: np.ones(shape, np.float32) for name, shape in weights.items()}
+    names = ["x", *arrays]
+    node = helper.make_node(op_type, names, ["y"], name="here", **attributes)
+    assert fails(_unchecked(node, arrays), "B105", message).where == f"node 'here' ({op_type})"
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ([-1, -1], "expected at most one -1"),
+        ([5, -1], "expected a shape of 32 elements"),
+        ([0, 0, 0, 0, 0], "expected zeros only for dimensions of the input"),
+        ([3, 4], "expected a shape of 32 elements, found 3x4"),
+    ],
+)
+def test_reshape(shape: list[int], message: str) -> None:
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    fails(_unchecked(node, {"s": np.array(shape, np.int64)}), "B105", message)
+
+
+def test_computed_shape_is_refused() -> None:
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    model = _unchecked(node, {})
+    model.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
+    fails(model, "B105", "expected input 1 (s) to be a constant, found a computed value")
+
+
+def test_second_outputs_are_refused() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p", "at"], kernel_shape=[2, 2]),
+        helper.make_node("Relu", ["p"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": X}, outputs=["y", "at"])
+    fails(model, "B105", "expected only first outputs to be used, found 'at'")
+
+
+def test_quantisation() -> None:
+    weights = {"s": np.ones((1, 2, 2, 4), np.float32)}
+    blocked = one_node("QuantizeLinear", {"x": X}, weights, axis=2, block_size=2)
+    fails(blocked, "B105", "found a block_size")
+    weights = {"s": np.ones(3, np.float32)}
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"])
+    fails(_unchecked(node, weights), "B105", "expected a scale of shape 2 or scalar, found 3")
+    to_float8 = one_node(
+        "QuantizeLinear",
+        {"x": X},
+        {"s": np.array(1, np.float32)},
+        output_dtype=TensorProto.FLOAT8E4M3FN,
+    )
+    fails(to_float8, "B105", "expected integers as output_dtype, found FLOAT8E4M3FN")
+    zero_points = {"w": np.ones((4, 2), np.int8), "a": np.array(1, np.int8)}
+    x = {"x": np.ones((2, 4), np.int8)}
+    fails(one_node("MatMulInteger", x, zero_points), "B105", "expected zero points of zero")
+
+
+def test_types() -> None:
+    text = {"x": np.array(["a"], object)}
+    fails(one_node("Identity", text), "B105", "expected an input of numbers, found STRING")
+    node = helper.make_node("Softmax", ["x"], ["y"], name="s")
+    model = _unchecked(node, {}, TensorProto.INT32)
+    assert fails(model, "B105", "expected a floating-point tensor").where == "node 's' (Softmax)"
+
+
+def test_training_is_refused() -> None:
+    weights = {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
+    fails(one_node("Dropout", {"x": X}, weights), "B105", "expected training_mode false")
+
+
+def test_sparse_weights_are_refused() -> None:
+    values = helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0])
+    indices = helper.make_tensor("w_index", TensorProto.INT64, [1], [0])
+    model = one_node("Relu", {"x": X})
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    fails(model, "B105", "expected dense initializers")
+
+
+# -- shapes
+
+
+def dynamic(*shape: int | str | None) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["image"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def test_symbolic_sizes_must_be_pinned() -> None:
+    error = fails(dynamic("batch", 1, None), "B106", "found 'image' [batch, 1, ?]")
+    assert error.help == 'pin the sizes, e.g. shapes={"image": (1, 1, 1)}'
+
+
+@pytest.mark.parametrize(
+    ("pin", "message"),
+    [
+        ((1, 1), "expected shape [batch, 1, ?] for input 'image', found [1, 1]"),
+        ((1, 2, 3), "expected shape [batch, 1, ?] for input 'image', found [1, 2, 3]"),
+        ((0, 1, 3), "found [0, 1, 3]"),
+        ((-1, 1, 3), "found [-1, 1, 3]"),
+    ],
+)
+def test_wrong_pins(pin: tuple[int, ...], message: str) -> None:
+    fails(dynamic("batch", 1, None), "B106", message, {"image": pin})
+
+
+def test_one_name_has_one_size() -> None:
+    error = fails(dynamic("n", "n"), "B106", "found [2, 3]", {"image": (2, 3)})
+    assert error.help == "'n' is 2 in another dimension"
+
+
+def test_pins_of_unknown_inputs() -> None:
+    error = fails(dynamic("batch", 1), "B106", "found one for 'imgae'", {"imgae": (1, 1)})
+    assert error.help == "did you mean 'image'?"
+
+
+def _unchecked(
+    node: onnx.NodeProto,
+    weights: dict[str, np.ndarray],
+    element: int = TensorProto.FLOAT,
+    result: int = TensorProto.FLOAT,
+) -> onnx.ModelProto:
+    """A model whose shapes onnx need not accept."""
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", element, X.shape)],
+        [helper.make_tensor_value_info("y", result, ["?"])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
