@@ -23,11 +23,11 @@ from xdsl.traits import ConstantLike, IsTerminator
 from byocir.dialects.byoc import TARGET, DecisionAttr, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Composite
-from byocir.patterns.legality import describe
-from byocir.patterns.match import Attempt
+from byocir.patterns.legality import describe, returning_path
+from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import find, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
-from byocir.rewrites.byoc.extract import extract_composite
+from byocir.rewrites.byoc.extract import extract_composite, sort_block
 
 LEVELS = ("graph", "tensor")
 
@@ -58,19 +58,31 @@ class _Claims:
     """Who took which op so far, and what was decided."""
 
     taken: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    groups: dict[Operation, tuple[Operation, ...]] = field(
+        default_factory=dict[Operation, tuple[Operation, ...]]
+    )
+    """The ops that become one node with an op, where that node has several results."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
+    def blocked(self, state: State) -> str:
+        """Why a match cannot be had beside those that are claimed already."""
+        overlap = next((op for op in state.ops if op in self.taken), None)
+        if overlap is not None:
+            return f"{describe(overlap)} belongs to {self.taken[overlap]} already"
+        if state.exposed and self.groups:
+            return returning_path(set(state.ops), self.groups)
+        return ""
+
     def decide(self, attempt: Attempt, target: str) -> None:
-        overlap = next((op for op in attempt.matched if op in self.taken), None)
-        reason = attempt.reason
-        if attempt.fits and overlap is not None:
-            reason = f"{describe(overlap)} belongs to {self.taken[overlap]} already"
         if attempt.matched:
-            self.decisions.append(record(attempt, target, reason))
-        if not reason:
-            self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
-            self.attempts.append(attempt)
+            self.decisions.append(record(attempt, target))
+        if attempt.match is None or not attempt.fits:
+            return
+        self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
+        self.attempts.append(attempt)
+        if attempt.match.state.exposed:
+            self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
 
 def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list[DecisionAttr]:
@@ -79,14 +91,19 @@ def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list
     by_name: dict[str, list[Operation]] = {}
     for op in block.ops:
         by_name.setdefault(op.name, []).append(op)
-    for target in targets:
-        for composite in _composites(target, level):
-            for root in _roots(composite, by_name, block):
+    position = {op: i for i, op in enumerate(block.ops)}
+    offers = [(target.target_name.data, _composites(target, level)) for target in targets]
+    for target, composites in offers:
+        for composite in composites:
+            roots = [op for name in composite.root_names for op in by_name.get(name, [])]
+            for root in sorted(roots, key=lambda op: -position[op]):
                 if root not in claims.taken:
-                    claims.decide(composite.attempt(root), target.target_name.data)
-    _record_misses(block, targets, level, claims)
+                    claims.decide(composite.attempt(root, claims.blocked), target)
+    _record_misses(block, offers, claims)
     for attempt in claims.attempts:
-        extract_composite(attempt)
+        extract_composite(attempt, position)
+    if claims.groups:
+        sort_block(block)
     return claims.decisions
 
 
@@ -94,24 +111,12 @@ def _composites(target: TargetAttr, level: str) -> list[Composite]:
     return [c for c in find(target).patterns if c.level == level]
 
 
-def _roots(
-    composite: Composite, by_name: dict[str, list[Operation]], block: Block
-) -> list[Operation]:
-    """Ops at which the pattern can begin, last ones first."""
-    found = [by_name.get(name, []) for name in sorted(composite.root_names)]
-    if len(found) == 1:
-        return found[0][::-1]
-    position = {op: i for i, op in enumerate(block.ops)}
-    return sorted((op for ops in found for op in ops), key=lambda op: -position[op])
-
-
 def _record_misses(
-    block: Block, targets: Sequence[TargetAttr], level: str, claims: _Claims
+    block: Block, offers: Sequence[tuple[str, Sequence[Composite]]], claims: _Claims
 ) -> None:
     """Ops that stay: how far every pattern with such an op inside would have come."""
     for op in block.ops:
         if op in claims.taken or op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
             continue
-        for target in targets:
-            for miss in nearest_misses(op, _composites(target, level)):
-                claims.decisions.append(record(miss, target.target_name.data))
+        for target, composites in offers:
+            claims.decisions += [record(miss, target) for miss in nearest_misses(op, composites)]

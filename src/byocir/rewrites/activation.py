@@ -1,0 +1,81 @@
+"""Relu and clip between an op and the quantize after it, as bounds on the quantised integers.
+
+Quantising is monotone, so `quantize(clip(x, a, b)) = clip(quantize(x), quantize(a), quantize(b))`
+bit for bit, for every x but NaN; relu is the clip at 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph import ClipOp, QuantizeOp, ReluOp
+from byocir.dialects.types import dtype_of, element_type_of, ui8
+from byocir.rewrites.driver import NewOps
+from byocir.rewrites.grid import Grid
+
+Bounds = tuple[int, int]
+
+
+def through_activations(value: SSAValue) -> tuple[list[ReluOp | ClipOp], SSAValue]:
+    """The relu and clip ops that end in `value`, first to last, and the value they start from."""
+    ops: list[ReluOp | ClipOp] = []
+    while isinstance(value.owner, ReluOp | ClipOp):
+        ops.append(value.owner)
+        value = value.owner.input
+    return ops[::-1], value
+
+
+def only_quantized(value: SSAValue, ops: list[ReluOp | ClipOp]) -> bool:
+    """Whether `value` serves nothing but these activations and quantize ops at their end."""
+    chain = [value, *(op.result for op in ops)]
+    return all(v.has_one_use() for v in chain[:-1]) and all(
+        isinstance(use.operation, QuantizeOp) for use in chain[-1].uses
+    )
+
+
+def quantized_bounds(ops: list[ReluOp | ClipOp], grid: Grid) -> Bounds | None:
+    """The bounds that these activations set on integers of a per-tensor grid; None with NaN."""
+    lo, hi = grid.range
+    for op in ops:
+        low, high = _float_bounds(op)
+        if np.isnan(low) or np.isnan(high):
+            return None
+        least, most = grid.quantize(low), grid.quantize(high)
+        lo, hi = min(max(lo, least), most), min(max(hi, least), most)
+    return lo, hi
+
+
+def _float_bounds(op: ReluOp | ClipOp) -> tuple[float, float]:
+    if isinstance(op, ReluOp):
+        return 0.0, np.inf
+    low = -np.inf if op.min is None else op.min.data.values().item()
+    return low, np.inf if op.max is None else op.max.data.values().item()
+
+
+def is_relu(bounds: Bounds, grid: Grid) -> bool:
+    """Whether bounds on integers of a symmetric grid are those of a relu."""
+    return bounds == (0, grid.range[1]) and grid.element != ui8
+
+
+def relu_before(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
+    """`value`, still to be rescaled to a symmetric grid, with a relu if that is what bounds are."""
+    if not is_relu(bounds, grid) or element_type_of(value.type) == ui8:
+        return value
+    return new.add(ReluOp.make(value)).result
+
+
+def clip_after(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
+    """`value`, on the symmetric grid, clipped to the bounds that `relu_before` has not set."""
+    if is_relu(bounds, grid) or bounds == grid.range:
+        return value
+    dtype = dtype_of(grid.element)
+    properties: dict[str, Any] = {
+        name: ArrayAttr.of(np.array(bound, dtype))
+        for name, bound, end in zip(("min", "max"), bounds, grid.range, strict=True)
+        if bound != end
+    }
+    return new.add(ClipOp.make(value, **properties)).result

@@ -1,0 +1,177 @@
+"""clean-up: nothing superfluous left.
+
+Does: erases pure ops that nothing uses; merges equal pure ops of a block (constants are equal if
+their contents are); drops ops that return their input and shape ops that a later one overrides.
+
+Requires: nothing. Dequantize ops are not merged: normalize-qdq gives each use its own, and what
+matches them counts on that.
+
+Guarantees: every value keeps its bits. Names of arguments and results do not change. An op that
+stands for several has the locations of all; a constant has that of its first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from byocir.dialects.graph import (
+    ClipOp,
+    ConcatOp,
+    ConstantOp,
+    DequantizeOp,
+    FlattenOp,
+    ReluOp,
+    ReshapeOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.locations import fuse
+from byocir.dialects.types import shape_of
+from byocir.rewrites.driver import (
+    NewOps,
+    Pattern,
+    blocks_of,
+    erase_dead,
+    is_dead,
+    rewrite_module,
+)
+
+_RESHAPES = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp)
+"""Ops that keep the order of elements and differ from a reshape in how they say the shape."""
+
+
+@dataclass(frozen=True)
+class CleanUpPass(ModulePass):
+    """Erases what is unused, merges what is equal, drops what does nothing."""
+
+    name = "clean-up"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        blocks = blocks_of(op)
+        for block in blocks:
+            _erase_unused(block)
+        rewrite_module(op, [DropIdentity(), MergeReshapes(), MergeTransposes(), DropSecondRelu()])
+        for block in blocks:
+            _merge_equal(block)
+
+
+def _erase_unused(block: Block) -> None:
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
+        if is_dead(op):
+            op.detach()
+            op.erase()
+        op = before
+
+
+def _merge_equal(block: Block) -> None:
+    known: dict[Hashable, Operation] = {}
+    for op in block.ops:
+        if not _may_merge(op):
+            continue
+        first = known.setdefault(_content(op), op)
+        if first is op:
+            continue
+        for old, kept in zip(op.results, first.results, strict=True):
+            old.replace_all_uses_with(kept)
+        gone = erase_dead(op)
+        if not isinstance(first, ConstantOp):
+            first.location = fuse(first, gone)
+
+
+def _may_merge(op: Operation) -> bool:
+    return (
+        bool(op.results)
+        and not op.regions
+        and not isinstance(op, DequantizeOp)
+        and is_side_effect_free(op)
+    )
+
+
+def _content(op: Operation) -> Hashable:
+    """What makes two pure ops equal: class, operands, properties, attributes and result types."""
+    return (
+        type(op),
+        tuple(op.operands),
+        frozenset(op.properties.items()),
+        frozenset(op.attributes.items()),
+        tuple(result.type for result in op.results),
+    )
+
+
+class DropIdentity(Pattern):
+    """An op that returns its input: a shape op to the same shape, a transpose that keeps the order,
+    a clip without bounds, a concat of one tensor."""
+
+    roots = (*_RESHAPES, TransposeOp, ClipOp, ConcatOp)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        return [op.operands[0]] if _is_identity(op) else None
+
+
+def _is_identity(op: Operation) -> bool:
+    if isinstance(op, TransposeOp):
+        perm = int_tuple(op.perm)
+        return list(perm) == sorted(perm)
+    if isinstance(op, ClipOp):
+        return op.min is None and op.max is None
+    return len(op.operands) == 1 and op.operands[0].type == op.results[0].type
+
+
+class MergeReshapes(Pattern):
+    """A shape op that keeps the order of elements, behind another, is one reshape."""
+
+    roots = _RESHAPES
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        inner = op.operands[0].owner
+        if not isinstance(inner, _RESHAPES):
+            return None
+        return [new.add(ReshapeOp.make(inner.input, shape=shape_of(op.results[0].type))).result]
+
+
+class MergeTransposes(Pattern):
+    """A transpose behind another is one transpose."""
+
+    roots = (TransposeOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, TransposeOp)
+        inner = op.input.owner
+        if not isinstance(inner, TransposeOp):
+            return None
+        first = int_tuple(inner.perm)
+        merged = [first[axis] for axis in int_tuple(op.perm)]
+        return [new.add(TransposeOp.make(inner.input, perm=merged)).result]
+
+
+class DropSecondRelu(Pattern):
+    """A relu behind a relu, or behind a clip from 0 or more, does nothing."""
+
+    roots = (ReluOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, ReluOp)
+        inner = op.input.owner
+        if isinstance(inner, ReluOp):
+            return [op.input]
+        if isinstance(inner, ClipOp) and _is_at_least_zero(inner):
+            return [op.input]
+        return None
+
+
+def _is_at_least_zero(op: ClipOp) -> bool:
+    low, high = op.min, op.max
+    if low is None or not low.data.values() >= 0:
+        return False
+    return high is None or bool(high.data.values() >= 0)

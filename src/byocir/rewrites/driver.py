@@ -1,0 +1,175 @@
+"""A greedy rewrite driver for ops on tensors.
+
+Applies patterns until none fits any more. Requires pure ops inside single-block regions (graphs).
+Guarantees: no location is lost (a new op without one gets the fused locations of all ops that its
+rewrite made superfluous, in order; where every new op has one, or there is none, names left over
+go to the op that computes the result); superfluous ops are erased; results keep their name hints;
+the order of rewrites depends on the module alone. A set of patterns that never ends is stopped with
+an error that names the pattern.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp, GraphOp
+from byocir.dialects.locations import fuse, names, of_names
+from byocir.errors import ByocirError
+
+REWRITES_PER_OP = 64
+"""How often patterns may apply, for each op of a block, before the driver gives up. Moving a
+quantize past a long chain of shape ops takes one rewrite per op passed; nothing here needs more
+than a few such journeys."""
+
+_OpT = TypeVar("_OpT", bound=Operation)
+
+
+class NewOps:
+    """The ops a rewrite makes, in order; they are inserted before its root."""
+
+    def __init__(self) -> None:
+        self.ops: list[Operation] = []
+
+    def add(self, op: _OpT) -> _OpT:
+        """Takes this op into the rewrite. Without a location it stands for all replaced ops."""
+        self.ops.append(op)
+        return op
+
+    def constant(self, values: np.ndarray | Array) -> SSAValue:
+        """Adds a constant with these values."""
+        return self.add(ConstantOp.of(values)).result
+
+    def again(
+        self, op: GraphOp, *operands: SSAValue, location: LocationAttr | None = None
+    ) -> SSAValue:
+        """Adds an op as `op`, with one result and the same properties, on other operands."""
+        properties = cast(dict[str, Any], op.properties)
+        return self.add(type(op).make(*operands, location=location, **properties)).results[0]
+
+
+class Pattern(ABC):
+    """One rewrite of a root op and the ops that feed it."""
+
+    roots: ClassVar[tuple[type[Operation], ...]]
+    """The op classes that can be the root; subclasses of these are not tried."""
+
+    @abstractmethod
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        """The values that replace the results of `op`, made from ops added to `new`, or None when
+        the pattern does not fit (then the ops in `new` are dropped)."""
+
+
+def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
+    """Applies patterns to every block of a module until none fits; whether any did.
+
+    Patterns for one root are tried in the order given. Raises ByocirError B290 when they do not
+    come to an end.
+    """
+    return any([_rewrite_block(block, patterns) for block in blocks_of(module)])
+
+
+def blocks_of(module: ModuleOp) -> list[Block]:
+    """All blocks of a module, outer ones first."""
+    return [block for op in module.walk() for region in op.regions for block in region.blocks]
+
+
+def _rewrite_block(block: Block, patterns: Sequence[Pattern]) -> bool:
+    by_root: dict[type[Operation], list[Pattern]] = {}
+    for pattern in patterns:
+        for root in pattern.roots:
+            by_root.setdefault(root, []).append(pattern)
+    queue = deque(op for op in block.ops if type(op) in by_root)
+    limit = REWRITES_PER_OP * (len(queue) + 1)
+    applied = Counter[str]()
+    while queue:
+        op = queue.popleft()
+        if op.parent is not block:
+            continue  # erased since it was queued
+        for pattern in by_root[type(op)]:
+            touched = _apply(pattern, op)
+            if touched is None:
+                continue
+            applied[type(pattern).__name__] += 1
+            if applied.total() > limit:
+                raise _endless(applied)
+            queue.extend(other for other in touched if type(other) in by_root)
+            break
+    return bool(applied)
+
+
+def _endless(applied: Counter[str]) -> ByocirError:
+    name, count = applied.most_common(1)[0]
+    return ByocirError(
+        "B290",
+        f"expected rewrites to come to an end, found pattern {name} still applying after {count} "
+        "times",
+        help=f"the result of {name} must not match {name} again, nor may another pattern undo it",
+    )
+
+
+def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
+    """Tries one pattern; the ops whose surroundings changed if it fitted."""
+    new = NewOps()
+    results = pattern.rewrite(op, new)
+    if results is None:
+        for made in reversed(new.ops):
+            made.erase()
+        return None
+    Rewriter.insert_op(new.ops, InsertPoint.before(op))
+    producers = [value.op for value in op.operands if isinstance(value, OpResult)]
+    for old, replacement in zip(op.results, results, strict=True):
+        if replacement.name_hint is None:
+            replacement.name_hint = old.name_hint
+        old.replace_all_uses_with(replacement)
+    _keep_location(erase_dead(op), new.ops, results)
+    users = [use.operation for value in results for use in value.uses]
+    return [*new.ops, *users, *(p for p in producers if p.parent is not None)]
+
+
+def _keep_location(
+    gone: LocationAttr, made: Sequence[Operation], results: Sequence[SSAValue]
+) -> None:
+    """Gives the location of erased ops to the new ops without one; names that end up nowhere go to
+    the ops that compute the results instead."""
+    for op in made:
+        if op.location == UNKNOWN_LOC:
+            op.location = gone
+    kept = {name for op in made for name in names(op.location)}
+    homeless = of_names(name for name in names(gone) if name not in kept)
+    for value in results:
+        if homeless != UNKNOWN_LOC and isinstance(value, OpResult):
+            value.op.location = fuse(value.op, homeless)
+
+
+def erase_dead(op: Operation) -> LocationAttr:
+    """Erases an op whose results are unused, and the pure ops that only fed it; their fused
+    locations, producers first. Those of constants among the latter are left out: a constant is
+    located where it is used, and one that many ops share would bring all their names along."""
+    locations = [op.location]
+    stack = [op]
+    while stack:
+        dead = stack.pop()
+        producers = dict.fromkeys(v.op for v in dead.operands if isinstance(v, OpResult))
+        dead.detach()
+        dead.erase()
+        unused = [producer for producer in reversed(producers) if is_dead(producer)]
+        locations += [each.location for each in unused if not isinstance(each, ConstantOp)]
+        stack += unused
+    return fuse(*reversed(locations))
+
+
+def is_dead(op: Operation) -> bool:
+    """Whether an op can go: it is pure and in a block, and nothing uses its results."""
+    if op.parent is None or any(result.first_use is not None for result in op.results):
+        return False
+    return bool(op.results) and is_side_effect_free(op)

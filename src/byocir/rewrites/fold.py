@@ -1,0 +1,106 @@
+"""fold-constants: ops whose operands are all constants become constants.
+
+Does: evaluates such ops with byocir's own numpy rules.
+
+Requires: nothing. Constants whose values were not supplied, and ops that read them, stay.
+
+Guarantees: no bit changes, here or on another machine. So ops whose result depends on the order of
+float additions or on a library's exponential are never folded (conv, matmul, mean, average pools
+and softmax on floats), and neither are quantize and dequantize: the integer weight and its scale
+must stay visible to what matches them. Constants grow by at most `max_growth` bytes for each op
+folded. Locations are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects.graph import (
+    AddOp,
+    ClipOp,
+    ConcatOp,
+    ConvOp,
+    DivOp,
+    FlattenOp,
+    GraphOp,
+    MatmulOp,
+    MaxPoolOp,
+    MulOp,
+    ReluOp,
+    RequantizeOp,
+    ReshapeOp,
+    SqueezeOp,
+    SubOp,
+    SumPoolOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from byocir.dialects.types import element_type_of, is_float
+from byocir.evaluate.graph import evaluate_graph_op
+from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
+from byocir.rewrites.grid import constant_array
+
+_EXACT: tuple[type[GraphOp], ...] = (
+    AddOp,
+    ClipOp,
+    ConcatOp,
+    DivOp,
+    FlattenOp,
+    MaxPoolOp,
+    MulOp,
+    ReluOp,
+    RequantizeOp,
+    ReshapeOp,
+    SqueezeOp,
+    SubOp,
+    SumPoolOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+"""Ops whose results IEEE arithmetic fixes, bit for bit."""
+
+_CONTRACTIONS: tuple[type[GraphOp], ...] = (ConvOp, MatmulOp)
+"""Ops that are exact on integers only."""
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Evaluates ops whose operands are all constants, where the result is the same everywhere."""
+
+    name = "fold-constants"
+
+    max_growth: int = 2**16
+    """How many bytes a folded constant may be larger than the constants it is made from."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_module(op, [EvaluateConstantOp(self.max_growth)])
+
+
+@dataclass(frozen=True)
+class EvaluateConstantOp(Pattern):
+    """An op on constants becomes its value."""
+
+    max_growth: int
+    roots = (*_EXACT, *_CONTRACTIONS)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, GraphOp)
+        if isinstance(op, _CONTRACTIONS) and is_float(element_type_of(op.results[0].type)):
+            return None
+        arrays = [constant_array(value) for value in op.operands]
+        operands = [array.values() for array in arrays if array is not None and array.present]
+        if len(operands) < len(arrays):
+            return None
+        with np.errstate(all="ignore"):  # dividing by a constant 0 is no reason to warn users
+            results = evaluate_graph_op(op, operands)
+        grown = sum(value.nbytes for value in results) - sum(value.nbytes for value in operands)
+        if grown > self.max_growth:
+            return None
+        return [new.constant(value) for value in results]

@@ -1,0 +1,106 @@
+"""Quantisation grids: what scale and zero point of a quantize or dequantize op say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Attribute, SSAValue
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
+from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
+
+_LEAST, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
+
+
+def constant_array(value: SSAValue) -> Array | None:
+    """The array of a value defined by a constant op."""
+    return value.owner.value.data if isinstance(value.owner, ConstantOp) else None
+
+
+def integer_range(element: Attribute) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    info = np.iinfo(dtype_of(element))
+    return int(info.min), int(info.max)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid of a quantised tensor: `value = (integer - zero_point) * scale`, in f32.
+
+    `scale` (f32) and `zero_point` are scalars, or have one element per index of `axis`. All scales
+    are positive and far from f32's limits, so that quantising is monotone and an 8-bit integer
+    that is dequantised and quantised again is itself.
+    """
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int | None
+    element: Attribute
+
+    @property
+    def per_tensor(self) -> bool:
+        return self.axis is None
+
+    @property
+    def symmetric(self) -> bool:
+        return not self.zero_point.any()
+
+    @property
+    def is_8_bit(self) -> bool:
+        return self.element in (i8, ui8)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return integer_range(self.element)
+
+    def same_as(self, other: Grid | None) -> bool:
+        """Whether equal integers of both grids stand for equal numbers."""
+        return (
+            other is not None
+            and (self.element, self.axis) == (other.element, other.axis)
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+    def quantize(self, value: float) -> int:
+        """What this per-tensor grid makes of one f32 number other than NaN, as QuantizeLinear."""
+        with np.errstate(over="ignore"):
+            steps = np.rint(np.float32(value) / self.scale) + self.zero_point
+        return int(np.clip(steps, *self.range))
+
+
+def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
+    """The grid of a quantize or dequantize op in f32 whose scale and zero point are constants, or
+    None. Raises ByocirError when their values were not supplied."""
+    scale, zero_point = constant_array(op.scale), constant_array(op.zero_point)
+    if scale is None or zero_point is None:
+        return None
+    if not isinstance(element_type_of(op.scale.type), Float32Type):
+        return None
+    scales = scale.values()
+    if not np.all((scales >= _LEAST) & (scales <= _GREATEST)):
+        return None
+    element = element_type_of(op.zero_point.type)
+    if scale.size == 1:
+        return Grid(scales.reshape(()), zero_point.values().reshape(()), None, element)
+    return Grid(scales, zero_point.values(), op.axis.value.data, element)
+
+
+def dequantized(value: SSAValue) -> tuple[SSAValue, Grid] | None:
+    """The integers and the grid of a value that a dequantize op makes."""
+    op = value.owner
+    if not isinstance(op, DequantizeOp):
+        return None
+    grid = grid_of(op)
+    return None if grid is None else (op.input, grid)
+
+
+def symmetric_bytes(value: SSAValue) -> tuple[SSAValue, Grid] | None:
+    """The 8-bit integers and the grid of a dequantised value whose zero points are all 0."""
+    found = dequantized(value)
+    if found is None or not (found[1].is_8_bit and found[1].symmetric):
+        return None
+    return found

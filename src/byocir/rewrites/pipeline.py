@@ -1,0 +1,125 @@
+"""Runs passes: one way for the command line, the compiler and tests.
+
+After each pass the module is verified, definitions before uses included, so that a pass that leaves
+a broken module is found at once and named.
+
+| code | what is wrong |
+| --- | --- |
+| B220 | the text of a pipeline cannot be read |
+| B221 | a pass that is not known |
+| B222 | an option that a pass does not have, or a value that does not fit it |
+| B223 | a pass gave up on a module it cannot handle |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, get_pass_option_infos
+from xdsl.utils.arg_spec import ArgSpec
+from xdsl.utils.arg_spec import parse_pipeline as parse_specs
+from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
+
+from byocir.dialects.verify import verify_module
+from byocir.errors import ByocirError, did_you_mean
+from byocir.rewrites.registry import PASSES, PassThunk, all_passes
+from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
+
+Pipeline = str | Sequence[ModulePass]
+"""Passes in order, or their text: `a,b{c=1}`."""
+
+_QUOTE = "'"  # around types that were written as text
+
+AfterPass = Callable[[ModulePass, ModuleOp, float], None]
+"""Called after each pass with the pass, the module and the seconds the pass took."""
+
+
+def parse_pipeline(
+    text: str, available: Mapping[str, PassThunk] | None = None
+) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline text; raises ByocirError B220 to B222."""
+    known = all_passes() if available is None else available
+    try:
+        specs = tuple(parse_specs(text))
+    except ArgSpecParseError as error:
+        raise ByocirError(
+            "B220",
+            f"expected passes as name{{option=value …}},name…, found '{text}'",
+            help=str(error).splitlines()[-1].strip(),
+        ) from error
+    return tuple(_make_pass(spec, known) for spec in specs)
+
+
+def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
+    if spec.name not in available:
+        hint = did_you_mean(spec.name, list(available))
+        if not hint.startswith("did"):  # nothing like it: list ours, not all of xDSL's
+            hint = did_you_mean(spec.name, list(PASSES))
+        raise ByocirError("B221", f"unknown pass '{spec.name}'", help=hint)
+    kind = available[spec.name]()
+    options = {info.name.replace("_", "-"): info for info in get_pass_option_infos(kind)}
+    for given in spec.parameters:
+        if given.replace("_", "-") not in options:
+            raise ByocirError(
+                "B222",
+                f"pass {spec.name} has no option '{given}'",
+                help=did_you_mean(given, list(options)),
+            )
+    try:
+        return kind.from_pass_spec(spec)
+    except ValueError as error:
+        expected = " ".join(
+            f"{name}={info.expected_type.strip(_QUOTE)}" for name, info in options.items()
+        )
+        raise ByocirError("B222", f"expected {spec.name}{{{expected}}}, found {spec}") from error
+
+
+def run_passes(
+    module: ModuleOp,
+    context: Context,
+    pipeline: Pipeline,
+    *,
+    callback: AfterPass | None = None,
+    verify: bool = True,
+) -> None:
+    """Runs passes on a module in place, verifying after each unless `verify` is false.
+
+    The module must be valid. Raises the ByocirError of a pass that cannot go on with what the user
+    gave, and ByocirInternalError, naming the pass and a reproducer, when a pass fails in any other
+    way or leaves a module that does not verify.
+    """
+    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+    start = module.clone() if passes else module
+    for index, pass_ in enumerate(passes):
+        began = perf_counter()
+        try:
+            pass_.apply(context, module)
+            seconds = perf_counter() - began
+            if verify:
+                verify_module(module)
+        except (ByocirError, ByocirInternalError, ShrinkException):
+            raise
+        except PassFailedException as error:
+            raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
+        except Exception as error:
+            raise _internal_error(error, start, context, passes[: index + 1]) from error
+        if callback is not None:
+            callback(pass_, module, seconds)
+
+
+def _internal_error(
+    error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
+) -> ByocirInternalError:
+    """Replays all passes but the last, so that no pass that succeeds pays for a copy."""
+    problem = f"{type(error).__name__}: {error}"
+    before = start.clone()
+    try:
+        for pass_ in passes[:-1]:
+            pass_.apply(context, before)
+        path = write_reproducer(before, passes[-1:], problem)
+    except Exception:  # a pass that is not deterministic; the whole pipeline may still show it
+        path = write_reproducer(start, passes, problem)
+    return ByocirInternalError(passes[-1].name, problem, path)

@@ -1,0 +1,55 @@
+"""Every pass of byocir by name, and where it is defined. Nothing is imported until it is used.
+
+The names are text, not imports, because passes of higher layers (lowering) belong in the list, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from xdsl.passes import ModulePass
+
+PassThunk = Callable[[], type[ModulePass]]
+"""Imports a pass class."""
+
+PASSES: dict[str, str] = {
+    # graph to graph
+    "clean-up": "byocir.rewrites.clean_up:CleanUpPass",
+    "fold-constants": "byocir.rewrites.fold:FoldConstantsPass",
+    "normalize-qdq": "byocir.rewrites.normalize_qdq:NormalizeQdqPass",
+    "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",
+    "fix-point": "byocir.rewrites.fix_point:FixPointPass",
+    # hand-off, at both levels
+    "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",
+    "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
+    "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
+    "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
+    "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
+    # graph to tensor level
+    "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
+    # tensor level to VTA instructions, in this order
+    "vta-legalise": "byocir.lowering.tir_to_vta.legalise:VtaLegalisePass",
+    "vta-pack": "byocir.lowering.tir_to_vta.pack:VtaPackPass",
+    "vta-bufferize": "byocir.lowering.tir_to_vta.bufferize:VtaBufferizePass",
+    "vta-tile": "byocir.lowering.tir_to_vta.tile:VtaTilePass",
+    "vta-stage": "byocir.lowering.tir_to_vta.stage:VtaStagePass",
+    "vta-tensorise": "byocir.lowering.tir_to_vta.tensorise:VtaTensorisePass",
+    "vta-insert-tokens": "byocir.lowering.tir_to_vta.tokens:VtaInsertTokensPass",
+    "vta-encode": "byocir.lowering.tir_to_vta.encode:VtaEncodePass",
+}
+"""Pass name to `module:class`."""
+
+
+def all_passes() -> dict[str, PassThunk]:
+    """Pass name to a function that imports the pass."""
+    return {name: _thunk(place) for name, place in PASSES.items()}
+
+
+def _thunk(place: str) -> PassThunk:
+    module, _, attribute = place.partition(":")
+
+    def load() -> type[ModulePass]:
+        return getattr(import_module(module), attribute)
+
+    return load

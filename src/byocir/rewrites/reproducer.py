@@ -1,0 +1,61 @@
+"""Errors of byocir itself, and the files that let someone else see them happen."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from byocir.dialects.text import print_module
+from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+
+
+class ByocirInternalError(Exception):
+    """A pass failed on a valid module: an error in byocir or a target, not in what the user gave.
+
+    `pass_name` is the pass, `reproducer` a file with the module before it and the command to run.
+    """
+
+    def __init__(self, pass_name: str, problem: str, reproducer: Path) -> None:
+        self.pass_name = pass_name
+        self.problem = problem
+        self.reproducer = reproducer
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The message as the command line prints it, without a trailing newline."""
+        return (
+            f"internal error in pass '{self.pass_name}': {self.problem}\n"
+            f"  reproducer  {self.reproducer}\n"
+            "  help  this is a bug: please report it with the reproducer"
+        )
+
+
+def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: str) -> Path:
+    """Writes a module and the pipeline that fails on it to a new folder for temporary files."""
+    path = Path(tempfile.mkdtemp(prefix="byocir-")) / "reproducer.mlir"
+    pipeline = shlex.quote(",".join(map(str, passes)))
+    header = [
+        f"byocir {_version('byocir')}, xdsl {_version('xdsl')}, python {sys.version.split()[0]}",
+        *problem.splitlines(),
+        f"byocir-opt {path.name} -p {pipeline}",
+    ]
+    text = "".join(f"// {line}\n" for line in header) + print_module(module)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    arrays = large_arrays(module)
+    if arrays:
+        save_arrays(arrays, path.with_suffix(SUFFIX))
+    return path
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(not installed)"

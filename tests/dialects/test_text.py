@@ -1,0 +1,208 @@
+"""Modules as text, and the arrays beside it."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+
+from byocir.dialects.array import ArrayAttr, ArrayStore
+from byocir.dialects.graph import ConstantOp
+from byocir.dialects.locations import named
+from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.weights import large_arrays, load_weights, save_arrays, save_weights
+from byocir.errors import ByocirError
+
+DTYPES = [
+    *(np.bool_, np.float16, np.float32, np.float64, ml_dtypes.bfloat16),
+    *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
+]
+
+
+def large(dtype, size: int = 40) -> np.ndarray:
+    return np.arange(size).astype(dtype)
+
+
+def module_of(*arrays: np.ndarray) -> ModuleOp:
+    return ModuleOp([ConstantOp.of(array) for array in arrays])
+
+
+def test_printing_ends_in_a_newline_and_omits_unknown_locations():
+    module = module_of(np.int8([1, 2]))
+    line = "  %0 = graph.constant #graph.array<[1, 2] : tensor<2xi8>>"
+    assert print_module(module) == f"builtin.module {{\n{line}\n}}\n"
+    module.body.block.first_op.location = named("w")
+    assert print_module(module) == f'builtin.module {{\n{line} loc("w")\n}}\n'
+    assert print_module(module, debuginfo=False) == f"builtin.module {{\n{line}\n}}\n"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_arrays_of_every_type_travel_beside_the_text(dtype, tmp_path):
+    module = module_of(large(dtype), large(dtype).reshape(5, 2, 4))
+    save_weights(module, tmp_path / "w.safetensors")
+    store = ArrayStore()
+    load_weights(tmp_path / "w.safetensors", store)
+    again = parse_module(print_module(module), arrays=store)
+    assert print_module(again) == print_module(module)
+    for before, after in zip(module.ops, again.ops, strict=True):
+        assert after.value.data.values().dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(after.value.data.values(), before.value.data.values())
+
+
+def test_the_weights_file_depends_on_the_arrays_alone(tmp_path):
+    arrays = [large("int8", n) for n in (20, 30, 40)] + [large("float32")]
+    save_weights(module_of(*arrays), tmp_path / "a")
+    save_weights(module_of(*reversed(arrays), *arrays), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_arrays_inside_other_attributes_are_found():
+    op = ConstantOp.of(np.int8([1]))
+    hidden = ArrayAttr.of(large("int8"))
+    op.attributes["note"] = DictionaryAttr({"deep": hidden})
+    assert list(large_arrays(ModuleOp([op])).values()) == [hidden.data]
+
+
+def test_absent_arrays_stay_absent(tmp_path):
+    module = parse_module(print_module(module_of(large("int8"))))
+    save_weights(module, tmp_path / "w")
+    store = ArrayStore()
+    load_weights(tmp_path / "w", store)
+    again = parse_module(print_module(module), arrays=store)
+    with pytest.raises(ByocirError, match=r"B107"):
+        again.body.block.first_op.value.data.values()
+
+
+def test_weights_that_were_changed_are_refused(tmp_path):
+    arrays = large_arrays(module_of(large("int8")))
+    (digest,) = arrays
+    other = ArrayAttr.of(large("int8") + np.int8(1)).data
+    save_arrays({digest: other}, tmp_path / "w")
+    with pytest.raises(ByocirError, match=f"B108.*expected an array with digest {digest}"):
+        load_weights(tmp_path / "w", ArrayStore())
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights at all", b"\xff" * 64])
+def test_files_that_are_no_weights_are_refused(content, tmp_path):
+    (tmp_path / "w").write_bytes(content)
+    with pytest.raises(ByocirError, match=r"B122.*expected weights in the safetensors format"):
+        load_weights(tmp_path / "w", ArrayStore())
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "C64", "NONSENSE"])
+def test_weights_of_types_without_a_name_here_are_refused(dtype, tmp_path):
+    size = 8 if dtype == "C64" else 1
+    header = b'{"d":{"dtype":"%s","shape":[1],"data_offsets":[0,%d]}}' % (dtype.encode(), size)
+    header += b" " * (-len(header) % 8)
+    (tmp_path / "w").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    with pytest.raises(ByocirError, match=r"B122"):
+        load_weights(tmp_path / "w", ArrayStore())
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ByocirError, match=r"B101.*\n  at    .*nothing\.safetensors"):
+        load_weights(tmp_path / "nothing.safetensors", ArrayStore())
+
+
+TEXT_ERRORS = {
+    "unknown op": (
+        "func.func @f() {\n  %0 = graph.reluu %x\n}",
+        ["error[B120]: operation graph.reluu is not registered", "m.mlir:2:3", "did you mean"],
+    ),
+    "unknown dialect": ("grahp.relu", ["operation grahp.relu", "did you mean 'graph'?"]),
+    "stray character": ("\n\n   ?", ["error[B120]", "m.mlir:3:4\n       ?\n       ^"]),
+    "nothing": ("", ["error[B120]", "m.mlir:1:1"]),
+    "op that breaks a rule": (
+        "func.func @f(%x: tensor<3xi8>) {\n"
+        "  %y = graph.relu %x : (tensor<3xi8>) -> tensor<4xi8>\n  func.return\n}",
+        ["error[B121]: expected result type tensor<3xi8>", "m.mlir:2:3\n      %y = graph"],
+    ),
+    "type that breaks a rule": (
+        "func.func @f(%x: i8) {\n  %y = graph.relu %x : (i8) -> i8\n  func.return\n}",
+        ["error[B121]", "m.mlir:2:3"],
+    ),
+    "element type without numbers": (
+        "%0 = graph.constant #graph.array<[1] : tensor<1xindex>>",
+        ["error[B120]", "m.mlir:1:"],
+    ),
+    "use before definition": (
+        'func.func @f(%x: i8) {\n  %a = "graph.relu"(%b) : (tensor<1xi8>) -> tensor<1xi8>\n'
+        '  %b = "graph.relu"(%a) : (tensor<1xi8>) -> tensor<1xi8>\n  func.return\n}',
+        ["error[B121]: expected operand 0 of graph.relu to be defined before", "m.mlir:2:3"],
+    ),
+    "endless nesting": ("builtin.module {" * 5000, ["error[B120]", "nesting"]),
+}
+
+
+@pytest.mark.parametrize("name", TEXT_ERRORS)
+def test_errors_in_text_say_where(name):
+    text, expected = TEXT_ERRORS[name]
+    with pytest.raises(ByocirError) as caught:
+        parse_module(text, file="m.mlir")
+    for part in expected:
+        assert part in str(caught.value)
+
+
+def test_long_lines_are_cut_around_the_error():
+    with pytest.raises(ByocirError) as caught:
+        parse_module(f"%0 = graph.constant #graph.array<[{'1, ' * 300}?] : tensor<1xi8>>")
+    position, line, caret = caught.value.where.splitlines()
+    assert position == "input:1:935"
+    assert len(line) <= 100
+    assert line[caret.index("^")] == "?"
+
+
+VALID = """builtin.module attributes {a.b = #byoc.target<"vta", {rounding = "half_up"}>} {
+  func.func @main(%x: tensor<1x4x8x8xi8>) -> tensor<1x6x6x6xi8> {
+    %w = graph.constant #graph.array<"00112233445566778899aabbccddeeff" : tensor<6x4x3x3xi8>>
+    %s = graph.constant #graph.array<[3, -1] : tensor<2xi32>> loc(fused["a", "b"])
+    %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, \
+dilations = array<i64: 1, 1>, group = 1 : i64} : \
+(tensor<1x4x8x8xi8>, tensor<6x4x3x3xi8>) -> tensor<1x6x6x6xi32> loc("Conv_0")
+    %1 = byoc.composite "p" at "graph" (%a = %0 : tensor<1x6x6x6xi32>) -> tensor<1x6x6x6xi32> {
+      %2 = graph.relu %a : (tensor<1x6x6x6xi32>) -> tensor<1x6x6x6xi32>
+      byoc.yield %2 : tensor<1x6x6x6xi32>
+    }
+    %3 = byoc.call @f(%1) : (tensor<1x6x6x6xi32>) -> tensor<1x6x6x6xi8>
+    func.return %3 : tensor<1x6x6x6xi8>
+  }
+  func.func private @f(tensor<1x6x6x6xi32>) -> tensor<1x6x6x6xi8>
+}
+"""
+
+
+def test_the_valid_text_is_valid():
+    text = print_module(parse_module(VALID))
+    assert print_module(parse_module(text)) == text
+
+
+@given(st.data())
+def test_damaged_text_is_a_user_error(data):
+    start = data.draw(st.integers(0, len(VALID)))
+    end = data.draw(st.integers(start, min(len(VALID), start + 12)))
+    junk = [
+        "",
+        " ",
+        "-1",
+        "0",
+        "x",
+        '"',
+        "<",
+        ">",
+        "[",
+        "]",
+        "{",
+        "}",
+        "(",
+        ")",
+        "%0",
+        "@",
+        "#",
+        "!",
+    ]
+    insert = data.draw(st.sampled_from(junk))
+    try:
+        parse_module(VALID[:start] + insert + VALID[end:])
+    except ByocirError as error:
+        assert error.code in ("B120", "B121")

@@ -1,0 +1,81 @@
+// RUN: byocir-opt --no-debuginfo -p clean-up %s | filecheck %s
+
+// CHECK-LABEL: @unused
+// CHECK-NEXT:    func.return %x
+func.func @unused(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %0 = graph.add %x, %c : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %x : tensor<4xf32>
+}
+
+// CHECK-LABEL: @equal_ops
+// CHECK-NEXT:    %[[C:.*]] = graph.constant
+// CHECK-NEXT:    %[[Y:.*]] = graph.mul %x, %[[C]]
+// CHECK-NEXT:    graph.add %[[Y]], %[[Y]]
+func.func @equal_ops(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = graph.constant #graph.array<[1.0, 2.0] : tensor<2xf32>>
+  %d = graph.constant #graph.array<[1.0, 2.0] : tensor<2xf32>>
+  %0 = graph.mul %x, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %1 = graph.mul %x, %d : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %2 = graph.add %0, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return %2 : tensor<2xf32>
+}
+
+// Properties and types tell ops apart.
+// CHECK-LABEL: @unequal_ops
+// CHECK-NEXT:    graph.reshape
+// CHECK-NEXT:    graph.reshape
+func.func @unequal_ops(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4x1xf32>) {
+  %0 = graph.reshape %x {shape = array<i64: 2, 2>} : (tensor<4xf32>) -> tensor<2x2xf32>
+  %1 = graph.reshape %x {shape = array<i64: 4, 1>} : (tensor<4xf32>) -> tensor<4x1xf32>
+  func.return %0, %1 : tensor<2x2xf32>, tensor<4x1xf32>
+}
+
+// Each use keeps the dequantize that normalize-qdq gave it.
+// CHECK-LABEL: @dequantize_per_use
+// CHECK:         %[[A:.*]] = graph.dequantize
+// CHECK-NEXT:    %[[B:.*]] = graph.dequantize
+// CHECK-NEXT:    graph.add %[[A]], %[[B]]
+func.func @dequantize_per_use(%x: tensor<4xi8>) -> tensor<4xf32> {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+
+// CHECK-LABEL: @reshapes
+// CHECK-NEXT:    %[[Y:.*]] = graph.reshape %x {shape = array<i64: 2, 6>}
+// CHECK-NEXT:    func.return %[[Y]], %x
+func.func @reshapes(%x: tensor<1x3x4xf32>) -> (tensor<2x6xf32>, tensor<1x3x4xf32>) {
+  %0 = graph.flatten %x {axis = 1 : i64} : (tensor<1x3x4xf32>) -> tensor<1x12xf32>
+  %1 = graph.reshape %0 {shape = array<i64: 2, 6>} : (tensor<1x12xf32>) -> tensor<2x6xf32>
+  %2 = graph.squeeze %x {axes = array<i64: 0>} : (tensor<1x3x4xf32>) -> tensor<3x4xf32>
+  %3 = graph.unsqueeze %2 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<1x3x4xf32>
+  func.return %1, %3 : tensor<2x6xf32>, tensor<1x3x4xf32>
+}
+
+// CHECK-LABEL: @transposes
+// CHECK-NEXT:    %[[Y:.*]] = graph.transpose %x {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+// CHECK-NEXT:    func.return %[[Y]], %x
+func.func @transposes(%x: tensor<2x3x4xf32>) -> (tensor<4x2x3xf32>, tensor<2x3x4xf32>) {
+  %0 = graph.transpose %x {perm = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  %1 = graph.transpose %0 {perm = array<i64: 1, 2, 0>} : (tensor<3x4x2xf32>) -> tensor<4x2x3xf32>
+  %2 = graph.transpose %0 {perm = array<i64: 2, 0, 1>} : (tensor<3x4x2xf32>) -> tensor<2x3x4xf32>
+  func.return %1, %2 : tensor<4x2x3xf32>, tensor<2x3x4xf32>
+}
+
+// CHECK-LABEL: @activations
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %x
+// CHECK-NEXT:    %[[C:.*]] = graph.clip %x
+// CHECK-NEXT:    func.return %[[R]], %[[C]], %x
+func.func @activations(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.clip %x {min = #graph.array<[0.0] : tensor<f32>>, max = #graph.array<[6.0] : tensor<f32>>} : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.relu %2 : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = graph.clip %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -1,0 +1,71 @@
+// RUN: byocir-opt --no-debuginfo -p fix-point %s | filecheck %s
+
+// CHECK-LABEL: @any_scale
+// CHECK:         %[[M:.*]] = graph.constant #graph.array<[167781] : tensor<i32>>
+// CHECK-NEXT:    graph.requantize %x, %[[M]] {rounding = #graph.fixed<shift = 23, half_up>{{.*}}} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+func.func @any_scale(%x: tensor<4xi32>) -> tensor<4xi8> {
+  %a = graph.constant #graph.array<[0.020001] : tensor<f32>>
+  %b = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %0 = graph.requantize %x, %a, %b {rounding = #graph.float_half_even, to = i8} : (tensor<4xi32>, tensor<f32>, tensor<f32>) -> tensor<4xi8>
+  func.return %0 : tensor<4xi8>
+}
+
+// A power of two is a shift alone.
+// CHECK-LABEL: @power_of_two
+// CHECK:         %[[M:.*]] = graph.constant #graph.array<[1] : tensor<i32>>
+// CHECK-NEXT:    graph.requantize %x, %[[M]] {rounding = #graph.fixed<shift = 6, half_up>
+func.func @power_of_two(%x: tensor<4xi32>) -> tensor<4xi8> {
+  %a = graph.constant #graph.array<[0.03125] : tensor<f32>>
+  %b = graph.constant #graph.array<[2.0] : tensor<f32>>
+  %0 = graph.requantize %x, %a, %b {rounding = #graph.float_half_even, to = i8} : (tensor<4xi32>, tensor<f32>, tensor<f32>) -> tensor<4xi8>
+  func.return %0 : tensor<4xi8>
+}
+
+// Channels share one shift.
+// CHECK-LABEL: @per_channel
+// CHECK:         graph.constant #graph.array<[8, 1] : tensor<2x1xi32>>
+// CHECK-NEXT:    graph.requantize {{.*}} #graph.fixed<shift = 4, half_up>
+func.func @per_channel(%x: tensor<1x2x4xi32>) -> tensor<1x2x4xi8> {
+  %a = graph.constant #graph.array<[0.5, 0.0625] : tensor<2x1xf32>>
+  %b = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %0 = graph.requantize %x, %a, %b {rounding = #graph.float_half_even, to = i8} : (tensor<1x2x4xi32>, tensor<2x1xf32>, tensor<f32>) -> tensor<1x2x4xi8>
+  func.return %0 : tensor<1x2x4xi8>
+}
+
+// Both terms of a residual add go to a grid that the sum fits in i32 on; then one shift back.
+// CHECK-LABEL: @residual_add
+// CHECK:         %[[MX:.*]] = graph.constant #graph.array<[2097152] : tensor<i32>>
+// CHECK-NEXT:    %[[X:.*]] = graph.requantize %x, %[[MX]] {to = i32, rounding = #graph.fixed<shift = 0, half_up>} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+// CHECK-NEXT:    %[[MY:.*]] = graph.constant #graph.array<[5033165] : tensor<i32>>
+// CHECK-NEXT:    %[[Y:.*]] = graph.requantize %y, %[[MY]]
+// CHECK-NEXT:    %[[SUM:.*]] = graph.add %[[X]], %[[Y]] : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[SUM]]
+// CHECK-NEXT:    %[[ONE:.*]] = graph.constant #graph.array<[1] : tensor<i32>>
+// CHECK-NEXT:    %[[Q:.*]] = graph.requantize %[[R]], %[[ONE]] {rounding = #graph.fixed<shift = 23, half_up>{{.*}}} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+// CHECK-NEXT:    func.return %[[Q]]
+func.func @residual_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
+  %s = graph.constant #graph.array<[0.25] : tensor<f32>>
+  %t = graph.constant #graph.array<[0.6] : tensor<f32>>
+  %u = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.dequantize %y, %t, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.relu %2 : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = graph.quantize %3, %u, %z {axis = 1 : i64} : (tensor<4xf32>, tensor<f32>, tensor<i8>) -> tensor<4xi8>
+  func.return %4 : tensor<4xi8>
+}
+
+// A part with another zero point stays in float.
+// CHECK-LABEL: @asymmetric_add
+// CHECK:         graph.add %{{.*}} -> tensor<4xf32>
+func.func @asymmetric_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
+  %s = graph.constant #graph.array<[0.25] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %a = graph.constant #graph.array<[1] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.dequantize %y, %s, %a {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.quantize %2, %s, %z {axis = 1 : i64} : (tensor<4xf32>, tensor<f32>, tensor<i8>) -> tensor<4xi8>
+  func.return %3 : tensor<4xi8>
+}

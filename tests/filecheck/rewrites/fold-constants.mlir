@@ -1,0 +1,62 @@
+// RUN: byocir-opt --no-debuginfo -p fold-constants{max-growth=64} %s | filecheck %s
+
+// CHECK-LABEL: @arithmetic
+// CHECK-NEXT:    %[[C:.*]] = graph.constant #graph.array<[4.5, 7.0] : tensor<2xf32>>
+// CHECK-NEXT:    func.return %[[C]]
+func.func @arithmetic() -> tensor<2xf32> {
+  %a = graph.constant #graph.array<[1.5, 2.0] : tensor<2xf32>>
+  %b = graph.constant #graph.array<[3.0] : tensor<f32>>
+  %0 = graph.mul %a, %b : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  %c = graph.constant #graph.array<[0.0, 1.0] : tensor<2xf32>>
+  %1 = graph.add %0, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: @integer_weight
+// CHECK:         graph.constant #graph.array<[1, 3, 2, 4] : tensor<2x2xi8>>
+// CHECK-NEXT:    graph.dequantize
+func.func @integer_weight() -> tensor<2x2xf32> {
+  %w = graph.constant #graph.array<[1, 2, 3, 4] : tensor<2x2xi8>>
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %0 = graph.transpose %w {perm = array<i64: 1, 0>} : (tensor<2x2xi8>) -> tensor<2x2xi8>
+  %1 = graph.dequantize %0, %s, %z {axis = 1 : i64} : (tensor<2x2xi8>, tensor<f32>, tensor<i8>) -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}
+
+// Sums of floats depend on their order: not folded.
+// CHECK-LABEL: @float_contraction
+// CHECK:         graph.matmul
+func.func @float_contraction() -> tensor<2x2xf32> {
+  %a = graph.constant #graph.array<[1.0, 2.0, 3.0, 4.0] : tensor<2x2xf32>>
+  %0 = graph.matmul %a, %a : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %0 : tensor<2x2xf32>
+}
+
+// CHECK-LABEL: @integer_contraction
+// CHECK:         graph.constant #graph.array<[7, 10, 15, 22] : tensor<2x2xi32>>
+// CHECK-NEXT:    func.return
+func.func @integer_contraction() -> tensor<2x2xi32> {
+  %a = graph.constant #graph.array<[1, 2, 3, 4] : tensor<2x2xi8>>
+  %0 = graph.matmul %a, %a : (tensor<2x2xi8>, tensor<2x2xi8>) -> tensor<2x2xi32>
+  func.return %0 : tensor<2x2xi32>
+}
+
+// Would grow by more than 64 bytes.
+// CHECK-LABEL: @growth
+// CHECK:         graph.add
+func.func @growth() -> tensor<10x10xi32> {
+  %a = graph.constant #graph.array<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9] : tensor<10xi32>>
+  %b = graph.reshape %a {shape = array<i64: 10, 1>} : (tensor<10xi32>) -> tensor<10x1xi32>
+  %0 = graph.add %a, %b : (tensor<10xi32>, tensor<10x1xi32>) -> tensor<10x10xi32>
+  func.return %0 : tensor<10x10xi32>
+}
+
+// The values are not at hand.
+// CHECK-LABEL: @absent
+// CHECK:         graph.transpose
+func.func @absent() -> tensor<5x4xi8> {
+  %w = graph.constant #graph.array<"elsewhere" : tensor<4x5xi8>>
+  %0 = graph.transpose %w {perm = array<i64: 1, 0>} : (tensor<4x5xi8>) -> tensor<5x4xi8>
+  func.return %0 : tensor<5x4xi8>
+}

@@ -1,0 +1,168 @@
+"""qdq-to-integer against the float form: equal where f32 is exact, else a rare single step."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quantized_layers import (
+    FLOAT_OPS,
+    Layer,
+    activations,
+    average_pool,
+    conv,
+    dense,
+    layers,
+    regridded,
+    steps_apart,
+)
+from random_qdq_nets import draw_window
+from rewrite_nets import Net, evaluate, located, op_names, run_passes
+
+from byocir.dialects.graph import AddOp, AveragePoolOp, ConvOp, MatmulOp
+from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
+from byocir.rewrites.windows import window_counts
+
+
+def compared(module, *inputs) -> tuple[int, float]:
+    """How far the integer form is from the float form; fails if any float op is left."""
+    rewritten = run_passes(module, QdqToIntegerPass())
+    assert not FLOAT_OPS.intersection(op_names(rewritten))
+    if op_names(rewritten):  # an argument returned as it is has no op to locate
+        assert located(rewritten) == located(module)
+    return steps_apart(evaluate(rewritten, *inputs), evaluate(module, *inputs))
+
+
+CONVS = st.sampled_from(
+    [
+        {"x_shape": (1, 4, 5, 5), "w_shape": (6, 4, 3, 3)},
+        {"x_shape": (2, 4, 6, 5), "w_shape": (6, 2, 3, 3), "group": 2, "stride": 2},
+        {"x_shape": (1, 6, 5, 5), "w_shape": (6, 1, 3, 3), "group": 6, "bias": False},
+        {"x_shape": (1, 4, 5, 5), "w_shape": (6, 4, 1, 1), "stride": 2},
+        {"x_shape": (2, 4, 9), "w_shape": (3, 4, 3)},
+    ]
+)
+
+
+@given(layers, CONVS, activations, st.booleans())
+def test_conv(layer, shapes, activation, power_of_two):
+    layer.power_of_two = power_of_two
+    module, x = conv(layer, activation=activation, **shapes)
+    farthest, equal = compared(module, x)
+    assert farthest <= 1
+    assert equal == 1 or not power_of_two
+
+
+@given(layers, st.integers(1, 64), activations, st.booleans(), st.booleans())
+def test_dense(layer, depth, activation, bias, power_of_two):
+    layer.power_of_two = power_of_two
+    module, x = dense(layer, 4, depth, 5, activation, bias)
+    farthest, equal = compared(module, x)
+    assert farthest <= 1
+    assert equal == 1 or not power_of_two
+
+
+@given(layers, st.data(), activations, st.booleans())
+def test_average_pool(layer, data, activation, power_of_two):
+    layer.power_of_two = power_of_two
+    shape = data.draw(st.sampled_from([(1, 2, 5, 6), (2, 1, 7), (1, 1, 3, 4, 3)]))
+    window = data.draw(st.none() | windows(shape))
+    module, x = average_pool(layer, shape, window, activation)
+    farthest, equal = compared(module, x)
+    assert farthest <= 1
+    assert equal == 1 or not power_of_two
+
+
+@st.composite
+def windows(draw, shape):
+    """Pool windows none of which covers pads alone."""
+    window = draw_window(draw, shape[2:]) or dict(
+        zip(["kernel_shape", "strides", "dilations"], [[1] * (len(shape) - 2)] * 3, strict=True),
+        pads=[0] * 2 * (len(shape) - 2),
+        ceil_mode=0,
+    )
+    window["count_include_pad"] = draw(st.integers(0, 1))
+    net = Net(np.zeros(shape, np.float32))
+    pool = AveragePoolOp.make(net.arguments[0], **window)
+    if not window_counts(pool, include_pads=False).all():
+        window |= {"pads": [0] * 2 * (len(shape) - 2), "dilations": [1] * (len(shape) - 2)}
+        window["ceil_mode"] = 0
+    return window
+
+
+@given(layers, activations)
+def test_regridding_is_exact(layer, activation):
+    assert compared(*regridded(layer, 300, activation)) == (0, 1.0)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_contractions_differ_rarely(per_channel):
+    """Measured here: about 2 of 100,000 values."""
+    shares = []
+    for seed in range(8):
+        layer = Layer(seed, per_channel=per_channel)
+        module, x = conv(layer, (1, 64, 10, 10), (32, 64, 3, 3))
+        farthest, equal = compared(module, x)
+        assert farthest <= 1
+        shares.append(equal)
+    assert np.mean(shares) >= 0.999
+
+
+def contraction(**changed) -> list[str]:
+    """Names of the ops left of a small dense layer after qdq-to-integer."""
+    spec = {"x_zero": 0, "w_scale": 0.5, "w_zero": 0, "w_axis": 1, "b_scale": 0.125, "y_zero": 0}
+    spec |= {"b": [1, 2], "y_type": np.int8, **changed}
+    x = np.ones((2, 2), np.int8)
+    net = Net(x)
+    lhs = net.dequantize(net.arguments[0], 0.25, spec["x_zero"])
+    rhs = net.dequantize(
+        net.constant(spec.get("w", x)), spec["w_scale"], spec["w_zero"], spec["w_axis"]
+    )
+    value = net.add(MatmulOp.make(lhs, rhs))
+    bias = net.constant(spec["b"], np.int32)
+    value = net.add(AddOp.make(value, net.dequantize(bias, spec["b_scale"], axis=0, of=np.int32)))
+    module = net.returning(net.quantize(value, 1.0, spec["y_zero"], to=spec["y_type"]))
+    return op_names(run_passes(module, QdqToIntegerPass()))
+
+
+INTEGER_FORM = ["matmul", "add", "requantize"]
+
+
+def test_a_bias_scale_may_be_off_by_rounding():
+    assert contraction(b_scale=np.float32(0.125) * np.float32(1 + 5e-7)) == INTEGER_FORM
+
+
+def test_an_unsigned_result():
+    assert contraction(y_type=np.uint8) == INTEGER_FORM
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"x_zero": 1},
+        {"w_zero": -1},
+        {"y_zero": 5},
+        {"b_scale": 0.1251},
+        {"w_scale": [0.5, 0.25], "w_axis": 0, "b_scale": [0.125, 0.0625]},
+        {"b": [2**31 - 1, 0]},
+        {"w_scale": 0.0},
+        {"y_type": np.int16},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_stays_in_float(changed):
+    assert contraction(**changed).count("dequantize") == 3
+
+
+def test_sums_that_might_leave_i32_stay_in_float():
+    net = Net(np.zeros((1, 2**17), np.int8), np.zeros((2**17, 1), np.int8))
+    value = net.add(MatmulOp.make(*(net.dequantize(value, 0.5) for value in net.arguments)))
+    module = net.returning(net.quantize(value, 1.0))
+    assert "requantize" not in op_names(run_passes(module, QdqToIntegerPass()))
+
+
+def test_a_float_weight_stays():
+    net = Net(np.zeros((1, 1, 2, 2), np.int8))
+    operands = net.dequantize(net.arguments[0], 0.5), net.constant(np.ones((1, 1, 1, 1)), "f4")
+    window = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1}
+    module = net.returning(net.quantize(net.add(ConvOp.make(*operands, **window)), 1.0))
+    assert op_names(run_passes(module, QdqToIntegerPass())) == ["dequantize", "conv", "quantize"]
