@@ -1,5 +1,6 @@
 """The whole way: every level, every stage, the same integers and the same bytes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path):
     paths = [tmp_path / f"{seed}.bpkg" for seed in ("0", "1")]
     for path, seed in zip(paths, ("0", "1"), strict=True):
         subprocess.run(
-            [sys.executable, "-c", script, str(path)], check=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", script, str(path)], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
         )
     assert paths[0].read_bytes() == paths[1].read_bytes()
 

@@ -33,8 +33,8 @@ CHECK_FAILED = 3
 class Steps:
     """Numbered steps with elapsed time, on stderr so that stdout stays for results."""
 
-    def __init__(self, total: int, stream: TextIO = sys.stderr) -> None:
-        self._total, self._stream = total, stream
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self._total, self._stream = total, stream or sys.stderr
         self._done, self._began, self._open = 0, time.perf_counter(), ""
 
     def begin(self, name: str) -> None:

@@ -22,7 +22,7 @@ from xdsl.ir import BlockArgument, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
-from xdsl.utils.lexer import Span
+from xdsl.utils.lexer import Input, Span
 
 from byocir.dialects.array import ArrayStore, ByocirContext
 from byocir.dialects.context import load_context
@@ -169,6 +169,7 @@ class SourceParser(Parser):
         line_offset: int = 0,
     ) -> None:
         """`spans` takes the ops; `line_offset` is the line of the file before the text."""
+        _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
         self.spans = spans
         self.line_offset = line_offset
@@ -204,3 +205,18 @@ class SourceParser(Parser):
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
+
+
+_STRINGS = re.compile(
+    r"""//[^\n]* | "(?: [^"\\\n\v\f] | \\["nt\\] | \\[0-9A-Fa-f]{2} )*+" | (?P<broken>")""", re.X
+)
+"""Comments and string literals, else the quote of a string that does not end on its line."""
+
+
+def _check_strings(source: Input, line_offset: int) -> None:
+    """Raises ParseError at a string that does not end, on which xDSL's lexer takes exponential
+    time."""
+    for match in _STRINGS.finditer(source.content):
+        if match["broken"]:
+            span = Span(match.start(), match.end(), source, line_offset)
+            raise ParseError(span, "expected a valid string that ends on its line")

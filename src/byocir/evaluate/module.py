@@ -40,7 +40,10 @@ def evaluate(
     entry = interpreter.function(function)
     types = list(entry.function_type.inputs)
     arguments = port_names(entry.arg_attrs, len(types), "arg")
-    inputs, outputs = arguments, port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
+    inputs, outputs = (
+        arguments,
+        port_names(entry.res_attrs, len(entry.function_type.outputs), "res"),
+    )
     if not outputs:
         inputs = [name for name in arguments if name in feeds]
         outputs = arguments[len(inputs) :]

@@ -23,7 +23,7 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates
 from byocir.evaluate.scalar import convert, number
-from byocir.evaluate.tir_access import surrounded
+from byocir.evaluate.tir_access import expect_writable, surrounded
 from byocir.evaluate.tir_block import BlockPlan
 
 
@@ -73,6 +73,7 @@ def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Va
     if not arguments:
         value = number(op.value)
         return (np.full(shape_of(op.array_type), value, value.dtype),)
+    expect_writable(arguments[0])
     arguments[0][...] = number(op.value)
     return ()
 
@@ -88,6 +89,7 @@ def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Seq
 @evaluates(CopyOp)
 def _copy(_: Interpreter, op: CopyOp, arguments: Sequence[Value]) -> Sequence[Value]:
     source, destination = arguments[:2]
+    expect_writable(destination)
     rank = len(op.box)
     count = len(op.source_bases)
     starts = list(arguments[2 : 2 + count]) or [0] * rank

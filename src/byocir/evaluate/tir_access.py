@@ -165,3 +165,9 @@ def surrounded(
         outer.append(slice(start - low, stop - low))
     result[tuple(outer)] = array[tuple(inner)]
     return result
+
+
+def expect_writable(array: np.ndarray) -> None:
+    """Raises ByocirError B304 for an array that holds a constant."""
+    if not array.flags.writeable:
+        raise ByocirError("B304", "expected a buffer that can be written, found a constant")

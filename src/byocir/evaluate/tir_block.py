@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from byocir.dialects.tir import BlockOp
-from byocir.errors import ByocirError
 from byocir.evaluate.scalar import Body, number
-from byocir.evaluate.tir_access import Access, Space
+from byocir.evaluate.tir_access import Access, Space, expect_writable
 from byocir.evaluate.tir_reduce import recognise
 
 
@@ -40,8 +39,8 @@ class BlockPlan:
     ) -> None:
         """Updates `outs` in place. `bases` is empty or has one integer per iterator. Raises
         ByocirError B303 for an access outside an array and B304 for a write to a constant."""
-        if not all(array.flags.writeable for array in outs):
-            raise ByocirError("B304", "expected a buffer that can be written, found a constant")
+        for array in outs:
+            expect_writable(array)
         bases = bases or self._first
         if not self._reduced:
             self._run_parallel(ins, outs, bases)

@@ -60,11 +60,6 @@ def _machine(interpreter: Interpreter, op: InstructionOp) -> Machine:
     return machine
 
 
-@evaluates(ProgramOp)
-def _program(_: Interpreter, op: ProgramOp, arguments: Sequence[Value]) -> Sequence[Value]:
-    return run_program(op, [as_array(array) for array in arguments]).outputs
-
-
 def program_externals(module: ModuleOp) -> dict[str, External]:
     """The encoded programs of a module as functions on arrays, by symbol."""
 

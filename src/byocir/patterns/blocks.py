@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, overload
 
-from xdsl.ir import SSAValue, Use
+from xdsl.ir import Operation, SSAValue, Use
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
 from byocir.patterns.dataflow import Producer, producer
-from byocir.patterns.index import Index, Iterators, Space, Unknowns, match_index, parse_index
+from byocir.patterns.index import (
+    Form,
+    Index,
+    Iterators,
+    Space,
+    Unknowns,
+    coefficients,
+    match_index,
+    parse_index,
+)
 from byocir.patterns.match import Bound, Progress, State, python_value
 from byocir.patterns.nodes import Pattern, match_operand
 from byocir.patterns.scalars import ScalarPattern, match_body
-
-Form = tuple[Mapping[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -103,17 +110,15 @@ class BlockPattern(Pattern):
         self.indices = tuple(parse_index(read.index, iterators) for read in reads)
         self.body = body
         self.init = 0 if init is None and iterators.reduction else init
-        ordered = [*iterators.parallel, *(f"*{group}" for group in iterators.groups)]
-        self.out: Index = parse_index(out or " ".join(ordered), iterators)
-        self.exposed = False
+        self.out: Index = parse_index(out or iterators.result, replace(iterators, reduction=()))
+        self.coefficients = coefficients(self.out).union(*map(coefficients, self.indices))
 
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
         op = source.op
         if not isinstance(op, tir.BlockOp) or op.parent is not state.block:
-            found = source.reason if op is None else op.name
-            progress.miss(state, f"expected a block, found {found}")
+            progress.miss(state, f"expected a block, found {source}")
             return
         reason = self._unlike(op)
         if reason:
@@ -128,17 +133,17 @@ class BlockPattern(Pattern):
 
     def _unlike(self, op: tir.BlockOp) -> str:
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
-        live = [i for i in op.reductions if op.extents[i] > 1]
         if op.where is not None or op.bases:
             return "expected a whole block, found a part (where or bases)"
         if len(op.outs) != 1 or len(op.ins) != len(self.reads):
             return f"expected a block of {len(self.reads)} inputs, found {len(op.ins)}"
-        fewest = len(self.iterators.parallel) + len(self.iterators.groups)
-        if len(op.parallels) < fewest or len(live) > len(self.iterators.reduction):
-            return (
-                f"expected {fewest} parallel and {len(self.iterators.reduction)} reduction "
-                f"iterators, found {len(op.parallels)} and {len(live)}"
-            )
+        most = len(self.iterators.reduction)
+        live = [i for i in op.reductions if op.extents[i] > 1]
+        if len(live) > most:
+            return f"expected at most {most} reduction iterators, found {len(live)}"
+        if self.iterators.group and len(op.parallels) <= len(self.iterators.parallel):
+            fewest = len(self.iterators.parallel) + 1
+            return f"expected {fewest} parallel iterators or more, found {len(op.parallels)}"
         return ""
 
     def _match_block(self, op: tir.BlockOp, before: State, progress: Progress) -> Iterator[State]:
@@ -147,17 +152,17 @@ class BlockPattern(Pattern):
         if any(form is None for form in forms):
             progress.miss(before, "expected affine indices without division")
             return
-        reason = "expected another body"
+        reason, fits = "expected another body", False
         for order in permutations(range(len(op.ins))):
             for numbers in match_body(op, order, self.body):
-                reason = "expected other indices"
+                reason = self._other_pads(op, order) or "expected other indices"
                 for unknowns in self._match_maps(op, order, forms):
                     named = _with_names(state, {**numbers, **unknowns})
                     if named is not None:
-                        reason = ""
+                        fits = True
                         yield from self._match_operands(op, order, 0, named, progress)
                         break
-        if reason:
+        if not fits:
             progress.miss(state if self._is_shaped_like(op, forms) else before, reason)
 
     def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
@@ -171,21 +176,27 @@ class BlockPattern(Pattern):
     def _match_maps(
         self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]
     ) -> Iterator[Unknowns]:
-        for space in _spaces(op, self.iterators):
-            unknowns: Unknowns | None = match_index(self.out, forms[-1], space, {})
+        if self._other_pads(op, order):
+            return
+        defaults = dict.fromkeys(sorted(self.coefficients), 1)
+        for space, found in _spaces(op, self.iterators, self.out, forms[-1]):
+            unknowns: Unknowns | None = found
             for index, operand in zip(self.indices, order, strict=True):
                 if unknowns is not None:
                     unknowns = match_index(index, forms[operand], space, unknowns)
-            if unknowns is not None and self._pads_fit(op, order):
-                yield unknowns
+            if unknowns is not None:
+                yield {**defaults, **unknowns}
 
-    def _pads_fit(self, op: tir.BlockOp, order: Sequence[int]) -> bool:
+    def _other_pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
+        """How the numbers read outside the operands differ; empty when they do not. A block may do
+        without the pad of a pattern: then all it reads is inside."""
         pads = op.pad_values
         for read, operand in zip(self.reads, order, strict=True):
             pad = pads[operand]
             if pad is not None and python_value(pad) != read.pad:
-                return False
-        return True
+                expected = "no pad" if read.pad is None else f"pad {read.pad}"
+                return f"expected {expected} at [{read.index}], found {python_value(pad)}"
+        return ""
 
     def _match_operands(
         self, op: tir.BlockOp, order: Sequence[int], done: int, state: State, progress: Progress
@@ -198,27 +209,33 @@ class BlockPattern(Pattern):
             yield from self._match_operands(op, order, done + 1, found, progress)
 
     def _match_init(self, op: tir.BlockOp, state: State, progress: Progress) -> Iterator[State]:
-        index = len(op.ins)
-        source = producer(Use(op, index)).op
         if isinstance(self.init, Pattern):
-            yield from match_operand(self.init, op, index, state, progress)
-        elif self.init is None:
-            ours = isinstance(source, tir.EmptyOp | tir.FillOp)
-            yield state.with_op(source) if ours else state
-        elif isinstance(source, tir.FillOp) and python_value(source.value) == self.init:
-            yield state.with_op(source)
+            yield from match_operand(self.init, op, len(op.ins), state, progress)
+            return
+        source = producer(Use(op, len(op.ins)))
+        found = python_value(source.op.value) if isinstance(source.op, tir.FillOp) else source
+        if self.init is None or found == self.init:
+            yield _with_start(state, source.op)
         else:
-            progress.miss(state, f"expected the result to start from {self.init}")
+            progress.miss(state, f"expected the result to start from {self.init}, found {found}")
 
     def root_names(self) -> frozenset[str]:
         return frozenset({"tir.block"})
 
-    def size(self) -> int:
-        return 1 + sum(read.pattern.size() for read in self.reads)
+    def parts(self) -> frozenset[Pattern]:
+        return frozenset[Pattern]({self}).union(*(child.parts() for child in self.children()))
 
     def children(self) -> tuple[Pattern, ...]:
         init = (self.init,) if isinstance(self.init, Pattern) else ()
         return (*(read.pattern for read in self.reads), *init)
+
+
+def _with_start(state: State, start: Operation | None) -> State:
+    """With the fill that a result starts from. A fill of a buffer is a step of the match; a tensor
+    is copied as constants are, for several blocks may start from the same."""
+    if not isinstance(start, tir.EmptyOp | tir.FillOp):
+        return state
+    return state.with_constant(start) if start.results else state.with_op(start)
 
 
 def _with_names(state: State, numbers: Mapping[str, int | float]) -> State | None:
@@ -238,29 +255,31 @@ def _forms(map_: AffineMap) -> list[Form] | None:
     return forms
 
 
-def _spaces(op: tir.BlockOp, iterators: Iterators) -> Iterator[Space]:
-    """Every way in which the block's iterators can stand for the pattern's. The group takes the
-    parallel iterators that no name stands for, in the order of the result's index."""
-    extents = op.extents
-    reductions = _padded(op.reductions, extents, len(iterators.reduction))
-    result_order = _result_order(op)
-    for parallel in permutations(result_order, len(iterators.parallel)):
-        rest = tuple(i for i in result_order if i not in parallel)
-        if not iterators.groups and any(extents[i] > 1 for i in rest):
+def _spaces(
+    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Form]
+) -> Iterator[tuple[Space, Unknowns]]:
+    """The ways in which the block's iterators can stand for the pattern's, so that the result's
+    index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
+    prefer the others."""
+    count = len(op.iterators)
+    extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
+    parallels = _result_order(op)
+    missing = range(count, count + len(iterators.parallel) - len(parallels))
+    reductions = sorted(op.reductions, key=lambda i: extents[i] == 1)
+    unread = range(len(extents) - len(iterators.reduction) + len(reductions), len(extents))
+    for chosen in permutations([*parallels, *missing], len(iterators.parallel)):
+        rest = tuple(i for i in parallels if i not in chosen)
+        if not iterators.group and any(extents[i] > 1 for i in rest):
             continue
-        groups = {name: rest for name in iterators.groups}
-        for reduction in permutations(reductions, len(iterators.reduction)):
-            if any(extents[i] > 1 for i in op.reductions if i not in reduction):
-                continue
-            names = dict(zip(iterators.parallel, parallel, strict=True))
-            names.update(zip(iterators.reduction, reduction, strict=True))
-            yield Space(extents, names, groups)
-
-
-def _padded(reductions: Sequence[int], extents: Sequence[int], count: int) -> list[int]:
-    """The reductions, long ones first, so that names prefer them to unit ones."""
-    ordered = sorted(reductions, key=lambda i: extents[i] == 1)
-    return ordered if len(ordered) >= count else []
+        names = dict(zip(iterators.parallel, chosen, strict=True))
+        space = Space(extents, names, rest if iterators.group else ())
+        unknowns = match_index(out, result, space, {})
+        if unknowns is None:
+            continue
+        for reduced in permutations([*reductions, *unread], len(iterators.reduction)):
+            if all(extents[i] == 1 or i in reduced for i in op.reductions):
+                found = dict(zip(iterators.reduction, reduced, strict=True))
+                yield replace(space, names={**names, **found}), unknowns
 
 
 def _result_order(op: tir.BlockOp) -> list[int]:

@@ -9,12 +9,14 @@ from xdsl.ir import Operation
 
 from byocir.errors import ByocirError
 from byocir.patterns.blocks import BlockPattern
-from byocir.patterns.dataflow import Producer
+from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
 from byocir.patterns.match import Attempt, Match, Progress, RuleResult, State
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 
 Rule = Callable[[Match], tuple[bool, Any]]
+Blocked = Callable[[State], str]
+"""Why a match must not be taken; empty when it may."""
 
 
 class Composite:
@@ -55,7 +57,7 @@ class Composite:
     @property
     def size(self) -> int:
         """How many ops the longest alternative has."""
-        return max(pattern.size() for pattern in self.patterns)
+        return max(len(pattern.parts()) for pattern in self.patterns)
 
     def walk(self) -> Iterator[Pattern]:
         """All pattern objects, each once, roots first."""
@@ -69,14 +71,15 @@ class Composite:
             yield pattern
             pending.extend(pattern.children())
 
-    def attempt(self, root: Operation) -> Attempt:
-        """Tries every alternative at this op, longest first; all rules of a structural match are
-        evaluated. Gives the first that fits, else the one that came furthest."""
+    def attempt(self, root: Operation, blocked: Blocked = lambda state: "") -> Attempt:
+        """Tries every alternative at this op, in order; all rules of a structural match are
+        evaluated. Gives the first that fits, else the first structural match, else how far the
+        others came. `blocked` tells why a match is out of question for reasons of its own."""
         progress, best = Progress(), None
         for state in self._states(root, progress):
             match = Match(state, root)
             results = tuple(evaluate_rule(rule, match) for rule in self.rules)
-            reason = illegality(state, root)
+            reason = illegality(state, root) or blocked(state)
             if not reason and not all(result.holds for result in results):
                 failed = sum(not result.holds for result in results)
                 reason = f"{failed} of {len(results)} rules fail"
@@ -87,16 +90,23 @@ class Composite:
         return best or Attempt(self, root, None, progress.matched, self.size, progress.reason)
 
     def _states(self, root: Operation, progress: Progress) -> Iterator[State]:
+        value = next(iter(produced(root)), None)
+        if value is None:
+            progress.miss(State(root.parent), f"expected an op with a result, found {root.name}")
+            return
         for pattern in self.patterns:
             start = State(root.parent)
-            yield from pattern.match(root.results[0], Producer(root), start, progress)
+            yield from pattern.match(value, Producer(root), start, progress)
 
 
 def evaluate_rule(rule: Rule, match: Match) -> RuleResult:
-    """Runs one rule; what it raises is the rule's mistake and is told as such."""
+    """Runs one rule; what it raises is the rule's mistake and is told as such, except for a user's
+    error, such as weights that were not given."""
     sentence = " ".join((rule.__doc__ or "").split()).rstrip(".")
     try:
         holds, seen = rule(match)
+    except ByocirError:
+        raise
     except Exception as error:
         raise ByocirError(
             "B202",

@@ -7,6 +7,7 @@ told. Nothing else in the matcher knows which form it looks at.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
@@ -24,6 +25,14 @@ class Producer:
     op: Operation | None
     reason: str = ""
 
+    def __str__(self) -> str:
+        return self.reason if self.op is None else self.op.name
+
+    def node(self, value: SSAValue) -> Operation | SSAValue:
+        """What identifies the value: a buffer holds another value after each write."""
+        in_buffer = isinstance(value.type, MemRefType) and self.op is not None
+        return self.op if in_buffer and self.op is not None else value
+
 
 def producer(use: Use) -> Producer:
     """Who produced the value of this operand."""
@@ -40,34 +49,70 @@ def producer_of(value: SSAValue) -> Producer:
     return Producer(None, "an input of the function")
 
 
-def uses(value: SSAValue) -> list[Operation]:
-    """The ops that read this value, each once; for a memref without the ops that only write it."""
-    users = dict.fromkeys(use.operation for use in value.uses)
+def produced(op: Operation) -> list[SSAValue]:
+    """The values that an op gives: its results or, in buffer form, the memrefs it writes."""
+    return list(op.results) or written(op)
+
+
+def uses(value: SSAValue, writer: Operation | None = None) -> list[Operation]:
+    """The ops that read this value, each once; for a memref those that may read what `writer`
+    wrote, in the writer's block."""
+    if not isinstance(value.type, MemRefType) or writer is None:
+        return list(dict.fromkeys(use.operation for use in value.uses))
+    return list(_readers_after(value, writer))
+
+
+def escapes(value: SSAValue, writer: Operation) -> bool:
+    """Whether something outside the block may read what `writer` wrote: the memref outlives the
+    block and no later op of it overwrites the whole."""
     if not isinstance(value.type, MemRefType):
-        return list(users)
-    return [user for user in users if value not in written(user) or value in read(user)]
+        return False
+    owner = value.owner
+    if isinstance(owner, tir.AllocOp) and owner.parent is writer.parent:
+        return False
+    return not any(_overwrites(op, value) for op in _touching_after(value, writer))
 
 
 def written(op: Operation) -> list[SSAValue]:
-    """The memrefs that an op itself writes."""
-    if isinstance(op, tir.BlockOp):
-        return [v for v in op.outs if isinstance(v.type, MemRefType)]
-    if isinstance(op, tir.CopyOp):
-        return [op.destination]
-    if isinstance(op, tir.FillOp) and op.destination is not None:
-        return [op.destination]
-    return []
+    """The memrefs that an op or one inside it may write."""
+    return [v for inner in _accessing(op) for v in _written(inner)]
 
 
 def read(op: Operation) -> list[SSAValue]:
-    """The memrefs that an op itself reads. A block reads an out only if its body uses it."""
+    """The memrefs that an op or one inside it may read. A block reads an out only if its body uses
+    it."""
+    return [v for inner in _accessing(op) for v in _read(inner)]
+
+
+def _accessing(op: Operation) -> Iterator[Operation]:
+    """The op and the ops inside it that can access memory; the body of a block cannot."""
+    yield op
+    if not isinstance(op, tir.BlockOp):
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    yield from _accessing(inner)
+
+
+def _written(op: Operation) -> list[SSAValue]:
+    if isinstance(op, tir.BlockOp):
+        return _memrefs(op.outs)
+    if isinstance(op, tir.CopyOp):
+        return [op.destination]
+    return _memrefs(op.operands)
+
+
+def _read(op: Operation) -> list[SSAValue]:
     if isinstance(op, tir.BlockOp):
         outs = op.body.block.args[len(op.ins) :]
-        used = [v for v, arg in zip(op.outs, outs, strict=True) if arg.uses]
-        return [v for v in [*op.ins, *used] if isinstance(v.type, MemRefType)]
+        return _memrefs([*op.ins, *(v for v, a in zip(op.outs, outs, strict=True) if a.uses)])
     if isinstance(op, tir.CopyOp):
         return [op.source]
-    return [] if isinstance(op, tir.FillOp) else list(op.operands)
+    return [] if isinstance(op, tir.FillOp) else _memrefs(op.operands)
+
+
+def _memrefs(values: Sequence[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if isinstance(v.type, MemRefType)]
 
 
 def _writer_before(value: SSAValue, reader: Operation) -> Producer:
@@ -75,23 +120,44 @@ def _writer_before(value: SSAValue, reader: Operation) -> Producer:
     assert block is not None
     if isinstance(value.owner, tir.ConstantOp):
         return Producer(value.owner)
-    last: Operation | None = None
-    touching = {_ancestor_in(block, use.operation) for use in value.uses}
-    for op in block.ops:
-        if op is reader:
-            break
-        if op in touching and (value in written(op) or op.regions):
-            last = op
+    touching = {ancestor_in(block, use.operation) for use in value.uses}
+    last = reader.prev_op
+    while last is not None and not (last in touching and value in written(last)):
+        last = last.prev_op
     if last is None:
         return Producer(None, "a buffer that nothing in this block wrote before")
-    if value not in written(last):
-        return Producer(None, f"a buffer that may be written inside {last.name}")
+    if not isinstance(last, tir.BlockOp | tir.CopyOp | tir.FillOp):
+        return Producer(None, f"a buffer that {last.name} may have written")
     if not _writes_whole(last, value):
         return Producer(None, f"a buffer of which {last.name} wrote only a part")
     return Producer(last)
 
 
-def _ancestor_in(block: Block, op: Operation) -> Operation | None:
+def _touching_after(value: SSAValue, writer: Operation) -> Iterator[Operation]:
+    assert writer.parent is not None
+    touching = {ancestor_in(writer.parent, use.operation) for use in value.uses}
+    op = writer.next_op
+    while op is not None:
+        if op in touching:
+            yield op
+        op = op.next_op
+
+
+def _readers_after(value: SSAValue, writer: Operation) -> Iterator[Operation]:
+    for op in _touching_after(value, writer):
+        if value in read(op):
+            yield op
+        if _overwrites(op, value):
+            return
+
+
+def _overwrites(op: Operation, value: SSAValue) -> bool:
+    whole = isinstance(op, tir.BlockOp | tir.CopyOp | tir.FillOp)
+    return whole and value in written(op) and _writes_whole(op, value)
+
+
+def ancestor_in(block: Block | None, op: Operation) -> Operation | None:
+    """The op of `block` that is `op` or encloses it."""
     current: Operation | None = op
     while current is not None and current.parent is not block:
         current = current.parent_op()

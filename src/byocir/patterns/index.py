@@ -1,11 +1,19 @@
 """Iterators and indices of block patterns, as text.
 
-Iterators: `"n o h w | c r s"`, parallel ones before the bar, reductions after. `*i` stands for one
-or more parallel iterators.
+Iterators: `"n o h w | c r s"`, parallel ones before the bar, reductions after. One `*i` stands for
+a group: the parallel iterators, one or more, that no name stands for.
 
 Indices, one for each dimension of the operand: an iterator (`n`), an affine form in parentheses
-with named unknowns (`(h*sh + r*dh - ph)`), a whole group in its order (`*i`), or `~i`: some
-iterators of the group in their order, and zeros, as broadcasting reads its operand.
+with named unknowns (`(h*sh + r*dh - ph)`), a whole group (`*i`), or `~i`: some iterators of the
+group, and zeros, as broadcasting reads its operand.
+
+The group's iterators are in the order in which they index the result, here and in every operand,
+but other dimensions may stand between them. So `block("*m n | k", a["*m k"], b["n k"], …)` is a
+matrix product and a 1x1 convolution: there `*m` is n, h and w around the channels. Beside a group
+dimensions of size one may be left out of an index, such as the kernel of these weights.
+
+An iterator of extent 1 need not be there: where a pattern names more iterators than a block has,
+the rest have extent 1, and a coefficient of such an iterator that nothing else tells is 1.
 """
 
 from __future__ import annotations
@@ -20,23 +28,28 @@ _TERM = re.compile(r"([+-]?)\s*(\w+)(?:\s*\*\s*(\w+))?\s*")
 
 @dataclass(frozen=True)
 class Iterators:
-    """The iterators of a block pattern."""
+    """The iterators of a block pattern. `result` is the index of the result where none is given:
+    the parallel iterators in order."""
 
     parallel: tuple[str, ...]
     reduction: tuple[str, ...]
-    groups: tuple[str, ...]
+    group: str | None
+    result: str
 
     @staticmethod
     def parse(text: str) -> Iterators:
-        """Raises ValueError for text that declares no iterator or declares one twice."""
+        """Raises ValueError for text that declares no iterator, one twice, or two groups."""
         before, _, after = text.partition("|")
-        parallel = tuple(word for word in before.split() if not word.startswith("*"))
-        groups = tuple(word[1:] for word in before.split() if word.startswith("*"))
-        reduction = tuple(after.split())
+        groups = [word[1:] for word in before.split() if word.startswith("*")]
+        parallel = [word for word in before.split() if not word.startswith("*")]
+        reduction = after.split()
         names = [*parallel, *groups, *reduction]
-        if not names or len(set(names)) != len(names):
+        if not names or len(set(names)) != len(names) or not all(map(str.isidentifier, names)):
             raise ValueError(f"expected distinct iterators, found '{text}'")
-        return Iterators(parallel, reduction, groups)
+        if len(groups) > 1:
+            raise ValueError(f"expected at most one group of iterators, found '{text}'")
+        group = groups[0] if groups else None
+        return Iterators(tuple(parallel), tuple(reduction), group, before.strip())
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,8 @@ class Affine:
 
 @dataclass(frozen=True)
 class Group:
-    """All iterators of a group in their order or, when `broadcast`, some of them and zeros."""
+    """All iterators of the group in their order or, when `broadcast`, some of them and zeros."""
 
-    name: str
     broadcast: bool
 
 
@@ -62,27 +74,35 @@ Index = tuple[Affine | Group, ...]
 
 def parse_index(text: str, iterators: Iterators) -> Index:
     """Raises ValueError, saying what was expected, for anything but the forms above."""
-    return tuple(_parse_token(token, iterators) for token in _TOKEN.findall(text))
+    index = tuple(_parse_token(token, iterators) for token in _TOKEN.findall(text))
+    if sum(isinstance(part, Group) for part in index) > 1:
+        raise ValueError(f"expected the group once, found '{text}'")
+    return index
+
+
+def coefficients(index: Index) -> frozenset[str]:
+    """The unknowns of an index that stand before an iterator."""
+    affine = [part for part in index if isinstance(part, Affine)]
+    return frozenset(c for part in affine for _, c in part.terms if isinstance(c, str))
 
 
 def _parse_token(token: str, iterators: Iterators) -> Affine | Group:
     known = {*iterators.parallel, *iterators.reduction}
-    if token.startswith(("*", "~")) and token[1:] in iterators.groups:
-        return Group(token[1:], broadcast=token.startswith("~"))
+    if token.startswith(("*", "~")) and token[1:] == iterators.group:
+        return Group(broadcast=token.startswith("~"))
     if token in known:
         return Affine(((token, 1),))
     if token.startswith("("):
-        return _parse_affine(token[1:-1], known)
+        return _parse_affine(token[1:-1].strip(), known, iterators.group)
     raise ValueError(f"expected one of the iterators {', '.join(sorted(known))}, found '{token}'")
 
 
-def _parse_affine(text: str, known: set[str]) -> Affine:
+def _parse_affine(text: str, known: set[str], group: str | None) -> Affine:
     terms: dict[str, int | str] = {}
     constant, unknown, position = 0, None, 0
-    text = text.strip()
     while position < len(text):
         found = _TERM.match(text, position)
-        if found is None:
+        if found is None or (position and not found[1]):
             raise ValueError(f"expected a sum of iterators, found '({text})'")
         position = found.end()
         sign = -1 if found[1] == "-" else 1
@@ -93,7 +113,7 @@ def _parse_affine(text: str, known: set[str]) -> Affine:
             terms[names[0]] = _number_or_name(others[0]) if others else 1
         elif not names and len(factors) == 1 and factors[0].isdigit():
             constant += sign * int(factors[0])
-        elif not names and len(factors) == 1 and unknown is None:
+        elif not names and len(factors) == 1 and unknown is None and factors[0] != group:
             unknown = (sign, factors[0])
         else:
             raise ValueError(f"expected iterator * coefficient terms, found '({text})'")
@@ -106,88 +126,86 @@ def _number_or_name(text: str) -> int | str:
 
 @dataclass(frozen=True)
 class Space:
-    """A block's iteration space as a pattern sees it: which of its iterators stands for which name.
+    """A block's iteration space as a pattern sees it: which of its iterators stands for which name,
+    and which are in the group.
 
-    `extents` are the block's; iterators of extent 1 that no name stands for are left out.
+    `extents` are the block's, then ones for iterators that it does not have. Iterators of extent 1
+    that no name stands for are left out.
     """
 
     extents: Sequence[int]
     names: Mapping[str, int]
-    groups: Mapping[str, tuple[int, ...]]
+    group: tuple[int, ...]
 
 
 Unknowns = Mapping[str, int]
+Form = tuple[Mapping[int, int], int]
+"""A linear form: coefficients by iterator, and a constant."""
 
 
 def match_index(
-    index: Index, forms: Sequence[tuple[Mapping[int, int], int]], space: Space, unknowns: Unknowns
+    index: Index, forms: Sequence[Form], space: Space, unknowns: Unknowns
 ) -> Unknowns | None:
-    """Unifies an index with a block's linear index forms (coefficients by iterator, constant), one
-    per dimension; gives the unknowns bound so far, or None."""
-    position = 0
-    for part in index:
-        if isinstance(part, Group):
-            count = len(forms) - (len(index) - 1)
-            if count < 0 or not _match_group(part, forms[position : position + count], space):
-                return None
-            position += count
-            continue
-        if position >= len(forms):
+    """Unifies an index with a block's linear index forms, one per dimension; gives the unknowns
+    bound so far, or None."""
+    pending = [part for part in index if isinstance(part, Affine)]
+    group = next((part for part in index if isinstance(part, Group)), None)
+    members: list[int] = []
+    for form in forms:
+        live = _live(form[0], space)
+        bound = _match_affine(pending[0], live, form[1], space, unknowns) if pending else None
+        if bound is not None:
+            unknowns = bound
+            del pending[0]
+        elif group and not form[1] and _is_member(live, space):
+            members.extend(live)
+        elif not space.group or live or form[1]:
             return None
-        bound = _match_affine(part, forms[position], space, unknowns)
-        if bound is None:
-            return None
-        unknowns, position = bound, position + 1
-    return unknowns if position == len(forms) else None
+    complete = _is_complete(group, members, space)
+    return unknowns if complete and not pending else None
 
 
-def _match_group(
-    group: Group, forms: Sequence[tuple[Mapping[int, int], int]], space: Space
-) -> bool:
-    members = space.groups[group.name]
-    dims: list[int] = []
-    for terms, constant in forms:
-        live = _live(terms, space)
-        if constant or any(coefficient != 1 for coefficient in live.values()) or len(live) > 1:
-            return False
-        dims.extend(live)
-    wanted = [m for m in members if m in dims]
-    if dims != wanted:
-        return False
-    needed = [m for m in members if space.extents[m] > 1]
-    return group.broadcast or set(needed) <= set(dims)
+def _is_member(live: Mapping[int, int], space: Space) -> bool:
+    return list(live.values()) == [1] and all(i in space.group for i in live)
+
+
+def _is_complete(group: Group | None, members: Sequence[int], space: Space) -> bool:
+    """Whether these are the group's iterators, each once and in order."""
+    if group is None:
+        return True
+    needed = {i for i in space.group if space.extents[i] > 1 and not group.broadcast}
+    return list(members) == [i for i in space.group if i in members] and needed <= set(members)
 
 
 def _live(terms: Mapping[int, int], space: Space) -> dict[int, int]:
     """The terms without unit iterators that no name stands for."""
-    named = {*space.names.values(), *(m for g in space.groups.values() for m in g)}
+    named = {*space.names.values(), *space.group}
     return {i: c for i, c in terms.items() if i in named or space.extents[i] > 1}
 
 
 def _match_affine(
-    pattern: Affine, form: tuple[Mapping[int, int], int], space: Space, unknowns: Unknowns
+    pattern: Affine, live: Mapping[int, int], constant: int, space: Space, unknowns: Unknowns
 ) -> Unknowns | None:
-    terms, constant = form
-    live = _live(terms, space)
+    rest = dict(live)
     for name, coefficient in pattern.terms:
         iterator = space.names[name]
-        found = live.pop(iterator, None)
+        found = rest.pop(iterator, None)
         if found is None:
             # A unit iterator may have lost its term; any coefficient describes it.
             if space.extents[iterator] != 1:
                 return None
-            found = coefficient if isinstance(coefficient, int) else unknowns.get(coefficient, 1)
+            continue
         bound = _unify(coefficient, found, unknowns)
         if bound is None:
             return None
         unknowns = bound
-    if live:
+    if rest:
         return None
-    rest = constant - pattern.constant
+    offset = constant - pattern.constant
     if pattern.unknown is None:
-        return unknowns if rest == 0 else None
+        return unknowns if offset == 0 else None
     sign, name = pattern.unknown
-    return _unify(name, sign * rest, unknowns)
+    return _unify(name, sign * offset, unknowns)
 
 
 def _unify(expected: int | str, found: int, unknowns: Unknowns) -> Unknowns | None:

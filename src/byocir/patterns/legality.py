@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, SSAValue
+from collections.abc import Iterable, Mapping
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import names
-from byocir.patterns.dataflow import uses
+from byocir.patterns.dataflow import ancestor_in, escapes, produced, read, uses, written
 from byocir.patterns.match import State
 
 
@@ -16,41 +19,75 @@ def describe(op: Operation) -> str:
 
 
 def illegality(state: State, root: Operation) -> str:
-    """Why a match cannot be one node: an inner value is used outside it, or a path leaves it and
-    comes back. Empty when it can."""
+    """Why a match cannot be one node: an input comes from inside it, an inner value is used outside
+    it, or a path leaves it and comes back. Empty when it can."""
     inside = set(state.ops)
     for op in state.ops:
-        if op is root or op in state.exposed:
-            continue
-        for value in _values(op):
-            outside = [user for user in uses(value) if _top(user, op.parent) not in inside]
-            if outside:
-                return f"{describe(op)} is also used by {describe(outside[0])} outside the match"
-    return _returning_path(state, inside) if state.exposed else ""
+        if op in state.sources:
+            return f"{describe(op)} is both inside the match and an input of it"
+    for op in state.ops:
+        if op is not root and op not in state.exposed:
+            reason = _leak(op, inside)
+            if reason:
+                return reason
+    if state.exposed:
+        reason = returning_path(inside, {})
+        if reason:
+            return reason
+    return _disturbed(inside, root)
 
 
-def _values(op: Operation) -> list[SSAValue]:
-    return list(op.results)
+def _leak(op: Operation, inside: set[Operation]) -> str:
+    """Who outside the match uses what an inner op gives."""
+    for value in produced(op):
+        for user in uses(value, op):
+            if ancestor_in(op.parent, user) not in inside:
+                return f"{describe(op)} is also used by {describe(user)} outside the match"
+        if escapes(value, op):
+            return f"{describe(op)} writes a buffer that outlives the match"
+    return ""
 
 
-def _top(op: Operation, block: Block | None) -> Operation | None:
-    """The op of `block` that encloses `op`."""
-    current: Operation | None = op
-    while current is not None and current.parent is not block:
-        current = current.parent_op()
-    return current
-
-
-def _returning_path(state: State, inside: set[Operation]) -> str:
-    """Walks backwards from the match's inputs; reaching the match again is a path that returns."""
-    pending = [v.owner for op in state.ops for v in op.operands if v.owner not in inside]
+def returning_path(inside: set[Operation], groups: Mapping[Operation, Iterable[Operation]]) -> str:
+    """Tells of a path that leaves these ops and comes back to them; empty when there is none. An op
+    that `groups` knows stands for all ops of its group: they are going to be one node."""
+    pending = [owner for op in inside for owner in _sources(op) if owner not in inside]
     seen: set[Operation] = set()
     while pending:
-        owner = pending.pop()
-        if not isinstance(owner, Operation) or owner in seen:
-            continue
-        if owner in inside:
-            return f"a path leaves the match at {describe(owner)} and comes back"
-        seen.add(owner)
-        pending.extend(v.owner for v in owner.operands)
+        op = pending.pop()
+        if op in inside:
+            return f"a path leaves the match at {describe(op)} and comes back"
+        if op not in seen:
+            group = groups.get(op, (op,))
+            seen.update(group)
+            pending.extend(owner for member in group for owner in _sources(member))
+    return ""
+
+
+def _sources(op: Operation) -> Iterable[Operation]:
+    """The ops whose results an op, or one inside it, takes."""
+    for inner in op.walk():
+        for value in inner.operands:
+            if isinstance(value.owner, Operation) and value.owner.parent is op.parent:
+                yield value.owner
+
+
+def _disturbed(inside: set[Operation], root: Operation) -> str:
+    """In buffer form the ops move to the root's place: what stands between must not touch the same
+    memory in a way that makes their order matter."""
+    if not any(isinstance(v.type, MemRefType) for op in inside for v in op.operands):
+        return ""
+    between: list[Operation] = []
+    missing, current = inside - {root}, root.prev_op
+    while missing and current is not None:
+        between.append(current)
+        missing.discard(current)
+        current = current.prev_op
+    reads, writes = set[SSAValue](), set[SSAValue]()
+    for op in reversed(between):
+        if op in inside:
+            reads.update(read(op))
+            writes.update(written(op))
+        elif writes.intersection(read(op)) or (reads | writes).intersection(written(op)):
+            return f"{describe(op)} touches a buffer of the match before it ends"
     return ""

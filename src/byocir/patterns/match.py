@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr as BuiltinArrayAttr,
 )
 from xdsl.dialects.builtin import (
+    BoolAttr,
     DenseArrayBase,
     FloatAttr,
     IntAttr,
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from byocir.patterns.composite import Composite
 
 
+_TRUE, _FALSE = BoolAttr.from_bool(True), BoolAttr.from_bool(False)
+
+
 def python_value(attribute: Attribute) -> Any:
     """An attribute as a plain Python value where it has one: number, string, bool, tuple."""
+    if attribute in (_TRUE, _FALSE):
+        return attribute == _TRUE
     if isinstance(attribute, IntegerAttr | FloatAttr):
         return attribute.value.data
     if isinstance(attribute, StringAttr):
@@ -101,6 +107,8 @@ class State:
     ops: tuple[Operation, ...] = ()
     constants: tuple[Operation, ...] = ()
     exposed: frozenset[Operation] = frozenset()
+    sources: frozenset[Operation] = frozenset()
+    """What produced the inputs; it must be outside the match."""
     nodes: Mapping[int, object] = field(default_factory=dict[int, object])
     """What each pattern object stands for (by id): the same object binds the same node."""
     names: Mapping[str, Bound | int | float] = field(default_factory=dict[str, Bound | int | float])
@@ -110,7 +118,7 @@ class State:
         known = self.nodes.get(id(pattern))
         if known is not None:
             return self if known is thing else None
-        return self._replace(nodes={**self.nodes, id(pattern): thing})
+        return replace(self, nodes={**self.nodes, id(pattern): thing})
 
     def with_name(self, name: str | None, thing: Bound | float) -> State | None:
         """Binds a name, or None when it is bound to something else."""
@@ -119,22 +127,22 @@ class State:
         known = self.names.get(name)
         if known is not None:
             return self if known == thing else None
-        return self._replace(names={**self.names, name: thing})
+        return replace(self, names={**self.names, name: thing})
 
     def with_op(self, op: Operation, *, exposed: bool = False) -> State:
         if op in self.ops:
             return self
         extra = self.exposed | {op} if exposed else self.exposed
-        return self._replace(ops=(*self.ops, op), exposed=extra)
+        return replace(self, ops=(*self.ops, op), exposed=extra)
 
     def with_constant(self, op: Operation) -> State:
         if op in self.constants:
             return self
-        return self._replace(constants=(*self.constants, op))
+        return replace(self, constants=(*self.constants, op))
 
-    def _replace(self, **changes: Any) -> State:
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return State(**{**fields, **changes})
+    def with_source(self, op: Operation | None) -> State:
+        """With an input that this op produced."""
+        return self if op is None else replace(self, sources=self.sources | {op})
 
 
 @dataclass

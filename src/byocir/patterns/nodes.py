@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue, Use
 
 from byocir.dialects.types import element_type_of
@@ -51,8 +52,8 @@ class Pattern(ABC):
         """Names of the ops that can be the root; empty when no op is."""
 
     @abstractmethod
-    def size(self) -> int:
-        """How many ops the longest alternative has."""
+    def parts(self) -> frozenset[Pattern]:
+        """The op patterns of the longest alternative, each once."""
 
     def children(self) -> tuple[Pattern, ...]:
         """The patterns of the operands."""
@@ -77,22 +78,26 @@ class WildcardPattern(Pattern):
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
-        found = element_type_of(value.type)
-        if self.dtype is not None and found != self.dtype:
-            progress.miss(state, f"expected {self.label} of {self.dtype}, found {found}")
+        if self.dtype is not None and _element(value) != self.dtype:
+            found = _element(value)
+            progress.miss(state, f"expected {self._shown} of {self.dtype}, found {found}")
             return
-        bound = state.with_node(self, value)
+        bound = state.with_node(self, source.node(value))
         bound = bound and bound.with_name(self.label, Bound(value))
         if bound is None:
-            progress.miss(state, f"expected the same value for {self.label} as before")
+            progress.miss(state, f"expected the same value for {self._shown} as before")
             return
-        yield bound
+        yield bound.with_source(source.op)
+
+    @property
+    def _shown(self) -> str:
+        return self.label or "an input"
 
     def root_names(self) -> frozenset[str]:
         return frozenset()
 
-    def size(self) -> int:
-        return 0
+    def parts(self) -> frozenset[Pattern]:
+        return frozenset()
 
 
 class ConstantPattern(Pattern):
@@ -106,25 +111,28 @@ class ConstantPattern(Pattern):
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
         if constant_array(value) is None or source.op is None:
-            found = source.op.name if source.op else source.reason
-            progress.miss(state, f"expected constant {self.label}, found {found}")
+            progress.miss(state, f"expected {self._shown}, found {source}")
             return
-        found = element_type_of(value.type)
-        if self.dtype is not None and found != self.dtype:
-            progress.miss(state, f"expected constant {self.label} of {self.dtype}, found {found}")
+        if self.dtype is not None and _element(value) != self.dtype:
+            found = _element(value)
+            progress.miss(state, f"expected {self._shown} of {self.dtype}, found {found}")
             return
         bound = state.with_node(self, value)
         bound = bound and bound.with_name(self.label, Bound(value))
         if bound is None:
-            progress.miss(state, f"expected the same constant for {self.label} as before")
+            progress.miss(state, f"expected the same value for {self._shown} as before")
             return
         yield bound.with_constant(source.op)
+
+    @property
+    def _shown(self) -> str:
+        return f"constant {self.label}" if self.label else "a constant"
 
     def root_names(self) -> frozenset[str]:
         return frozenset()
 
-    def size(self) -> int:
-        return 0
+    def parts(self) -> frozenset[Pattern]:
+        return frozenset()
 
 
 class OptionalOperand:
@@ -154,9 +162,11 @@ class OpPattern(Pattern):
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
         op = source.op
-        if op is None or op.name != self.name or op.parent is not state.block:
-            found = source.reason if op is None else op.name
-            progress.miss(state, f"expected {self.name}, found {found}")
+        if op is None or not _is(self.name, op, value, state):
+            progress.miss(state, f"expected {self.name}, found {source}")
+            return
+        if state.nodes.get(id(self)) is op:  # its operands matched before
+            yield state
             return
         started = self._start(op, value, state, progress)
         if started is None:
@@ -170,14 +180,14 @@ class OpPattern(Pattern):
         for name, expected in self.attrs.items():
             found = python_value(op.properties[name]) if name in op.properties else None
             if found != expected:
-                progress.miss(state, f"expected {self.name} with {name} {expected}, found {found}")
+                reason = f"expected {self.name} with {name} {expected}, found {found}"
+                progress.miss(state.with_op(op), reason)
                 return None
         if not self.required <= len(op.operands) <= len(self.operands):
-            progress.miss(
-                state,
-                f"expected {self.name} with {len(self.operands)} operands, "
-                f"found {len(op.operands)}",
-            )
+            fewest, most, found = self.required, len(self.operands), len(op.operands)
+            count = f"{most}" if fewest == most else f"{fewest} to {most}"
+            reason = f"expected {self.name} with {count} operands, found {found}"
+            progress.miss(state.with_op(op), reason)
             return None
         bound = state.with_node(self, op)
         bound = bound and bound.with_name(self.label, Bound(value, op))
@@ -203,8 +213,8 @@ class OpPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset({self.name})
 
-    def size(self) -> int:
-        return 1 + sum(operand.size() for operand in self.operands)
+    def parts(self) -> frozenset[Pattern]:
+        return frozenset[Pattern]({self}).union(*(o.parts() for o in self.operands))
 
     def children(self) -> tuple[Pattern, ...]:
         return self.operands
@@ -220,18 +230,21 @@ class AnyOperandsPattern(Pattern):
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
         op = source.op
-        if op is None or op.name != self.name or op.parent is not state.block:
-            progress.miss(state, f"expected {self.name}, found {op.name if op else source.reason}")
+        if op is None or not _is(self.name, op, value, state):
+            progress.miss(state, f"expected {self.name}, found {source}")
             return
-        bound = state.with_name(self.label, Bound(value, op))
-        if bound is not None:
-            yield bound.with_op(op)
+        bound = state.with_node(self, op)
+        bound = bound and bound.with_name(self.label, Bound(value, op))
+        if bound is None:
+            progress.miss(state, f"expected the same {self.name} as before")
+            return
+        yield bound.with_op(op)
 
     def root_names(self) -> frozenset[str]:
         return frozenset({self.name})
 
-    def size(self) -> int:
-        return 1
+    def parts(self) -> frozenset[Pattern]:
+        return frozenset({self})
 
 
 class AlternativesPattern(Pattern):
@@ -245,19 +258,40 @@ class AlternativesPattern(Pattern):
     ) -> Iterator[State]:
         for alternative in self.alternatives:
             for found in alternative.match(value, source, state, progress):
-                op = source.op if alternative.root_names() else None
-                named = found.with_name(self.label, Bound(value, op))
-                if named is not None:
-                    yield named
+                op = source.op if source.op in found.ops else None
+                bound = found.with_node(self, source.node(value))
+                bound = bound and bound.with_name(self.label, Bound(value, op))
+                if bound is None:
+                    shown = self.label or "an alternative"
+                    progress.miss(state, f"expected the same value for {shown} as before")
+                    return
+                yield bound
 
     def root_names(self) -> frozenset[str]:
         return frozenset[str]().union(*(a.root_names() for a in self.alternatives))
 
-    def size(self) -> int:
-        return max(alternative.size() for alternative in self.alternatives)
+    def parts(self) -> frozenset[Pattern]:
+        return max((alternative.parts() for alternative in self.alternatives), key=len)
 
     def children(self) -> tuple[Pattern, ...]:
         return self.alternatives
+
+
+def _element(value: SSAValue) -> Attribute:
+    """The element type of an array, or the type of anything else."""
+    is_array = isinstance(value.type, TensorType | MemRefType)
+    return element_type_of(value.type) if is_array else value.type
+
+
+def _is(name: str, op: Operation, value: SSAValue, state: State) -> bool:
+    """Whether this op is of the kind, and `value` is what patterns call its result."""
+    first = not op.results or value is op.results[0]
+    return op.name == name and first and op.parent is state.block
+
+
+def _plain(value: Any) -> Any:
+    """Lists compare as tuples do."""
+    return tuple(map(_plain, cast(list[Any], value))) if isinstance(value, list) else value
 
 
 def wildcard(name: str | None = None, *, dtype: Attribute | None = None) -> Pattern:
@@ -274,9 +308,10 @@ def op(
     name: str, *operands: Pattern | OptionalOperand, exposed: bool = False, **attrs: Any
 ) -> Pattern:
     """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
-    values (numbers, strings, tuples). Its result must not be used outside the match unless it is
-    the root or `exposed`, in which case the composite has it as a further result."""
-    return OpPattern(name, operands, attrs, exposed)
+    values (numbers, strings, lists or tuples). Its result must not be used outside the match unless
+    it is the root or `exposed`, in which case the composite has it as a further result."""
+    plain = {key: _plain(value) for key, value in attrs.items()}
+    return OpPattern(name, operands, plain, exposed)
 
 
 def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:

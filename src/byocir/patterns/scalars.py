@@ -6,15 +6,30 @@ bodies with (`byocir.dialects.tir.bodies`). Numbers must be equal; `number("s")`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnrealizedConversionCastOp,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects import tir
-from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT, Number, Scalar
+from byocir.dialects.tir.scalar import (
+    BINARY_FLOAT,
+    BINARY_INT,
+    UNARY_FLOAT,
+    Emitted,
+    Number,
+    Scalar,
+)
 
 COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
 CONVERSIONS = (
@@ -29,6 +44,8 @@ CONVERSIONS = (
     arith.TruncFOp,
     UnrealizedConversionCastOp,
 )
+REPEATABLE = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp)
+"""Conversions that do in several steps what they do in one."""
 
 Numbers = Mapping[str, int | float]
 
@@ -56,16 +73,14 @@ def number(name: str) -> ScalarPattern:
 
 
 def match_body(
-    op: tir.BlockOp, order: tuple[int, ...], body: Callable[..., Scalar]
+    op: tir.BlockOp, order: tuple[int, ...], body: Callable[..., Scalar | Number]
 ) -> Iterator[Numbers]:
     """The ways in which a block's body computes `body(acc, *inputs)`, where input i of the pattern
     is operand order[i] of the block."""
     block = op.body.block
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
-    pattern = body(acc, *inputs)
-    assert isinstance(pattern, ScalarPattern)
-    return pattern.match(op.yielded[0], {})
+    return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
 
 
 def _scalar(value: Scalar | Number) -> ScalarPattern:
@@ -143,7 +158,8 @@ class _Unary(ScalarPattern):
 
 @dataclass(frozen=True)
 class _Converted(ScalarPattern):
-    """Of this type, whether it took a conversion, several, or none."""
+    """Of this type, by the conversion that `to` stands for: in one step, in several of one kind,
+    or none if it is of the type already."""
 
     operand: ScalarPattern
     type: Attribute
@@ -151,10 +167,31 @@ class _Converted(ScalarPattern):
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if value.type != self.type:
             return
-        current = value
+        current, steps = value, list[type[Operation]]()
         while True:
-            yield from self.operand.match(current, numbers)
+            known = isinstance(current.type, IntegerType | AnyFloat)
+            if known and _merged(steps) == _conversions(current.type, self.type):
+                yield from self.operand.match(current, numbers)
             op = current.owner
             if not isinstance(op, CONVERSIONS):
                 return
+            steps.insert(0, type(op))
             current = op.operands[0]
+
+
+def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:
+    """Conversions with every run of one repeatable kind as one."""
+    merged: list[type[Operation]] = []
+    for step in steps:
+        if not (merged and merged[-1] is step and step in REPEATABLE):
+            merged.append(step)
+    return tuple(merged)
+
+
+@cache
+def _conversions(source: Attribute, target: Attribute) -> tuple[type[Operation], ...]:
+    """The ops that a body written with `to` has between these types."""
+    block = Block(arg_types=[source])
+    with ImplicitBuilder(block):
+        Emitted(block.args[0]).to(target)
+    return tuple(type(op) for op in block.ops)

@@ -7,7 +7,8 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any, ClassVar, Literal, Protocol, cast
 
 from xdsl.dialects.builtin import (
@@ -66,16 +67,21 @@ def register(name: str, target: TakerClass) -> None:
     _registered[name] = target
 
 
+@cache
+def _entry_points() -> EntryPoints:
+    return entry_points(group=GROUP)
+
+
 def names() -> list[str]:
     """The names of all targets that can be found."""
-    return sorted({*_registered, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({*_registered, *(entry.name for entry in _entry_points())})
 
 
 def find_class(name: str) -> TakerClass:
     """The class of a target; raises ByocirError B210 for an unknown name."""
     if name in _registered:
         return _registered[name]
-    for entry in entry_points(group=GROUP):
+    for entry in _entry_points():
         if entry.name == name:
             return entry.load()
     raise ByocirError("B210", f"unknown target '{name}'", help=did_you_mean(name, names()))
@@ -150,6 +156,4 @@ def _values(attribute: Attribute) -> tuple[Any, ...]:
     if isinstance(attribute, ArrayAttr):
         members = cast(ArrayAttr[Attribute], attribute)
         return tuple(value for member in members for value in _values(member))
-    if attribute in (_scalar(True), _scalar(False)):
-        return (attribute == _scalar(True),)
     return (python_value(attribute),)

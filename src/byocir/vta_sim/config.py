@@ -108,6 +108,10 @@ class VTAConfig:
             checked[name] = value
         return VTAConfig(**checked)
 
+    def to_dict(self) -> dict[str, int]:
+        """The nine ``LOG_`` keys; ``from_dict`` reads them."""
+        return {field.name.upper(): getattr(self, field.name) for field in fields(self)}
+
     @property
     def name(self) -> str:
         """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``."""

@@ -89,12 +89,13 @@ def timeline(decoded: Decoded, links: Links, model: TimingModel | None = None) -
     work = _work(decoded, model or TimingModel())
     start, end = _serve(links, work, (model or TimingModel()).fetch)
     cycles = int(end.max()) if len(end) else 0
-    units = _units(decoded)
+    units = units_of(decoded)
     busy = {name: int((end - start)[rows].sum()) for name, rows in units.items()}
     return Timeline(start, end, cycles, busy)
 
 
-def _units(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
+def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
+    """Which instructions each unit executes; bool [N] by unit, each instruction in one unit."""
     opcode, memory = decoded.opcode, decoded.columns["memory_type"]
     loads = opcode == Opcode.LOAD
     return {

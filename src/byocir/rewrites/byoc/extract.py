@@ -1,38 +1,47 @@
-"""Moving ops of a block into a composite or region, and back into order."""
+"""Moving ops of a block into a composite or region."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.locations import fuse
+from byocir.patterns.dataflow import ancestor_in
 from byocir.patterns.match import Attempt
+from byocir.rewrites.byoc.order import free_values
 
 Build = Callable[[list[SSAValue], list[Attribute], Region], Operation]
 """Makes the enclosing op from its inputs, result types and body."""
 
 
-def extract_composite(attempt: Attempt) -> Operation:
-    """Replaces a match by a composite at the root's place. The match's ops are moved into it, its
-    constants copied."""
+def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Operation:
+    """Replaces a match by a composite at the root's place. The match's ops are moved into it, in
+    the order of their positions, its constants copied; constants that nothing else uses go."""
     match = attempt.match
     assert match is not None
-    inside = set(match.ops)
-    block = attempt.root.parent
-    assert block is not None
-    ops = [op for op in block.ops if op in inside]
+    ops = sorted(match.ops, key=position.__getitem__)
     name, level = attempt.composite.name, attempt.composite.level
 
     def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
         return CompositeOp.of(name, level, inputs, types, body, fuse(*ops))
 
-    made = enclose(ops, build, constants=match.state.constants)
-    if len(made.results) > 1:
-        sort_block(block)
+    constants = dict.fromkeys([*match.state.constants, *_captured_constants(ops)])
+    made = enclose(ops, build, constants=list(constants))
+    for constant in constants:
+        if not any(result.uses for result in constant.results):
+            constant.detach()
+            constant.erase()
     return made
+
+
+def _captured_constants(ops: Sequence[Operation]) -> list[Operation]:
+    """Constants that bodies use from outside, such as the number of a scalar expression."""
+    captured = (value for op in ops if op.regions for value in free_values(op))
+    outside = [v.owner for v in captured if isinstance(v.owner, Operation) and v.owner not in ops]
+    return [op for op in outside if op.has_trait(ConstantLike) and op.name == "arith.constant"]
 
 
 def enclose(
@@ -44,12 +53,14 @@ def enclose(
     block, place = ops[-1].parent, ops[-1].next_op
     assert block is not None
     inside, copied = set(ops), {r for c in constants for r in c.results}
-    inputs = list(
-        dict.fromkeys(
-            v for op in ops for v in op.operands if v.owner not in inside and v not in copied
-        )
-    )
-    outputs = [r for op in ops for r in op.results if _used_outside(r, inside)]
+    free = dict.fromkeys(value for op in ops for value in free_values(op))
+    inputs = [v for v in free if v.owner not in inside and v not in copied]
+    outputs = [
+        r
+        for op in ops
+        for r in op.results
+        if any(ancestor_in(block, use.operation) not in inside for use in r.uses)
+    ]
     outputs = outputs or list(ops[-1].results)
     body = enclosing_body([v.type for v in inputs])
     replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
@@ -60,9 +71,7 @@ def enclose(
     for op in ops:
         op.detach()
         body.add_op(op)
-        for i, value in enumerate(op.operands):
-            if value in replacements:
-                op.operands[i] = replacements[value]
+        _replace(op, replacements)
     body.add_op(YieldOp.create(operands=outputs))
     made = build(inputs, [v.type for v in outputs], Region(body))
     if place is None:
@@ -72,40 +81,13 @@ def enclose(
     for value, result in zip(outputs, made.results, strict=True):
         result.name_hint = value.name_hint
         for use in list(value.uses):
-            if use.operation.parent is not body:
+            if ancestor_in(body, use.operation) is None:
                 use.operation.operands[use.index] = result
     return made
 
 
-def _used_outside(value: SSAValue, inside: set[Operation]) -> bool:
-    return any(use.operation not in inside for use in value.uses)
-
-
-def sort_block(block: Block) -> None:
-    """Puts every op after the ops it depends on, changing the order as little as possible. The
-    block must be acyclic."""
-    ops = list(block.ops)
-    position = {op: i for i, op in enumerate(ops)}
-    waiting: dict[Operation, int] = {}
-    dependents: dict[Operation, list[Operation]] = {op: [] for op in ops}
-    for op in ops:
-        owners = {v.owner for inner in op.walk() for v in inner.operands}
-        needed = [o for o in owners if isinstance(o, Operation) and o in position and o is not op]
-        waiting[op] = len(needed)
-        for owner in needed:
-            dependents[owner].append(op)
-    terminator = ops[-1]
-    ready = [position[op] for op in ops if not waiting[op] and op is not terminator]
-    heapq.heapify(ready)
-    order: list[Operation] = []
-    while ready:
-        op = ops[heapq.heappop(ready)]
-        order.append(op)
-        for dependent in dependents[op]:
-            waiting[dependent] -= 1
-            if not waiting[dependent] and dependent is not terminator:
-                heapq.heappush(ready, position[dependent])
-    assert len(order) == len(ops) - 1, "expected an acyclic block"
-    for op in [*order, terminator]:
-        op.detach()
-        block.add_op(op)
+def _replace(op: Operation, replacements: Mapping[SSAValue, SSAValue]) -> None:
+    for inner in op.walk():
+        for i, value in enumerate(inner.operands):
+            if value in replacements:
+                inner.operands[i] = replacements[value]

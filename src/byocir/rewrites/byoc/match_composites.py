@@ -27,7 +27,8 @@ from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import find, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
-from byocir.rewrites.byoc.extract import extract_composite, sort_block
+from byocir.rewrites.byoc.extract import extract_composite
+from byocir.rewrites.byoc.order import sort_block
 
 LEVELS = ("graph", "tensor")
 

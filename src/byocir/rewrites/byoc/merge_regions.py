@@ -19,7 +19,9 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr, inline
 from byocir.dialects.locations import fuse
 from byocir.patterns.targets import find
-from byocir.rewrites.byoc.extract import enclose, sort_block
+from byocir.patterns.trail import withdraw
+from byocir.rewrites.byoc.extract import enclose
+from byocir.rewrites.byoc.order import dependencies, place, topological
 from byocir.rewrites.byoc.quotient import Quotient, merge_connected
 
 
@@ -34,51 +36,31 @@ class MergeRegionsPass(ModulePass):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
                 for block in function.body.blocks:
                     merge_regions(block)
+                    _give_glue_back(block, op)
 
 
 def merge_regions(block: Block) -> None:
     """Merges the regions of one block."""
     ops = list(block.ops)
-    position = {op: i for i, op in enumerate(ops)}
-    edges = [
-        (position[v.owner], i)
-        for i, op in enumerate(ops)
-        for inner in op.walk()
-        for v in inner.operands
-        if isinstance(v.owner, Operation) and v.owner in position and position[v.owner] != i
-    ]
+    edges = [(j, i) for i, before in enumerate(dependencies(ops)) for j in before]
     targets = list(dict.fromkeys(op.target for op in ops if isinstance(op, RegionOp)))
     colours = [targets.index(op.target) if isinstance(op, RegionOp) else None for op in ops]
     quotient = merge_connected(len(ops), edges, colours)
-    _reorder(block, ops, quotient)
-    for members in quotient.members.values():
-        regions = [op for i in members if isinstance(op := ops[i], RegionOp)]
-        merged = _join(regions) if len(regions) > 1 else regions[0] if regions else None
-        if merged is not None and _is_glue(merged):
-            _give_back(merged)
-    sort_block(block)
+    if len(quotient.groups) == len(ops):
+        return
+    place(block, [ops[i] for i in _order(quotient)])
+    for members in quotient.groups:
+        if len(members) > 1:
+            _join([op for i in members if isinstance(op := ops[i], RegionOp)])
 
 
-def _reorder(block: Block, ops: list[Operation], quotient: Quotient) -> None:
-    """Puts the members of every group next to each other, groups in topological order."""
-    waiting = {group: 0 for group in quotient.members}
-    for group in quotient.members:
-        for following in quotient.successors(group):
-            waiting[following] += 1
-    ready = sorted(group for group, count in waiting.items() if not count)
-    order: list[Operation] = []
-    while ready:
-        group = ready.pop(0)
-        order += [ops[i] for i in quotient.members[group]]
-        for following in quotient.successors(group):
-            waiting[following] -= 1
-            if not waiting[following]:
-                ready.append(following)
-        ready.sort()
-    terminator = ops[-1]
-    for op in [*(op for op in order if op is not terminator), terminator]:
-        op.detach()
-        block.add_op(op)
+def _order(quotient: Quotient) -> list[int]:
+    """All nodes, the members of a group next to each other, the block's last op still last."""
+    groups = quotient.groups
+    index = {quotient.group(members[0]): i for i, members in enumerate(groups)}
+    needed = [{index[g] for g in quotient.before(quotient.group(m[0]))} for m in groups]
+    needed[-1] = set(range(len(groups) - 1))
+    return [node for i in topological(needed) for node in groups[i]]
 
 
 def _join(regions: list[RegionOp]) -> RegionOp:
@@ -98,19 +80,18 @@ def _join(regions: list[RegionOp]) -> RegionOp:
     return made
 
 
-def _is_glue(region: RegionOp) -> bool:
-    glue = glue_patterns(region.target)
-    composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
-    return all(op.pattern.data in glue for op in composites)
+def _give_glue_back(block: Block, module: ModuleOp) -> None:
+    """Undoes regions that do no work of their own."""
+    for region in [op for op in block.ops if isinstance(op, RegionOp)]:
+        glue = glue_patterns(region.target)
+        composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
+        if all(composite.pattern.data in glue for composite in composites):
+            withdraw(module, composites, "nothing beside it that is worth a call")
+            inline(region)
+            for composite in composites:
+                inline(composite)
 
 
 def glue_patterns(target: TargetAttr) -> frozenset[str]:
     """Names of the target's composites that are worth taking only beside others."""
     return frozenset(c.name for c in find(target).patterns if c.glue)
-
-
-def _give_back(region: RegionOp) -> None:
-    composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
-    inline(region)
-    for composite in composites:
-        inline(composite)

@@ -34,24 +34,27 @@ class OutlineRegionsPass(ModulePass):
     name = "outline-regions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        symbols = {f.sym_name.data for f in op.body.block.ops if isinstance(f, FuncOp)}
+        defined = [f.properties.get("sym_name") for f in op.body.block.ops]
+        symbols = {name.data for name in defined if isinstance(name, StringAttr)}
         symbols |= {f.callee.root_reference.data for f in op.walk() if isinstance(f, CallOp)}
+        numbers: dict[str, int] = {}
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
                 after: Operation = function
                 for region in [r for r in function.walk() if isinstance(r, RegionOp)]:
-                    symbol = _fresh(region.target.target_name.data, symbols)
+                    symbol = _fresh(region.target.target_name.data, symbols, numbers)
                     made = _outline(region, symbol)
                     op.body.block.insert_op_after(made, after)
                     after = made
 
 
-def _fresh(target: str, symbols: set[str]) -> str:
-    index = 0
-    while f"{target}_{index}" in symbols:
-        index += 1
-    symbols.add(f"{target}_{index}")
-    return f"{target}_{index}"
+def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
+    """A symbol that is not taken; `numbers` holds where to go on for each target."""
+    number = numbers.get(target, 0)
+    while f"{target}_{number}" in symbols:
+        number += 1
+    numbers[target] = number + 1
+    return f"{target}_{number}"
 
 
 def _outline(region: RegionOp, symbol: str) -> FuncOp:

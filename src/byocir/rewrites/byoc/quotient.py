@@ -3,44 +3,64 @@
 Nodes are numbered in a topological order. Two groups may merge if and only if no path from one to
 the other passes through a node outside both; the question is asked of the current quotient graph at
 every merge, never of a set computed earlier.
+
+Groups keep places in a topological order of the quotient graph, so that a search for such a path
+looks only at what lies between the two. A merge moves only what lies between (as in Pearce and
+Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Quotient:
-    """A graph whose nodes are merged into groups; a group is known by its lowest node."""
+    """A graph whose nodes are merged into groups; a group is known by one of its nodes."""
 
     def __init__(self, count: int, edges: Iterable[tuple[int, int]]) -> None:
-        self.members: dict[int, list[int]] = {node: [node] for node in range(count)}
         self._group = list(range(count))
+        self._members = {node: [node] for node in range(count)}
         self._after: dict[int, set[int]] = {node: set() for node in range(count)}
         self._before: dict[int, set[int]] = {node: set() for node in range(count)}
         for source, target in edges:
             if source != target:
                 self._after[source].add(target)
                 self._before[target].add(source)
+        # By depth, so that what a group waits for tends to stand before its other inputs already.
+        depth = [0] * count
+        for node in range(count):
+            depth[node] = max((depth[source] + 1 for source in self._before[node]), default=0)
+        order = sorted(range(count), key=lambda node: (depth[node], node))
+        self._place = {node: place for place, node in enumerate(order)}
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The nodes of every group, in order, by the lowest."""
+        return sorted(sorted(members) for members in self._members.values())
 
     def group(self, node: int) -> int:
         """The group a node is in."""
         return self._group[node]
 
-    def successors(self, group: int) -> list[int]:
-        """The groups that an edge leads to, in order."""
-        return sorted(self._after[group])
+    def before(self, group: int) -> set[int]:
+        """The groups that edges come from."""
+        return self._before[group]
 
-    def may_merge(self, a: int, b: int) -> bool:
-        """Whether merging two groups keeps the quotient graph acyclic."""
-        return a != b and not self._detour(a, b) and not self._detour(b, a)
+    def between(self, a: int, b: int) -> int | None:
+        """A third group on a path between two groups. They may merge if there is none: the quotient
+        graph stays acyclic."""
+        first, last = sorted((a, b), key=self._place.__getitem__)
+        found = self._reach(last, self._before, range(self._place[first] + 1, self._place[last]))
+        return next((group for group in found if first in self._before[group]), None)
 
     def merge(self, a: int, b: int) -> int:
-        """Merges two groups; gives the group that stays."""
-        keep, gone = min(a, b), max(a, b)
-        self.members[keep] = sorted(self.members[keep] + self.members.pop(gone))
-        for node in self.members[keep]:
+        """Merges two groups with nothing between them; gives the merged group."""
+        place = self._arrange(*sorted((a, b), key=self._place.__getitem__))
+        keep, gone = (a, b) if self._weight(a) >= self._weight(b) else (b, a)
+        for node in self._members[gone]:
             self._group[node] = keep
+        self._members[keep] += self._members.pop(gone)
         for edges, back in ((self._after, self._before), (self._before, self._after)):
             for other in edges.pop(gone):
                 back[other].discard(gone)
@@ -48,44 +68,60 @@ class Quotient:
                     edges[keep].add(other)
                     back[other].add(keep)
             edges[keep].discard(gone)
+        del self._place[gone]
+        self._place[keep] = place
         return keep
 
-    def _detour(self, start: int, goal: int) -> bool:
-        """Whether a path from `start` to `goal` passes through a third group."""
-        pending = [group for group in self._after[start] if group != goal]
-        seen = set(pending)
+    def _weight(self, group: int) -> int:
+        """What it costs to rename a group."""
+        return len(self._members[group]) + len(self._after[group]) + len(self._before[group])
+
+    def _arrange(self, first: int, last: int) -> int:
+        """Moves what must come before the merged group in front of it and what must come after it
+        behind; gives the place for the group itself."""
+        between = range(self._place[first] + 1, self._place[last])
+        earlier = list(self._reach(last, self._before, between))
+        if not earlier:
+            return self._place[first]
+        later = list(self._reach(first, self._after, between))
+        places = sorted(self._place[group] for group in (first, *earlier, *later, last))
+        for moved, where in ((earlier, places[: len(earlier)]), (later, places[-len(later) :])):
+            moved.sort(key=self._place.__getitem__)
+            self._place.update(zip(moved, where, strict=False))
+        return places[len(earlier)]
+
+    def _reach(self, start: int, edges: Mapping[int, set[int]], places: range) -> Iterator[int]:
+        """The groups at these places that edges lead to."""
+        pending, seen = [start], {start}
         while pending:
-            group = pending.pop()
-            for following in self._after[group]:
-                if following == goal:
-                    return True
-                if following not in seen and following != start:
-                    seen.add(following)
-                    pending.append(following)
-        return False
+            for group in edges[pending.pop()]:
+                if group not in seen and self._place[group] in places:
+                    seen.add(group)
+                    pending.append(group)
+                    yield group
 
 
 def merge_connected(
     count: int, edges: Sequence[tuple[int, int]], colours: Sequence[int | None]
 ) -> Quotient:
-    """Merges groups of one colour along edges, until no
-    further legal merge of that kind exists. Nodes of colour None stay alone."""
+    """Merges groups of one colour along edges, every node in turn with those it depends on, until
+    no further legal merge of that kind exists. Nodes of colour None stay alone."""
     quotient = Quotient(count, edges)
-    changed = True
-    while changed:
-        changed = False
-        for group in sorted(quotient.members):
-            while group in quotient.members and colours[group] is not None:
-                partner = _partner(quotient, group, colours)
-                if partner is None:
-                    break
-                quotient.merge(group, partner)
-                changed = True
+    pending = [(b, a) for a, b in edges if colours[a] == colours[b] and colours[a] is not None]
+    heapq.heapify(pending)
+    # An edge stays illegal until the group found on the detour joins one of its ends.
+    blocked: dict[int, list[tuple[int, int]]] = {}
+    while pending:
+        edge = heapq.heappop(pending)
+        a, b = (quotient.group(node) for node in edge)
+        third = quotient.between(a, b) if a != b else None
+        if third is not None:
+            blocked.setdefault(third, []).append(edge)
+        elif a != b:
+            merged = quotient.merge(a, b)
+            for waiting in [*blocked.pop(a, ()), *blocked.pop(b, ())]:
+                if merged in (quotient.group(waiting[0]), quotient.group(waiting[1])):
+                    heapq.heappush(pending, waiting)
+                else:
+                    blocked.setdefault(merged, []).append(waiting)
     return quotient
-
-
-def _partner(quotient: Quotient, group: int, colours: Sequence[int | None]) -> int | None:
-    for following in quotient.successors(group):
-        if colours[following] == colours[group] and quotient.may_merge(group, following):
-            return following
-    return None

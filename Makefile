@@ -1,0 +1,58 @@
+# Everything runs in .venv, which the first target that needs it makes. Needs Python 3.11 or newer
+# and, for compiled parts, a C compiler.
+
+BIN := .venv/bin
+FUZZ_SECONDS ?= 300
+
+# The first of these that runs and is new enough; set PYTHON to choose another.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help install run test fuzz lint format types clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { \
+		echo "byocir needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; \
+		exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/run
+
+.venv/run: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ort]'
+	@touch $@
+
+install: .venv/dev ## make .venv with all that development needs
+
+run: .venv/run ## compile and run the example
+	$(BIN)/byocir run examples/digits
+
+test: .venv/dev ## run the tests
+	$(BIN)/python -m pytest
+
+fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (default 300)
+	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
+	while [ $$(date +%s) -lt $$end ]; do \
+		HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -x -m hypothesis || exit 1; \
+	done
+
+lint: .venv/dev ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/dev ## format all files
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+types: .venv/dev ## check types
+	$(BIN)/pyright
+
+clean: ## remove .venv and all that was generated
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests examples -name __pycache__ -prune -exec rm -rf {} +

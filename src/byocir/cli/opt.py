@@ -1,0 +1,304 @@
+"""byocir-opt: runs passes on a module or an ONNX model, as `xdsl-opt` does.
+
+    byocir-opt IN.mlir -p 'a,b{option=value}' -o OUT.mlir
+    byocir-opt model.onnx --shape image=1,1,28,28 -p normalize-qdq
+
+Text is printed with its locations. Large constants are read from IN.safetensors and written to
+OUT.safetensors. Passes are verified one by one. Exit codes: 0 fine, 1 user error, 2 usage error,
+70 internal error (a reproducer was written).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.syntax_printer import SyntaxPrinter
+from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.diagnostic import Diagnostic
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
+from xdsl.utils.lexer import Span
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from byocir.dialects.array import Array, ByocirContext
+from byocir.dialects.context import OWN_DIALECTS
+from byocir.dialects.text import ModulePrinter, SourceParser, text_error
+from byocir.dialects.verify import verify_module
+from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays
+from byocir.errors import ByocirError
+from byocir.rewrites.pipeline import parse_pipeline, run_passes
+from byocir.rewrites.registry import all_passes
+from byocir.rewrites.reproducer import ByocirInternalError
+
+USER_ERROR = 1
+INTERNAL_ERROR = 70
+
+_VERIFIES_ATTRIBUTES = Attribute.__post_init__
+
+
+class ByocirOptMain(xDSLOptMain):
+    """xDSL's driver with our context, frontends, printer and errors.
+
+    `run` raises ByocirError or ByocirInternalError; `run_opt` turns these into messages.
+    """
+
+    version_format: ClassVar[str] = "byocir-opt built from xdsl version {xdsl_version}"
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        self.spans: dict[Operation, Span] = {}
+        self.large: dict[str, Array] = {}
+        self.output = _Output()
+        self.line_offset = 0
+        super().__init__("Runs passes on MLIR text or an ONNX model.", args)
+
+    # What is known
+
+    def register_all_dialects(self) -> None:
+        self.ctx = self.byocir_context = ByocirContext()
+        super().register_all_dialects()
+        for name, dialect in OWN_DIALECTS.items():
+            # An installed byocir is among the universes that were just registered.
+            if name not in self.ctx.registered_dialect_names:
+                self.ctx.register_dialect(name, dialect)
+
+    def register_all_passes(self) -> None:
+        super().register_all_passes()
+        self.available_passes |= all_passes()
+
+    def register_all_targets(self) -> None:
+        super().register_all_targets()
+        self.available_targets["mlir"] = lambda: _MlirTarget
+
+    def register_all_frontends(self) -> None:
+        super().register_all_frontends()
+        self.available_frontends |= {"mlir": self._read_text, "onnx": self._read_onnx}
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.set_defaults(print_debuginfo=True)
+        arg_parser.add_argument(
+            "--no-debuginfo",
+            dest="print_debuginfo",
+            action="store_false",
+            help="print no locations (they are printed by default)",
+        )
+        arg_parser.add_argument(
+            "--weights",
+            metavar="FILE",
+            help="read large constants from FILE instead of IN.safetensors",
+        )
+        arg_parser.add_argument(
+            "--weights-out",
+            metavar="FILE",
+            help="write large constants to FILE instead of OUT.safetensors",
+        )
+        arg_parser.add_argument(
+            "--shape",
+            metavar="NAME=D,D,…",
+            type=_input_shape,
+            action="append",
+            default=[],
+            help="the shape of an input that an ONNX model leaves open; may be repeated",
+        )
+
+    def setup_pipeline(self) -> None:
+        passes = parse_pipeline(self.args.passes, self.available_passes)
+        self.pipeline = PassPipeline(passes)
+
+    # What comes in
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        name = self.args.input_file
+        if name in (None, "-"):
+            return sys.stdin.buffer, "mlir"
+        path = Path(name)
+        if path.is_dir() or not path.exists():
+            found = "a folder" if path.is_dir() else "none"
+            raise ByocirError("B101", f"expected a file, found {found}", where=name)
+        kind = self.args.frontend or path.suffix.removeprefix(".")
+        if kind not in self.available_frontends:
+            known = ", ".join(f".{name}" for name in self.available_frontends)
+            raise ByocirError(
+                "B101",
+                f"expected a file that ends in {known}, found '{path.suffix}'",
+                where=name,
+                help="name what it holds: --frontend mlir",
+            )
+        self._read_weights(path)
+        return path.open("rb"), kind
+
+    def _read_weights(self, path: Path) -> None:
+        beside = path.with_suffix(SUFFIX)
+        weights = self.args.weights or (beside if beside.is_file() else None)
+        if weights is not None:
+            load_weights(weights, self.byocir_context.arrays)
+
+    def parse_chunk(
+        self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
+    ) -> ModuleOp | None:
+        self.line_offset = start_offset
+        return super().parse_chunk(chunk, file_extension, start_offset)
+
+    def _read_text(self, stream: IO[bytes]) -> ModuleOp:
+        content, name = stream.read(), self.get_input_name()
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            raise ByocirError("B120", f"expected UTF-8 text: {error.reason}", where=name) from error
+        parser = SourceParser(self.ctx, text, name, self.spans, self.line_offset)
+        return parser.parse_module(not self.args.no_implicit_module)
+
+    def _read_onnx(self, stream: IO[bytes]) -> ModuleOp:
+        from byocir.frontend.onnx import import_onnx
+
+        # By its path where it has one: weights may be in files beside the model.
+        name = self.args.input_file
+        model = stream.read() if name in (None, "-") else Path(name)
+        return import_onnx(model, shapes=dict(self.args.shape))
+
+    # What is done
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        try:
+            if not self.args.disable_verify:
+                verify_module(prog)
+            passes = self.pipeline.passes
+            verify = not self.args.disable_verify
+            run_passes(prog, self.ctx, passes, callback=self._after_pass, verify=verify)
+        except ByocirError as error:
+            if self.args.verify_diagnostics:
+                raise DiagnosticException(error.render()) from error
+            raise
+        self.large |= large_arrays(prog)
+
+    def _after_pass(self, done: ModulePass, module: ModuleOp, seconds: float) -> None:
+        if self.args.time_passes:
+            print(f"{seconds:10.4f} s  {done}", file=sys.stderr)
+        if self.args.print_between_passes and done is not self.pipeline.passes[-1]:
+            print(f"// IR after {done}:", file=sys.stderr)
+            print(self.output_resulting_program(module), file=sys.stderr)
+
+    # What goes out
+
+    def prepare_output(self) -> IO[str]:
+        return sys.stdout if self.args.output_file is None else self.output
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (ParseError, DiagnosticException) as error:
+            name = self.get_input_name()
+            raise text_error(error, self.ctx, self.spans, name) from error
+        self._write_files()
+
+    def _write_files(self) -> None:
+        out, weights = self.args.output_file, self.args.weights_out
+        if weights is None and out is not None and self.large:
+            weights = Path(out).with_suffix(SUFFIX)
+        try:
+            if out is not None:
+                Path(out).write_text(self.output.kept, encoding="utf-8", newline="\n")
+            if weights is not None:
+                save_arrays(self.large, weights)
+        except OSError as error:
+            where = str(error.filename)
+            raise ByocirError("B123", f"cannot write: {error.strerror}", where=where) from error
+
+
+class _Output(io.StringIO):
+    """Keeps what was written until all is done: the output may be the file that is being read."""
+
+    kept = ""
+
+    def close(self) -> None:
+        self.kept = self.getvalue()
+        super().close()
+
+
+@dataclass(frozen=True)
+class _MlirTarget(MLIRTarget):
+    """Text, with the locations that are known unless told otherwise."""
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        kind = _HighlightingPrinter if self.syntax_highlight else ModulePrinter
+        printer = kind(
+            stream=output,
+            print_generic_format=self.print_generic_format,
+            print_properties_as_attributes=self.print_properties_as_attributes,
+            debuginfo=self.print_debuginfo,
+        )
+        printer.print_op(module)
+        printer.print_metadata(ctx.loaded_dialects)
+        output.write("\n")
+
+
+class _HighlightingPrinter(ModulePrinter, SyntaxPrinter):
+    """The same with colours."""
+
+
+def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape:
+        raise argparse.ArgumentTypeError(f"expected NAME=1,3,8,8, found '{text}'")
+    return name, shape
+
+
+def run_opt(args: Sequence[str] | None = None) -> int:
+    """Runs the tool in this process and reports errors; its exit code. Usage errors raise
+    SystemExit(2)."""
+    try:
+        ByocirOptMain(args).run()
+    except ByocirError as error:
+        print(error.render(), file=sys.stderr)
+        return USER_ERROR
+    except ArgSpecParseError as error:
+        print(ByocirError("B220", str(error)).render(), file=sys.stderr)
+        return USER_ERROR
+    except ByocirInternalError as error:
+        print(error.render(), file=sys.stderr)
+        return INTERNAL_ERROR
+    except BrokenPipeError:
+        raise
+    except Exception:  # outside a pass, where there is no module to write down
+        traceback.print_exc()
+        print("internal error: this is a bug, please report it", file=sys.stderr)
+        return INTERNAL_ERROR
+    finally:
+        # --disable-verify and --syntax-highlight change classes of xDSL for the whole process.
+        Attribute.__post_init__ = _VERIFIES_ATTRIBUTES
+        Diagnostic.colored = False
+    return 0
+
+
+def main() -> int:
+    """The command `byocir-opt`."""
+    gc.disable()  # one short run; modules are large trees that the collector would walk for nothing
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", newline="\n")
+    try:
+        code = run_opt()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        sys.stdout = None  # else the interpreter would try to flush it once more
+        return USER_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""From a function of instructions to bytes: DRAM addresses, encoding, and where each came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.locations import names
+from byocir.dialects.tir import AllocOp, ConstantOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.vta.base import InstructionOp
+from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
+from byocir.dialects.vta.transfer import StoreOp, TransferOp
+from byocir.errors import ByocirError
+from byocir.vta_sim import Memory, VTAConfig, encode
+from byocir.vta_sim.isa import INSN_BYTES
+
+FIRST_ADDRESS = 4096
+"""Where data starts: address 0 is no address (tvm-vta `src/vmem/virtual_memory.cc`)."""
+
+
+def assemble(function: FuncOp) -> ProgramOp:
+    """The program of a function that holds only instructions, constants and DRAM buffers.
+
+    Arguments that are stored to are the outputs and come last. Constants come first in DRAM, then
+    arguments, then buffers, each aligned to the largest element of a scratchpad. Raises ByocirError
+    B336 for another op and for arguments in another order.
+    """
+    config, body = config_of(function), function.body.block
+    ops = list(body.ops)
+    instructions = [op for op in ops if isinstance(op, InstructionOp)]
+    for op in ops:
+        if not isinstance(op, InstructionOp | ConstantOp | AllocOp | ReturnOp):
+            raise _not_straight(function, f"found {op.name}")
+    written = {op.destination for op in instructions if isinstance(op, StoreOp)}
+    outputs = [arg for arg in body.args if arg in written]
+    inputs = [arg for arg in body.args if arg not in written]
+    if [*inputs, *outputs] != list(body.args):
+        raise _not_straight(function, "found an argument that is read after one that is written")
+    constants = [op for op in ops if isinstance(op, ConstantOp)]
+    layout = _Layout(config)
+    image = _place_constants(constants, layout)
+    buffers = [op.result for op in ops if isinstance(op, AllocOp)]
+    for value in [*body.args, *buffers]:
+        layout.place(value)
+    return ProgramOp.of(
+        function.sym_name.data,
+        _encode(instructions, layout.addresses, config),
+        image,
+        layout.end,
+        [_port(arg, layout.addresses) for arg in inputs],
+        [_port(arg, layout.addresses) for arg in outputs],
+        _spans(instructions),
+        dict(function.attributes),
+        function.location,
+    )
+
+
+def _not_straight(function: FuncOp, found: str) -> ByocirError:
+    return ByocirError(
+        "B336",
+        "expected instructions on inputs, then outputs, then constants and buffers, " + found,
+        where=f"function @{function.sym_name.data}",
+        help="run vta-tensorise and vta-insert-tokens first",
+    )
+
+
+class _Layout:
+    """Byte addresses, handed out in order."""
+
+    def __init__(self, config: VTAConfig) -> None:
+        self._align = max(config.element_bytes(memory) for memory in Memory)
+        self.end = FIRST_ADDRESS
+        self.addresses: dict[SSAValue, int] = {}
+
+    def place(self, value: SSAValue) -> int:
+        """The address of a memref, which gets the next free one."""
+        address = -(-self.end // self._align) * self._align
+        self.addresses[value] = address
+        self.end = address + _nbytes(value.type)
+        return address
+
+
+def _nbytes(type_: Attribute) -> int:
+    size = int(np.prod(shape_of(type_), dtype=np.int64))
+    return size * dtype_of(element_type_of(type_)).itemsize
+
+
+def _place_constants(constants: Iterable[ConstantOp], layout: _Layout) -> NDArray[np.uint8]:
+    """The image that holds the constants; equal ones share an address."""
+    seen: dict[Attribute, int] = {}
+    pieces: list[tuple[int, NDArray[np.uint8]]] = []
+    for op in constants:
+        if op.value in seen:
+            layout.addresses[op.result] = seen[op.value]
+            continue
+        address = seen[op.value] = layout.place(op.result)
+        pieces.append((address, op.value.data.values().reshape(-1).view(np.uint8)))
+    image = np.zeros(layout.end if pieces else 0, np.uint8)
+    for address, data in pieces:
+        image[address : address + data.size] = data
+    return image
+
+
+def _encode(
+    instructions: Sequence[InstructionOp], addresses: dict[SSAValue, int], config: VTAConfig
+) -> NDArray[np.uint8]:
+    rows = [
+        encode(op.OPCODE, config=config, **op.fields(_dram_base(op, addresses, config)))
+        for op in instructions
+    ]
+    return np.stack(rows) if rows else np.zeros((0, INSN_BYTES), np.uint8)
+
+
+def _dram_base(op: Operation, addresses: dict[SSAValue, int], config: VTAConfig) -> int:
+    """The address of the memref of an instruction, in elements of its memory."""
+    if not isinstance(op, TransferOp) or op.dram is None:
+        return 0
+    return addresses[op.dram] // config.element_bytes(op.memory_id)
+
+
+def _port(value: SSAValue, addresses: dict[SSAValue, int]) -> PortAttr:
+    return PortAttr.of(addresses[value], cast(MemRefType, value.type))
+
+
+def _spans(instructions: Sequence[InstructionOp]) -> list[SpanAttr]:
+    """The names behind runs of instructions."""
+    groups = groupby(names(op.location) for op in instructions)
+    return [SpanAttr.of(len(list(group)), nodes) for nodes, group in groups]

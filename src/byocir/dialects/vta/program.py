@@ -1,0 +1,209 @@
+"""The encoded form: what a package carries and the simulator runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    StringAttr,
+    SymbolNameConstraint,
+    i64,
+)
+from xdsl.dialects.builtin import ArrayAttr as ListAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    param_def,
+    prop_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import SymbolOpInterface
+
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.checks import expect
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.dialects.vta.config import config_of
+from byocir.vta_sim import VTAConfig
+from byocir.vta_sim.isa import INSN_BYTES
+
+
+@irdl_attr_definition
+class PortAttr(ParametrizedAttribute):
+    """Where an input or output lies in DRAM: byte address and type, e.g.
+    `#vta.port<4096, memref<1x4x14x14x16xi8>>`."""
+
+    name = "vta.port"
+
+    address: IntAttr = param_def()
+    type: MemRefType = param_def()
+
+    @staticmethod
+    def of(address: int, type_: MemRefType) -> PortAttr:
+        return PortAttr(IntAttr(address), type_)
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.type)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return dtype_of(element_type_of(self.type))
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> slice:
+        """The bytes of the DRAM image that hold it."""
+        return slice(self.address.data, self.address.data + self.nbytes)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            address = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            type_ = parser.parse_type()
+        if not isinstance(type_, MemRefType):
+            parser.raise_error("expected a memref type")
+        return [IntAttr(address), cast(Attribute, type_)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.address.data}, ")
+            printer.print_attribute(self.type)
+
+
+@irdl_attr_definition
+class SpanAttr(ParametrizedAttribute):
+    """Consecutive instructions that come from the same nodes: how many, and the nodes' names, e.g.
+    `#vta.span<12, "Conv_3", "Relu_4">`."""
+
+    name = "vta.span"
+
+    count: IntAttr = param_def()
+    nodes: ListAttr[StringAttr] = param_def()
+
+    @staticmethod
+    def of(count: int, nodes: Sequence[str]) -> SpanAttr:
+        return SpanAttr(IntAttr(count), ListAttr([StringAttr(node) for node in nodes]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(node.data for node in self.nodes)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        nodes: list[StringAttr] = []
+        with parser.in_angle_brackets():
+            count = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            while parser.parse_optional_punctuation(",") is not None:
+                nodes.append(StringAttr(parser.parse_str_literal()))
+        return [IntAttr(count), ListAttr(nodes)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.count.data))
+            for node in self.nodes:
+                printer.print_string(", ")
+                printer.print_attribute(node)
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """A function as bytes: instructions and the DRAM they run on, e.g.
+
+    ```mlir
+    vta.program @vta_0 insns <"…" : tensor<40x16xui8>>
+        image <"…" : tensor<9216xui8>> dram 20480
+        inputs [#vta.port<12288, memref<1x1x4x4x16xi8>>]
+        outputs [#vta.port<16384, memref<1x1x4x4x16xi8>>]
+        spans [#vta.span<40, "Conv_0">] attributes {byoc.target = #byoc.target<"vta", {}>}
+    ```
+
+    `image` is the start of DRAM, with constants and micro-ops at their addresses; the rest of the
+    `dram` bytes is not read before it is written. `spans` tile the instructions in order.
+    """
+
+    name = "vta.program"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    insns = prop_def(ArrayAttr)
+    image = prop_def(ArrayAttr)
+    dram = prop_def(IntegerAttr.constr(i64))
+    inputs = prop_def(ListAttr[PortAttr])
+    outputs = prop_def(ListAttr[PortAttr])
+    spans = prop_def(ListAttr[SpanAttr])
+    traits = traits_def(SymbolOpInterface())
+    assembly_format = (
+        "$sym_name `insns` $insns `image` $image `dram` $dram `inputs` $inputs `outputs` $outputs "
+        "`spans` $spans attr-dict-with-keyword"
+    )
+
+    @staticmethod
+    def of(
+        name: str,
+        insns: np.ndarray,
+        image: np.ndarray,
+        dram: int,
+        inputs: Sequence[PortAttr],
+        outputs: Sequence[PortAttr],
+        spans: Sequence[SpanAttr],
+        attributes: dict[str, Attribute],
+        location: LocationAttr = UNKNOWN_LOC,
+    ) -> ProgramOp:
+        """From uint8 [N, 16] instructions and a uint8 [B] image, B <= dram."""
+        return ProgramOp.create(
+            properties={
+                "sym_name": StringAttr(name),
+                "insns": ArrayAttr(Array.of(insns)),
+                "image": ArrayAttr(Array.of(image)),
+                "dram": IntegerAttr(dram, i64),
+                "inputs": ListAttr(list(inputs)),
+                "outputs": ListAttr(list(outputs)),
+                "spans": ListAttr(list(spans)),
+            },
+            attributes=attributes,
+            location=location,
+        )
+
+    @property
+    def config(self) -> VTAConfig:
+        return config_of(self)
+
+    @property
+    def function_type(self) -> FunctionType:
+        """What a `byoc.call` sees: a function on buffers, inputs then outputs."""
+        return FunctionType.from_lists([p.type for p in (*self.inputs, *self.outputs)], [])
+
+    def verify_(self) -> None:
+        insns, image = self.insns.data, self.image.data
+        byte = np.dtype(np.uint8)
+        expect(
+            insns.dtype == byte and len(insns.shape) == 2 and insns.shape[1] == INSN_BYTES,
+            f"expected instructions as tensor<Nx{INSN_BYTES}xui8>, found {insns.type}",
+        )
+        expect(
+            image.dtype == byte and len(image.shape) == 1,
+            f"expected the image as tensor<Bxui8>, found {image.type}",
+        )
+        dram = self.dram.value.data
+        expect(image.size <= dram, f"expected an image of at most {dram} bytes, found {image.size}")
+        for port in (*self.inputs, *self.outputs):
+            end = port.bytes.stop
+            expect(end <= dram, f"expected a port within {dram} bytes, found its end at {end}")
+        covered = sum(span.count.data for span in self.spans)
+        found = insns.shape[0]
+        expect(covered == found, f"expected spans over {found} instructions, found {covered}")

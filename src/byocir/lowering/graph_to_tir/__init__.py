@@ -1,0 +1,73 @@
+"""convert-graph-to-tir: graph ops become blocks in value form.
+
+Does: replaces every graph op, also inside composites and regions, by the blocks that define it. A
+convolution is one contraction with `pad` over a zero fill, then a block that adds the bias; a
+softmax is a chain of four blocks; a reshape is a block that copies through an index map.
+
+Requires: graph ops that verify. Region functions of targets that generate code at graph level are
+left as they are.
+
+Guarantees: no other graph op is left (else error B311, which names op and node); integer results, and
+those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the order
+of summation at most; every new op has the location of the op it stands for.
+
+Each op family has a module; a lowering is one function marked `@lowers(Op)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import TARGET, TargetAttr
+from byocir.dialects.graph import Graph
+from byocir.lowering.graph_to_tir import (
+    contraction,
+    elementwise,
+    pool,
+    quant,
+    reduce,
+    shape,
+)
+from byocir.lowering.graph_to_tir.emit import Emitter
+from byocir.lowering.graph_to_tir.registry import LOWERINGS, cannot_lower, lowers
+from byocir.patterns.targets import find
+
+FAMILIES = (contraction, elementwise, pool, quant, reduce, shape)
+"""The modules that register lowerings."""
+
+__all__ = ["ConvertGraphToTirPass", "lower_op", "lowers"]
+
+
+@dataclass(frozen=True)
+class ConvertGraphToTirPass(ModulePass):
+    """Lowers graph ops to blocks on tensors."""
+
+    name = "convert-graph-to-tir"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        prefix = f"{Graph.name}."
+        for top in list(op.body.block.ops):
+            if not _stays_at_graph_level(top):
+                for inner in [inner for inner in top.walk() if inner.name.startswith(prefix)]:
+                    lower_op(inner)
+
+
+def _stays_at_graph_level(top: Operation) -> bool:
+    target = top.attributes.get(TARGET)
+    return isinstance(target, TargetAttr) and find(target).codegen_level == "graph"
+
+
+def lower_op(op: Operation) -> None:
+    """Replaces one graph op by blocks; raises ByocirError B311 for an op that has no lowering."""
+    lowering = LOWERINGS.get(type(op))
+    if lowering is None:
+        raise cannot_lower(op, "it has no lowering")
+    emitter = Emitter(op.location)
+    result = lowering(emitter, op)
+    Rewriter.replace_op(op, emitter.ops, [result])

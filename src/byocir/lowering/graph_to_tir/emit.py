@@ -1,0 +1,179 @@
+"""What lowerings write blocks with: named iteration spaces, reads, and an emitter of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.array import Array
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
+from byocir.dialects.types import Shape, bf16, element_type_of, f16, f32, shape_of, tensor
+
+_OpT = TypeVar("_OpT", bound=Operation)
+
+Index = Sequence[AffineExpr]
+"""One expression for each dimension of an array."""
+
+ZERO = AffineExpr.constant(0)
+
+ScalarBody = (
+    Callable[[Emitted], Emitted]
+    | Callable[[Emitted, Emitted], Emitted]
+    | Callable[[Emitted, Emitted, Emitted], Emitted]
+)
+"""A block's body as a function of the elements it reads."""
+
+
+class Space:
+    """An iteration space; `space["n"]` is iterator n as an index expression."""
+
+    def __init__(
+        self, parallel: Mapping[str, int], reduction: Mapping[str, int] | None = None
+    ) -> None:
+        kinds = (
+            (IteratorKind.PARALLEL, parallel),
+            (IteratorKind.REDUCTION, reduction or {}),
+        )
+        self.iterators = [
+            IteratorAttr.of(name, kind, extent)
+            for kind, extents in kinds
+            for name, extent in extents.items()
+        ]
+        self.extents = [*parallel.values(), *(reduction or {}).values()]
+        self.parallel: list[AffineExpr] = [AffineExpr.dimension(i) for i in range(len(parallel))]
+        """The parallel iterators in their order."""
+        names = [*parallel, *(reduction or {})]
+        self._dims = {name: AffineExpr.dimension(i) for i, name in enumerate(names)}
+
+    @staticmethod
+    def over(shape: Shape) -> Space:
+        """The elements of an array, iterators named i0, i1, …"""
+        return Space({f"i{axis}": size for axis, size in enumerate(shape)})
+
+    def __getitem__(self, name: str) -> AffineExpr:
+        return self._dims[name]
+
+    def map(self, index: Index) -> AffineMap:
+        return AffineMap(len(self.extents), 0, tuple(index))
+
+
+@dataclass(frozen=True)
+class Read:
+    """An input of a block: an array, where it is read, and what is read outside of it."""
+
+    value: SSAValue
+    index: Index
+    pad: Number | None = None
+
+
+class Emitter:
+    """Makes the ops that replace one graph op; all get its location."""
+
+    def __init__(self, location: LocationAttr) -> None:
+        self.location = location
+        self.ops: list[Operation] = []
+
+    def add(self, op: _OpT) -> _OpT:
+        self.ops.append(op)
+        return op
+
+    def constant(self, values: np.ndarray | Array) -> SSAValue:
+        array = values if isinstance(values, Array) else Array.of(values)
+        return self.add(ConstantOp.of(array, location=self.location)).result
+
+    def empty(self, element: Attribute, shape: Shape) -> SSAValue:
+        return self.add(EmptyOp.of(tensor(element, shape), self.location)).results[0]
+
+    def fill(self, number: Number, element: Attribute, shape: Shape) -> SSAValue:
+        value = number_attr(number, element)
+        return self.add(FillOp.of(value, tensor(element, shape), self.location)).results[0]
+
+    def block(
+        self,
+        space: Space,
+        reads: Sequence[Read],
+        init: SSAValue,
+        body: ScalarBody,
+        out: Index | None = None,
+    ) -> SSAValue:
+        """A block that updates `init` at `out`, by default one element for each parallel point.
+        `body` takes the elements read and the one updated. Without points there is no block."""
+        if 0 in space.extents:
+            return init
+        values = [*(read.value for read in reads), init]
+        types = [element_type_of(value.type) for value in values]
+        region = emit_body(types, cast(Callable[..., Emitted], body))
+        op = BlockOp(
+            space.iterators,
+            values[:-1],
+            [init],
+            [space.map(index) for index in (*(r.index for r in reads), out or space.parallel)],
+            region,
+            pads=[_pad(space, read) for read in reads],
+            location=self.location,
+        )
+        for inner in region.walk():
+            inner.location = self.location
+        return self.add(op).results[0]
+
+    def elementwise(
+        self,
+        shape: Shape,
+        element: Attribute,
+        operands: Sequence[SSAValue | Read],
+        body: ScalarBody,
+    ) -> SSAValue:
+        """A block over `shape`. Operands broadcast as numpy's do; `body` takes their elements."""
+        space = Space.over(shape)
+        reads = [
+            operand
+            if isinstance(operand, Read)
+            else Read(operand, broadcast_index(shape_of(operand.type), shape))
+            for operand in operands
+        ]
+        init = self.empty(element, shape)
+
+        def without_init(*scalars: Emitted) -> Emitted:
+            return cast(Callable[..., Emitted], body)(*scalars[:-1])
+
+        return self.block(space, reads, init, without_init)
+
+
+def _pad(space: Space, read: Read) -> Attribute | None:
+    """The pad of a read that goes outside; other reads need none."""
+    if read.pad is None:
+        return None
+    lows, highs = [0] * len(space.extents), [extent - 1 for extent in space.extents]
+    for expr, size in zip(read.index, shape_of(read.value.type), strict=True):
+        low, high = bounds(expr, lows, highs)
+        if low < 0 or high >= size:
+            return number_attr(read.pad, element_type_of(read.value.type))
+    return None
+
+
+def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:
+    """Where an array of shape `own` that broadcasts to `shape` is read when the first iterators run
+    over `shape`: trailing dimensions align, sizes of 1 stay at index 0."""
+    start = len(shape) - len(own)
+    return [
+        AffineExpr.dimension(start + axis) if size == shape[start + axis] else ZERO
+        for axis, size in enumerate(own)
+    ]
+
+
+def axis_read(value: SSAValue, axis: int) -> Read:
+    """A read of a scalar, or of one value for each index of a dimension."""
+    return Read(value, [AffineExpr.dimension(axis)] if shape_of(value.type) else [])
+
+
+def accumulator_of(element: Attribute) -> Attribute:
+    """The type in which elements are summed: f32 for narrower floats, else their own."""
+    return f32 if element in (f16, bf16) else element

@@ -1,0 +1,102 @@
+"""Pools: a reduction over windows, for the mean followed by a division."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.graph import AveragePoolOp, MaxPoolOp, PoolOp, SumPoolOp
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.bodies import widen_add
+from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
+from byocir.dialects.types import (
+    dtype_of,
+    element_type_of,
+    i32,
+    is_float,
+    shape_of,
+    width_of,
+)
+from byocir.lowering.graph_to_tir.contraction import kernel_names, spatial_names, window
+from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space, accumulator_of
+from byocir.lowering.graph_to_tir.registry import lowers
+
+
+def _pool(
+    emit: Emitter,
+    op: PoolOp,
+    element: Attribute,
+    initial: Number,
+    body: Callable[[Emitted, Emitted], Emitted],
+) -> SSAValue:
+    """Windows reduced by `body(x, acc)` from `initial`, which is also read from pads."""
+    shape = shape_of(op.result.type)
+    spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
+    space = Space(
+        dict(zip(["n", "c", *spatial], shape, strict=True)),
+        dict(zip(kernel, int_tuple(op.kernel_shape), strict=True)),
+    )
+    rows = window(space, int_tuple(op.strides), int_tuple(op.dilations), int_tuple(op.pads))
+    x = Read(op.input, [space["n"], space["c"], *rows], pad=initial)
+    return emit.block(space, [x], emit.fill(initial, element, shape), body)
+
+
+def lowest(element: Attribute) -> Number:
+    """The number below all others of a type."""
+    if is_float(element):
+        return -math.inf
+    return 0 if is_unsigned(element) else -(2 ** (width_of(element) - 1))
+
+
+@lowers(MaxPoolOp)
+def _max_pool(emit: Emitter, op: MaxPoolOp) -> SSAValue:
+    element = element_type_of(op.result.type)
+    wide = i32 if is_unsigned(element) else element
+
+    def body(x: Emitted, acc: Emitted) -> Emitted:
+        return acc.to(wide).max(x.to(wide)).to(element)
+
+    return _pool(emit, op, element, lowest(element), body)
+
+
+@lowers(SumPoolOp)
+def _sum_pool(emit: Emitter, op: SumPoolOp) -> SSAValue:
+    return _pool(emit, op, i32, 0, widen_add)
+
+
+@lowers(AveragePoolOp)
+def _average_pool(emit: Emitter, op: AveragePoolOp) -> SSAValue:
+    """Where all windows count the same number of elements it is a number of the body, else an array
+    with one for each window."""
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    wide = accumulator_of(element)
+    total = _pool(emit, op, wide, 0, lambda x, acc: acc + x.to(wide))
+    counts = _counts(op)
+    if counts.size and counts.min() == counts.max():
+        count = int(counts.flat[0])
+        return emit.elementwise(shape, element, [total], lambda x: (x / count).to(element))
+    divisor = emit.constant(counts.astype(dtype_of(wide)))
+    index = [AffineExpr.dimension(axis) for axis in range(2, len(shape))]
+    reads = [total, Read(divisor, index)]
+    return emit.elementwise(shape, element, reads, lambda x, count: (x / count).to(element))
+
+
+def _counts(op: AveragePoolOp) -> np.ndarray:
+    """How many elements each window counts, with the spatial shape of the result. Pads count if the
+    op says so; what `ceil_mode` adds beyond them never does."""
+    sizes, out = shape_of(op.input.type)[2:], shape_of(op.result.type)[2:]
+    pads, rank, includes = int_tuple(op.pads), len(sizes), op.count_include_pad.value.data
+    counts = np.ones((), np.int64)
+    for axis, (kernel, stride, dilation) in enumerate(
+        zip(int_tuple(op.kernel_shape), int_tuple(op.strides), int_tuple(op.dilations), strict=True)
+    ):
+        starts = np.arange(out[axis]) * stride - pads[axis]
+        reads = starts[:, None] + np.arange(kernel) * dilation
+        first, end = -pads[axis] * includes, sizes[axis] + pads[axis + rank] * includes
+        counted = (reads >= first) & (reads < end)
+        counts = np.multiply.outer(counts, counted.sum(axis=1))
+    return counts

@@ -1,0 +1,109 @@
+"""Quantisation: quantize, dequantize and requantize, each one element-wise block."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+
+from byocir.dialects.graph import (
+    ConstantOp,
+    DequantizeOp,
+    FixedAttr,
+    QuantizeOp,
+    RequantizeOp,
+)
+from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.tir import ConstantOp as TirConstantOp
+from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
+from byocir.dialects.tir.scalar import Emitted, is_unsigned
+from byocir.dialects.types import element_type_of, f32, i32, i64, shape_of, width_of
+from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, axis_read
+from byocir.lowering.graph_to_tir.registry import lowers
+
+_FAR = 2**17
+"""Beyond this a quantised value is saturated, whatever its zero point of 16 bits."""
+
+
+def limits(element: Attribute) -> tuple[int, int]:
+    """The smallest and the greatest value of an integer type."""
+    width = width_of(element)
+    return (
+        (0, 2**width - 1) if is_unsigned(element) else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    )
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether this is known to be a constant of zeros."""
+    owner = value.owner
+    if not isinstance(owner, ConstantOp | TirConstantOp):
+        return False
+    values = owner.value.data.maybe_values
+    return values is not None and not np.any(values)
+
+
+@lowers(QuantizeOp)
+def _quantize(emit: Emitter, op: QuantizeOp) -> SSAValue:
+    """Rounded values are clamped before they become integers, for floats may be far outside."""
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    wide, axis = accumulator_of(element_type_of(op.input.type)), op.axis.value.data
+    low, high = limits(element)
+    reads = [op.input, axis_read(op.scale, axis)]
+    if _is_zero(op.zero_point):
+        return emit.elementwise(
+            shape,
+            element,
+            reads,
+            lambda x, s: saturate((x / s).roundeven().to(wide), low, high, to=element),
+        )
+
+    def body(x: Emitted, scale: Emitted, zero: Emitted) -> Emitted:
+        steps = (x / scale).roundeven().to(wide).clamp(-_FAR, _FAR).to(i32)
+        return saturate(steps + zero.to(i32), low, high, to=element)
+
+    return emit.elementwise(shape, element, [*reads, axis_read(op.zero_point, axis)], body)
+
+
+@lowers(DequantizeOp)
+def _dequantize(emit: Emitter, op: DequantizeOp) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    wide, axis = accumulator_of(element), op.axis.value.data
+    scale = axis_read(op.scale, axis)
+    if _is_zero(op.zero_point):
+        return emit.elementwise(
+            shape, element, [op.input, scale], lambda x, s: (x.to(wide) * s.to(wide)).to(element)
+        )
+
+    def body(x: Emitted, scale: Emitted, zero: Emitted) -> Emitted:
+        return ((x.to(wide) - zero.to(wide)) * scale.to(wide)).to(element)
+
+    reads = [op.input, scale, axis_read(op.zero_point, axis)]
+    return emit.elementwise(shape, element, reads, body)
+
+
+@lowers(RequantizeOp)
+def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    low, high = limits(element)
+    rounding = op.rounding
+
+    def in_float(x: Emitted, before: Emitted, after: Emitted) -> Emitted:
+        steps = (x.to(f32) * before / after).roundeven()
+        return saturate(steps, low, high, to=element)
+
+    def in_integers(x: Emitted, multiplier: Emitted) -> Emitted:
+        assert isinstance(rounding, FixedAttr)
+        return saturate(_rescale(x, multiplier, rounding), low, high, to=element)
+
+    body = in_integers if isinstance(rounding, FixedAttr) else in_float
+    return emit.elementwise(shape, element, [op.input, *op.scales], body)
+
+
+def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr) -> Emitted:
+    """`x * multiplier / 2^shift` in i64, rounded; shift 0 needs no rounding."""
+    shift = rounding.shift.data
+    if shift == 0:
+        return x.to(i64) * multiplier.to(i64)
+    half = 1 << (shift - 1)
+    if rounding.ties.data == HALF_UP:
+        return scale_round(x, multiplier, half, shift)
+    return scale_round_even(x, multiplier, half - 1, shift)

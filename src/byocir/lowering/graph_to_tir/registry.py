@@ -1,0 +1,41 @@
+"""Which function lowers which graph op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.graph import GraphOp
+from byocir.dialects.locations import names
+from byocir.errors import ByocirError
+from byocir.lowering.graph_to_tir.emit import Emitter
+
+Lowering = Callable[[Emitter, Any], SSAValue]
+"""Emits what computes an op's result and returns it."""
+
+LOWERINGS: dict[type[Operation], Lowering] = {}
+
+_LoweringT = TypeVar("_LoweringT", bound=Callable[..., SSAValue])
+
+
+def lowers(*kinds: type[GraphOp]) -> Callable[[_LoweringT], _LoweringT]:
+    """Registers the decorated function as the lowering of these op classes."""
+
+    def register(lowering: _LoweringT) -> _LoweringT:
+        for kind in kinds:
+            LOWERINGS[kind] = lowering
+        return lowering
+
+    return register
+
+
+def cannot_lower(op: Operation, reason: str) -> ByocirError:
+    """The error for an op that has no form at the tensor level."""
+    return ByocirError(
+        "B311",
+        f"expected an op with a tensor-level form, found {op.name}: {reason}",
+        where=", ".join(names(op.location)),
+        help="give it to a target that takes it at graph level",
+    )

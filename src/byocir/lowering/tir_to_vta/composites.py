@@ -1,0 +1,55 @@
+"""What the passes on the way to VTA share: which functions they act on, and their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
+from byocir.dialects.locations import names
+from byocir.dialects.vta.config import VTA
+from byocir.errors import ByocirError
+
+
+def vta_functions(module: ModuleOp) -> list[FuncOp]:
+    """The functions of a module that were handed to VTA."""
+    return [op for op in module.ops if isinstance(op, FuncOp) and _is_for_vta(op)]
+
+
+def _is_for_vta(function: FuncOp) -> bool:
+    target = function.attributes.get(TARGET)
+    named = isinstance(target, TargetAttr) and target.target_name.data == VTA
+    return named and not function.is_declaration
+
+
+def composites_of(function: FuncOp) -> list[CompositeOp]:
+    """The composites of a function, in order."""
+    return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
+
+
+def unsupported(code: str, message: str, op: Operation, *, help: str = "") -> ByocirError:
+    """The error that VTA cannot do what this op of a composite asks for."""
+    return ByocirError(code, message, where=_where(op), help=help)
+
+
+def _where(op: Operation) -> str:
+    parents = list(_ancestors(op))
+    composite = next((p for p in parents if isinstance(p, CompositeOp)), None)
+    function = next((p for p in parents if isinstance(p, FuncOp)), None)
+    nodes = names(op.location) or names(composite.location if composite else op.location)
+    parts = [f"node {', '.join(nodes)}" if nodes else f"a {op.name} without location"]
+    if composite is not None:
+        parts.append(f"composite {composite.pattern.data}")
+    if function is not None:
+        parts.append(f"function @{function.sym_name.data}")
+    return ", ".join(parts)
+
+
+def _ancestors(op: Operation) -> Iterator[Operation]:
+    current: Operation | None = op
+    while current is not None:
+        yield current
+        current = current.parent_op()

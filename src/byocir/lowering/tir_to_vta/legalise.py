@@ -1,0 +1,264 @@
+"""vta-legalise: every composite in the operations that VTA has.
+
+Does: rewrites the bodies of VTA's composites, in value form and unpacked. The arithmetic between a
+reduction (or a widened input) and the i8 result becomes a chain of ALU steps in i32, each in place:
+add, multiply, maximum, minimum, right shift, with an immediate or a second operand. The i64
+requantise becomes clamp, multiply, add, shift, and clips and relus around it are merged into its
+clamps. Known ranges, also those of other composites' results, leave out clamps that never act and
+let max pools of values that are never negative pad with 0, as VTA's loads do; other padded max
+pools get a guard. Views of [N, C, 1, 1] and [N, C] become copies.
+
+Requires: composites of tir blocks in value form as `convert-graph-to-tir` makes them, on i8 tensors
+[N, C, …]: a contraction with constant weights or a window sum or maximum of an input, element-wise
+ops, i8 results. Errors B320 (form), B321 (scalar body), B322 (reduction), B323 (numbers that need
+more than 32 bits).
+
+Guarantees: the same results for every input; bodies of `tir.constant`, `tir.fill`, `tir.empty` and
+blocks in VTA form, whose every result comes from a narrowing block `trunci`. Numbers that fit 16
+bits are immediates, others i32 constants, [C] or with the dimensions they depend on. Shifts go up
+to 15 at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.types import Shape, element_type_of, i8, shape_of
+from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.legalise_emit import Emitter
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I8_RANGE,
+    Constant,
+    Lane,
+    Range,
+    Widened,
+    merge_clamps,
+)
+from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
+from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
+from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
+from byocir.lowering.tir_to_vta.legalise_space import normalise
+
+
+@dataclass(frozen=True)
+class VtaLegalisePass(ModulePass):
+    """Rewrites VTA's composites into the operations that VTA has."""
+
+    name = "vta-legalise"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in vta_functions(op):
+            _legalise_function(function)
+
+
+def _legalise_function(function: FuncOp) -> None:
+    ranges: dict[SSAValue, Range] = {}
+    for composite in composites_of(function):
+        _sink_constants(composite)
+        _legalise(composite, ranges)
+    for op in list(function.body.block.ops):
+        if isinstance(op, ConstantOp) and op.result.first_use is None:
+            op.detach()
+            op.erase()
+
+
+def _sink_constants(composite: CompositeOp) -> None:
+    """Moves constants that come in as operands into the body."""
+    body = composite.body.block
+    kept: list[SSAValue] = []
+    for argument, value in zip(list(body.args), list(composite.inputs), strict=True):
+        if not isinstance(value.owner, ConstantOp):
+            kept.append(value)
+            continue
+        copy = value.owner.clone()
+        copy.location = value.owner.location
+        first = body.first_op
+        assert first is not None
+        body.insert_op_before(copy, first)
+        argument.replace_all_uses_with(copy.result)
+        body.erase_arg(argument)
+    composite.operands = kept
+
+
+def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range]) -> None:
+    """Replaces the body of a composite; notes the ranges of its results."""
+    old = composite.body.block
+    known: dict[SSAValue, Range] = {}
+    for argument, value in zip(old.args, composite.inputs, strict=True):
+        known[argument] = ranges.get(value, I8_RANGE)
+    lanes = _Reader(composite, known).results()
+    new = Block(arg_types=[argument.type for argument in old.args])
+    for before, after in zip(old.args, new.args, strict=True):
+        after.name_hint = before.name_hint
+        after.location = before.location
+    yielded = _emit(lanes, new, composite)
+    # The new blocks still read arguments and weights of the old body.
+    for before, after in zip(old.args, new.args, strict=True):
+        before.replace_all_uses_with(after)
+    _take_constants(old, new)
+    last = old.last_op
+    assert last is not None
+    new.add_op(YieldOp.create(operands=yielded, location=last.location))
+    body = composite.body
+    body.detach_block(old)
+    body.add_block(new)
+    old.erase(safe_erase=False)
+    for result, lane in zip(composite.outputs, lanes, strict=True):
+        ranges[result] = lane.range
+
+
+def _emit(lanes: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValue]:
+    try:
+        steps = expand_all(merge_clamps(lanes))
+    except NeedsMoreBits:
+        raise unsupported(
+            "B323",
+            "expected a requantise whose numbers fit 32 bits, found a multiplier, shift or range "
+            "that does not",
+            composite,
+            help="let fix-point choose the multipliers and shifts",
+        ) from None
+    shapes = {shape_of(result.type) for result in composite.outputs}
+    if len(shapes) != 1:
+        raise unsupported("B320", f"expected results of one shape, found {shapes}", composite)
+    return Emitter(new, shapes.pop()).narrowed(steps)
+
+
+def _take_constants(old: Block, new: Block) -> None:
+    """Moves the weights that new blocks use to the front of the new body."""
+    first = new.first_op
+    assert first is not None
+    for op in list(old.ops):
+        used = isinstance(op, ConstantOp) and any(
+            use.operation.parent is new for use in op.result.uses
+        )
+        if used:
+            op.detach()
+            new.insert_op_before(op, first)
+
+
+class _Reader:
+    """Reads the blocks of a composite as lanes."""
+
+    def __init__(self, composite: CompositeOp, ranges: dict[SSAValue, Range]) -> None:
+        self.composite = composite
+        self.ranges = ranges
+        self.lanes: dict[SSAValue, Lane] = {}
+        self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
+
+    def results(self) -> list[Lane]:
+        """The lanes of what the composite yields."""
+        last = self.composite.body.block.last_op
+        assert isinstance(last, YieldOp)
+        for op in list(self.composite.body.block.ops):
+            self._read(op)
+        for value in [*self.composite.inputs, *last.values]:
+            if element_type_of(value.type) != i8 or len(shape_of(value.type)) < 2:
+                raise unsupported(
+                    "B320", f"expected i8 tensors [N, C, …], found {value.type}", self.composite
+                )
+        missing = [value.type for value in last.values if value not in self.lanes]
+        if missing:
+            raise unsupported("B320", "expected a result made by a block", self.composite)
+        return [self.lanes[value] for value in last.values]
+
+    def _read(self, op: Operation) -> None:
+        if isinstance(op, ConstantOp | FillOp | EmptyOp | YieldOp):
+            return
+        if not isinstance(op, BlockOp) or not op.in_value_form:
+            raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
+        op = normalise(op)
+        if not op.reductions:
+            self.lanes[op.results[0]] = self._elementwise(op)
+            return
+        if any(value not in self.ranges for value in op.ins if not _is_constant(value)):
+            raise unsupported("B320", "expected a reduction of the composite's input", op)
+        self.lanes[op.results[0]] = reduced(op, self.ranges)
+
+    def _elementwise(self, block: BlockOp) -> Lane:
+        rank = len(block.extents)
+        if list(block.out_maps) != [AffineMap.identity(rank)] or block.bases or block.where:
+            raise unsupported(
+                "B320", "expected a block over whole [N, C, …] in order, found a part", block
+            )
+        arguments: dict[SSAValue, Value] = {}
+        values = [*block.ins, *block.outs]
+        maps = [*block.in_maps, *block.out_maps]
+        for argument, value, map_ in zip(block.body.block.args, values, maps, strict=True):
+            # An argument that the body does not read is where its result goes.
+            if argument.first_use is not None:
+                arguments[argument] = self._value(block, value, map_)
+        return lane_of(block, arguments, rank)
+
+    def _value(self, block: BlockOp, value: SSAValue, map_: AffineMap) -> Value:
+        """What an element-wise block reads from a tensor."""
+        owner = value.owner
+        if isinstance(owner, FillOp):
+            return Constant.uniform(owner.value.value.data, len(block.extents))  # pyright: ignore
+        if isinstance(owner, ConstantOp):
+            return Constant(_spread(owner.value.data.values(), map_, block.extents))
+        view = _view(map_, block.extents, shape_of(value.type))
+        if value in self.ranges and view is not None:
+            return self._widened(block, value, view)
+        if value in self.lanes and view == AffineMap.identity(len(block.extents)):
+            return self.lanes[value]
+        raise unsupported(
+            "B320",
+            "expected operands read at the element they are for, or views between [N, C] and "
+            f"[N, C, 1, …], found {map_} of {value.type}",
+            block,
+            help=HAND_OVER,
+        )
+
+    def _widened(self, block: BlockOp, value: SSAValue, view: AffineMap) -> Widened:
+        key = (value, view)
+        if key not in self.widened:
+            self.widened[key] = Widened(self.ranges[value], block.location, value, view)
+        return self.widened[key]
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp)
+
+
+def _spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
+    """The elements that a block reads, int64, with size 1 along iterators it does not depend on."""
+    index = tuple(_evaluated(map_, extents))
+    read = np.asarray(values[index] if index else values, np.int64)
+    return read.reshape(read.shape or (1,) * len(extents))
+
+
+def _view(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
+    """The map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger than 1
+    or nothing moves; None when elements move otherwise."""
+    rank = len(extents)
+    dims = tuple(AffineExpr.dimension(i) for i in range(rank))
+    same = len(shape) == rank and all(
+        expr == dim or size == 1 for expr, dim, size in zip(map_.results, dims, shape, strict=True)
+    )
+    if same and shape == extents:
+        return AffineMap.identity(rank)
+    if len(shape) < 2 or shape[:2] != extents[:2] or max([1, *shape[2:], *extents[2:]]) > 1:
+        return None
+    zeros = tuple(AffineExpr.constant(0) for _ in shape[2:])
+    view = AffineMap(rank, 0, (*dims[:2], *zeros))
+    found, expected = _evaluated(map_, extents), _evaluated(view, extents)
+    same = all(bool(np.all(a == b)) for a, b in zip(found, expected, strict=True))
+    return view if same else None
+
+
+def _evaluated(map_: AffineMap, extents: Shape) -> list[np.ndarray]:
+    """The indices at every point, with size 1 along iterators they do not depend on."""
+    grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
+    exprs = map_.results
+    return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]

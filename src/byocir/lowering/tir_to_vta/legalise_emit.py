@@ -1,0 +1,134 @@
+"""Lanes as blocks in VTA form: each ALU step updates the tensor of its first operand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.array import Array
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.types import Shape, i8, i32, tensor
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    Constant,
+    Lane,
+    Reduced,
+    Step,
+    Widened,
+    count_uses,
+)
+from byocir.lowering.tir_to_vta.legalise_requantise import is_immediate
+
+_COMMUTATIVE = ("add", "mul", "max", "min")
+
+
+class Emitter:
+    """Appends to `block` the ops that compute lanes of this shape."""
+
+    def __init__(self, block: Block, shape: Shape) -> None:
+        self.block = block
+        self.shape = shape
+        names = ["n", "c", *(["h", "w"] if len(shape) == 4 else [f"d{i}" for i in range(9)])]
+        self.iterators = [
+            IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
+            for name, extent in zip(names, shape, strict=False)
+        ]
+        self.identity = AffineMap.identity(len(shape))
+        self.uses: Counter[Lane] = Counter()
+        self.made: dict[Lane, SSAValue] = {}
+
+    def narrowed(self, lanes: Sequence[Lane]) -> list[SSAValue]:
+        """The i8 tensors of these lanes."""
+        self.uses = count_uses(lanes)
+        return [self._narrow(lane) for lane in lanes]
+
+    def _add(self, op: Operation) -> SSAValue:
+        self.block.add_op(op)
+        return op.results[0]
+
+    def _narrow(self, lane: Lane) -> SSAValue:
+        source = self._read(lane)
+        empty = self._add(EmptyOp.of(tensor(i8, self.shape), lane.location))
+        return self._block([source], [self.identity], empty, forms.narrowing(), lane.location)
+
+    def _block(
+        self,
+        ins: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        out: SSAValue,
+        body: Region,
+        location: LocationAttr,
+    ) -> SSAValue:
+        maps = [*maps, self.identity]
+        return self._add(BlockOp(self.iterators, ins, [out], maps, body, location=location))
+
+    def _read(self, lane: Lane) -> SSAValue:
+        """The tensor of a lane, for one of its uses."""
+        value = self._make(lane)
+        self.uses[lane] -= 1
+        return value
+
+    def _make(self, lane: Lane) -> SSAValue:
+        if lane not in self.made:
+            self.made[lane] = self._compute(lane)
+        return self.made[lane]
+
+    def _compute(self, lane: Lane) -> SSAValue:
+        if isinstance(lane, Reduced):
+            return self._add(lane.make(self._fill(lane.initial, lane.location)))
+        if isinstance(lane, Widened):
+            empty = self._add(EmptyOp.of(tensor(i32, self.shape), lane.location))
+            return self._block([lane.source], [lane.map], empty, forms.widening(), lane.location)
+        assert isinstance(lane, Step), "a requantise must be expanded first"
+        if isinstance(lane.rhs, Constant):
+            return self._with_constant(lane, lane.rhs)
+        return self._with_lane(lane, lane.rhs)
+
+    def _with_constant(self, lane: Step, rhs: Constant) -> SSAValue:
+        target = self._read(lane.lhs)
+        if is_immediate(rhs):
+            return self._immediate(lane.name, target, int(rhs.values.flat[0]), lane.location)
+        source, map_ = self._constant(rhs, lane.location)
+        return self._alu(lane.name, target, source, map_, lane.location)
+
+    def _with_lane(self, lane: Step, rhs: Lane) -> SSAValue:
+        lhs = lane.lhs
+        # Computed first, so that the uses left tell which operand can be updated without a copy.
+        self._make(lhs)
+        self._make(rhs)
+        if lane.name in _COMMUTATIVE and self.uses[lhs] > 1 and self.uses[rhs] == 1:
+            lhs, rhs = rhs, lhs
+        source = self._read(rhs)
+        return self._alu(lane.name, self._read(lhs), source, self.identity, lane.location)
+
+    def _fill(self, number: int, location: LocationAttr) -> SSAValue:
+        return self._add(FillOp.of(IntegerAttr(number, i32), tensor(i32, self.shape), location))
+
+    def _immediate(
+        self, name: str, target: SSAValue, number: int, location: LocationAttr
+    ) -> SSAValue:
+        return self._block([], [], target, forms.alu_immediate(name, number), location)
+
+    def _alu(
+        self, name: str, target: SSAValue, source: SSAValue, map_: AffineMap, location: LocationAttr
+    ) -> SSAValue:
+        return self._block([source], [map_], target, forms.alu(name), location)
+
+    def _constant(self, constant: Constant, location: LocationAttr) -> tuple[SSAValue, AffineMap]:
+        """An i32 constant without the dimensions it does not depend on, and its index map. Numbers
+        that depend on none are spread over the channels."""
+        values = constant.values
+        if constant.number is not None:
+            spread = [1] * len(self.shape)
+            spread[1] = self.shape[1]
+            values = np.full(spread, constant.number)
+        dims = [i for i, size in enumerate(values.shape) if size > 1] or [1]
+        kept = values.reshape([values.shape[i] for i in dims]).astype(np.int32)
+        exprs = tuple(AffineExpr.dimension(i) for i in dims)
+        source = self._add(ConstantOp.of(Array.of(kept), location=location))
+        return source, AffineMap(len(self.shape), 0, exprs)

@@ -1,0 +1,193 @@
+"""Integer values of a composite, as expressions of VTA's ALU operations, with their ranges.
+
+A `Lane` stands for one i32 value per element of a composite's result. Lanes know between which
+integers their values lie, so that a clamp that cannot act is not made and an overflow is found
+while compiling.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, Rounding
+from byocir.dialects.locations import fuse
+from byocir.dialects.tir import BlockOp
+
+Range = tuple[int, int]
+
+I32_RANGE: Range = (INT32_MIN, INT32_MAX)
+I8_RANGE: Range = (-128, 127)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """Known numbers: int64, of the rank of the composite's result, with size 1 along the
+    dimensions that they do not depend on."""
+
+    values: np.ndarray
+
+    @staticmethod
+    def uniform(number: int, rank: int) -> Constant:
+        return Constant(np.full((1,) * rank, number, np.int64))
+
+    @property
+    def number(self) -> int | None:
+        """The number that all elements are, or None."""
+        first = int(self.values.flat[0])
+        return first if bool(np.all(self.values == first)) else None
+
+    @property
+    def range(self) -> Range:
+        return int(self.values.min()), int(self.values.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """An i32 value for each element; all values are in `range`, both ends included."""
+
+    range: Range
+    location: LocationAttr
+
+
+@dataclass(frozen=True, eq=False)
+class Widened(Lane):
+    """An input of the composite (i8), read at `map`."""
+
+    source: SSAValue
+    map: AffineMap
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(Lane):
+    """The result of a contraction or of a window reduction; `block` computes it in VTA form from
+    this initial number."""
+
+    initial: int
+    make: Callable[[SSAValue], BlockOp]
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Lane):
+    """One ALU operation: `name` is one of add, mul, max, min, shr."""
+
+    name: str
+    lhs: Lane
+    rhs: Lane | Constant
+
+
+@dataclass(frozen=True, eq=False)
+class Requantised(Lane):
+    """`clamp(round(operand * multiplier / 2^shift), range)`, in exact arithmetic."""
+
+    operand: Lane
+    multiplier: Constant
+    shift: int
+    rounding: Rounding
+
+
+def step(
+    name: str,
+    lhs: Lane,
+    rhs: Lane | Constant,
+    location: LocationAttr,
+    known: Range | None = None,
+) -> Step:
+    """An ALU operation on i32, which wraps; `known` is its range where that is known better than
+    from the ranges of the operands."""
+    return Step(known or _range(name, lhs.range, rhs.range), location, name, lhs, rhs)
+
+
+def _range(name: str, lhs: Range, rhs: Range) -> Range:
+    """The range of an operation on values in these; all of i32 when it may wrap."""
+    if name in ("max", "min"):
+        pick = max if name == "max" else min
+        return pick(lhs[0], rhs[0]), pick(lhs[1], rhs[1])
+    apply = _EXACT[name]
+    ends = [apply(a, b) for a in lhs for b in rhs]
+    low, high = min(ends), max(ends)
+    return (low, high) if low >= INT32_MIN and high <= INT32_MAX else I32_RANGE
+
+
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "shr": lambda a, b: a >> b,
+}
+
+
+def operands(lane: Lane) -> list[Lane]:
+    """The lanes that a lane is computed from."""
+    if isinstance(lane, Step):
+        return [lane.lhs, *([lane.rhs] if isinstance(lane.rhs, Lane) else [])]
+    return [lane.operand] if isinstance(lane, Requantised) else []
+
+
+def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
+    """How often each lane is used, as a root or by other lanes."""
+    uses = Counter(roots)
+    seen: set[Lane] = set(roots)
+    stack = list(dict.fromkeys(roots))
+    while stack:
+        for operand in operands(stack.pop()):
+            uses[operand] += 1
+            if operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return uses
+
+
+def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
+    """The same values with relu and clip merged into the requantise between them.
+
+    Rescaling by a multiplier that is not negative is monotone and keeps 0, so a relu before it and
+    a clip after it only narrow the range that its result is clamped to.
+    """
+    uses = count_uses(roots)
+    made: dict[Lane, Lane] = {}
+
+    def merged(lane: Lane) -> Lane:
+        if lane not in made:
+            made[lane] = _merge(lane, merged, uses)
+        return made[lane]
+
+    return [merged(root) for root in roots]
+
+
+def _merge(lane: Lane, merged: Callable[[Lane], Lane], uses: Counter[Lane]) -> Lane:
+    if isinstance(lane, Requantised):
+        return _merge_relu(lane, merged(lane.operand), uses)
+    if not isinstance(lane, Step):
+        return lane
+    lhs = merged(lane.lhs)
+    rhs = merged(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
+    clip = rhs.number if isinstance(rhs, Constant) and lane.name in ("max", "min") else None
+    if isinstance(lhs, Requantised) and clip is not None and uses[lane.lhs] == 1:
+        narrowed = _range(lane.name, lhs.range, (clip, clip))
+        location = fuse(lhs.location, lane.location)
+        return Requantised(narrowed, location, lhs.operand, lhs.multiplier, lhs.shift, lhs.rounding)
+    return step(lane.name, lhs, rhs, lane.location)
+
+
+def _merge_relu(lane: Requantised, operand: Lane, uses: Counter[Lane]) -> Lane:
+    low, high = lane.range
+    relu = (
+        isinstance(operand, Step)
+        and operand.name == "max"
+        and isinstance(operand.rhs, Constant)
+        and operand.rhs.number == 0
+        and uses[lane.operand] == 1
+        and lane.multiplier.range[0] >= 0
+        and high >= 0
+    )
+    location = lane.location
+    if relu and isinstance(operand, Step):
+        low, location = max(low, 0), fuse(operand.location, location)
+        operand = operand.lhs
+    return Requantised((low, high), location, operand, lane.multiplier, lane.shift, lane.rounding)

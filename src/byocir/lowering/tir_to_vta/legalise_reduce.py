@@ -1,0 +1,277 @@
+"""Contractions and window reductions in the form VTA computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
+from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
+from byocir.dialects.types import element_type_of, i8, i32, shape_of
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.legalise_lanes import I32_RANGE, Range, Reduced
+from byocir.patterns.scalars import ScalarPattern, match_body
+
+HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
+
+
+def reduced(block: BlockOp, ranges: dict[SSAValue, Range]) -> Reduced:
+    """The lane of a block with reductions; `ranges` knows the values of i8 tensors.
+
+    Raises ByocirError B322 for a reduction that is neither a contraction of i8 with constant i8
+    weights nor a window sum or maximum of i8.
+    """
+    initial = _initial(block)
+    _check_space(block)
+    if len(block.ins) == 2 and _computes(block, (0, 1), "contraction"):
+        # The product is commutative; the weights are the constant factor.
+        w = 0 if isinstance(block.ins[0].owner, ConstantOp) else 1
+        return _Contraction(block, 1 - w, w).lane(ranges, initial)
+    for kind in ("sum", "max"):
+        if len(block.ins) == 1 and _computes(block, (0,), kind):
+            return _Window(block, kind).lane(ranges, initial)
+    raise unsupported(
+        "B322",
+        "expected a contraction acc + x * w, a window sum acc + x or a window maximum of i8, found "
+        f"{', '.join(op.name for op in block.body.block.ops)}",
+        block,
+        help=HAND_OVER,
+    )
+
+
+def _computes(block: BlockOp, order: tuple[int, ...], kind: str) -> bool:
+    found = next(match_body(block, order, _BODIES[kind]), None) is not None
+    return found and all(element_type_of(value.type) == i8 for value in block.ins)
+
+
+def _product(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:
+    return multiply_accumulate(x, w, acc, to=i32)
+
+
+def _sum(acc: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
+    return widen_add(x, acc)
+
+
+def _maximum(acc: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
+    return acc.max(x)
+
+
+_BODIES: dict[str, Callable[..., ScalarPattern]] = {
+    "contraction": _product,
+    "sum": _sum,
+    "max": _maximum,
+}
+
+
+def _initial(block: BlockOp) -> int:
+    """The number that a reduction starts from."""
+    owner = block.outs[0].owner
+    number = owner.value if isinstance(owner, FillOp) else None
+    if len(block.outs) != 1 or not isinstance(number, IntegerAttr):
+        raise unsupported("B322", "expected a reduction that starts from one number", block)
+    return number.value.data
+
+
+def _check_space(block: BlockOp) -> None:
+    """The result is [N, C, …], indexed by the parallel iterators in order, and all inputs are
+    whole."""
+    plain = [AffineExpr.dimension(i) for i in block.parallels]
+    if list(block.out_maps[0].results) != plain or len(plain) < 2:
+        raise unsupported(
+            "B322", "expected a result [N, C, …] with one parallel iterator per dimension", block
+        )
+    if block.where is not None or block.bases:
+        raise unsupported("B322", "expected a whole reduction, found a part of one", block)
+
+
+def _dim(expr: AffineExpr) -> int | None:
+    return expr.position if isinstance(expr, AffineDimExpr) else None
+
+
+@dataclass(frozen=True)
+class _Contraction:
+    """A convolution or matrix product; `x` and `w` are operand numbers."""
+
+    block: BlockOp
+    x: int
+    w: int
+
+    def lane(self, ranges: dict[SSAValue, Range], initial: int) -> Reduced:
+        weights = self._weights()
+        x_map, w_map = self.block.in_maps[self.x], self.block.in_maps[self.w]
+        batch, channel = self.block.parallels[:2]
+        self._check_input(x_map, batch)
+        used = {_dim(expr) for expr in w_map.results if linear(expr) != linear(_ZERO)}
+        wanted = {channel, *self.block.reductions}
+        needed = {i for i in wanted if self.block.extents[i] > 1}
+        if None in used or not needed <= used <= wanted or _dim(x_map.results[1]) not in used:
+            raise self._not_dense(f"weights at {w_map}")
+        found = self._range(weights, ranges.get(self.block.ins[self.x], (-128, 127)), initial)
+        return Reduced(found, self.block.location, initial, self._make)
+
+    def _weights(self) -> np.ndarray:
+        owner = self.block.ins[self.w].owner
+        if not isinstance(owner, ConstantOp):
+            raise unsupported("B322", "expected constant weights", self.block, help=HAND_OVER)
+        return owner.value.data.values()
+
+    def _check_input(self, x_map: AffineMap, batch: int) -> None:
+        dims = [_dim(expr) for expr in x_map.results[:2]]
+        spatial = [linear(expr) for expr in x_map.results[2:]]
+        if dims[0] != batch or dims[1] not in self.block.reductions or None in spatial:
+            raise self._not_dense(f"input at {x_map}")
+        pad = self.block.pad_values[self.x]
+        if isinstance(pad, IntegerAttr) and pad.value.data != 0:
+            raise self._not_dense(f"pad {pad.value.data}")
+
+    def _not_dense(self, found: str) -> Exception:
+        return unsupported(
+            "B322",
+            "expected a convolution of [N, C, …] in one group, padded with 0, or a product of "
+            f"[N, K] with [K, M], found {found}",
+            self.block,
+            help=HAND_OVER,
+        )
+
+    def _range(self, weights: np.ndarray, x: Range, initial: int) -> Range:
+        low, high = min(x[0], 0), max(x[1], 0)  # a pad reads 0
+        channel = self.block.parallels[1]
+        dims = [_dim(expr) for expr in self.block.in_maps[self.w].results]
+        axes = tuple(axis for axis, dim in enumerate(dims) if dim != channel)
+        positive = np.maximum(weights, 0).sum(axes, dtype=np.int64)
+        negative = np.minimum(weights, 0).sum(axes, dtype=np.int64)
+        least = int((positive * low + negative * high).min()) + initial
+        most = int((positive * high + negative * low).max()) + initial
+        fits = least >= I32_RANGE[0] and most <= I32_RANGE[1]
+        return (least, most) if fits else I32_RANGE
+
+    def _make(self, start: SSAValue) -> BlockOp:
+        block, order = self.block, (self.x, self.w)
+        return BlockOp(
+            list(block.iterators),
+            [block.ins[i] for i in order],
+            [start],
+            [*(block.in_maps[i] for i in order), block.out_maps[0]],
+            forms.contraction(),
+            pads=[block.pad_values[i] for i in order],
+            location=block.location,
+        )
+
+
+_ZERO = AffineExpr.constant(0)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A window sum or maximum."""
+
+    block: BlockOp
+    kind: str
+
+    def lane(self, ranges: dict[SSAValue, Range], initial: int) -> Reduced:
+        block = self.block
+        plain = [_dim(expr) for expr in block.in_maps[0].results[:2]]
+        if plain != block.parallels[:2] or any(
+            linear(expr) is None for expr in block.in_maps[0].results
+        ):
+            raise unsupported(
+                "B322",
+                "expected a window over the spatial dimensions of [N, C, …], found input at "
+                f"{block.in_maps[0]}",
+                block,
+                help=HAND_OVER,
+            )
+        x = ranges.get(block.ins[0], (-128, 127))
+        if self.kind == "max":
+            return self._maximum(x, initial)
+        self._check_pad(0)
+        points = math.prod(block.extents[i] for i in block.reductions)
+        found = (min(x[0], 0) * points + initial, max(x[1], 0) * points + initial)
+        return Reduced(found, block.location, initial, lambda v: self._make(v, _PAD_ZERO, None))
+
+    def _check_pad(self, expected: int) -> None:
+        pad = self.block.pad_values[0]
+        if isinstance(pad, IntegerAttr) and pad.value.data != expected:
+            raise unsupported(
+                "B322", f"expected pad {expected}, found {pad.value.data}", self.block
+            )
+
+    def _maximum(self, x: Range, initial: int) -> Reduced:
+        """VTA pads with 0, which is harmless for inputs that are never negative. Otherwise the
+        points outside are left out."""
+        self._check_pad(initial)
+        guards = self._guards()
+        harmless = x[0] >= 0 and initial <= 0 and self._windows_hold_an_element()
+        where = AffineMap(len(self.block.iterators), 0, tuple(guards))
+        found = (x[0] if self._windows_hold_an_element() else initial, max(x[1], initial))
+        padded = _PAD_ZERO if harmless and guards else None
+        guard = where if guards and not harmless else None
+        return Reduced(found, self.block.location, initial, lambda v: self._make(v, padded, guard))
+
+    def _guards(self) -> list[AffineExpr]:
+        """The conditions, each `expr >= 0`, that a read is inside; without those that always
+        hold."""
+        lows, highs = [0] * len(self.block.extents), [e - 1 for e in self.block.extents]
+        guards: list[AffineExpr] = []
+        sizes = shape_of(self.block.ins[0].type)
+        for expr, size in zip(self.block.in_maps[0].results, sizes, strict=True):
+            for guard in (expr, expr * -1 + (size - 1)):
+                if bounds(guard, lows, highs)[0] < 0:
+                    guards.append(guard)
+        return guards
+
+    def _windows_hold_an_element(self) -> bool:
+        """Whether every window covers at least one element of the input."""
+        sizes = shape_of(self.block.ins[0].type)
+        return all(
+            _touches(expr, size, self.block)
+            for expr, size in zip(self.block.in_maps[0].results, sizes, strict=True)
+        )
+
+    def _make(self, start: SSAValue, pad: IntegerAttr | None, where: AffineMap | None) -> BlockOp:
+        block = self.block
+        padded = block.pad_values[0] is not None
+        return BlockOp(
+            list(block.iterators),
+            [block.ins[0]],
+            [start],
+            list(block.in_maps) + list(block.out_maps),
+            forms.window_sum() if self.kind == "sum" else forms.window_maximum(),
+            pads=[pad if padded else None],
+            where=where,
+            location=block.location,
+        )
+
+
+_PAD_ZERO = IntegerAttr(0, i8)
+
+
+def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
+    """Whether, wherever the parallel iterators stand, some point of the reductions reads inside
+    this dimension."""
+    form = linear(expr)
+    assert form is not None
+    parallel = _values(form.terms, block.parallels, block.extents) + form.constant
+    window = _values(form.terms, block.reductions, block.extents)
+    reads = parallel[:, None] + window[None, :]
+    return bool(np.all(np.any((reads >= 0) & (reads < size), axis=1)))
+
+
+def _values(
+    terms: Sequence[tuple[int, int]], iterators: Sequence[int], extents: Sequence[int]
+) -> np.ndarray:
+    """The values that the terms of these iterators take together."""
+    values = np.zeros(1, np.int64)
+    for iterator, coefficient in terms:
+        if iterator in iterators:
+            steps = np.arange(extents[iterator]) * coefficient
+            values = (values[:, None] + steps).reshape(-1)
+    return values

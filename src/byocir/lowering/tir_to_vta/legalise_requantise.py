@@ -1,0 +1,180 @@
+"""Requantise in the i32 operations that VTA has: clamp, multiply, round, shift.
+
+The accumulators beyond the clamp saturate anyway (`byocir.dialects.graph.fixed_point`), so the
+product never leaves i32 and the result is exact for every accumulator. Clamps that the range of the
+accumulator makes idle are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, clamp_bounds, rescale
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    Constant,
+    Lane,
+    Range,
+    Requantised,
+    Step,
+    step,
+)
+
+WIDEST_SHIFT = 15
+"""The longest shift in one step: some VTAs read five signed bits."""
+
+IMMEDIATE: Range = (-(2**15), 2**15 - 1)
+"""Numbers that fit the immediate of an ALU instruction."""
+
+
+class NeedsMoreBits(Exception):
+    """An intermediate product does not fit i32."""
+
+
+def expand(lane: Requantised) -> Lane:
+    """The steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for it."""
+    steps = _Steps(lane)
+    result = steps.clamp_before()
+    if lane.multiplier.number != 1:
+        steps.apply("mul", lane.multiplier, known=None if lane.shift else result)
+    if lane.shift:
+        steps.round_and_shift(result)
+    return steps.clamp_after(result)
+
+
+def expand_all(roots: Sequence[Lane]) -> list[Lane]:
+    """These lanes with every requantise expanded; raises NeedsMoreBits."""
+    made: dict[Lane, Lane] = {}
+
+    def expanded(lane: Lane) -> Lane:
+        if lane not in made:
+            made[lane] = _expanded(lane, expanded)
+        return made[lane]
+
+    return [expanded(root) for root in roots]
+
+
+def _expanded(lane: Lane, expanded: Callable[[Lane], Lane]) -> Lane:
+    if isinstance(lane, Requantised):
+        return expand(replace(lane, operand=expanded(lane.operand)))
+    if not isinstance(lane, Step):
+        return lane
+    rhs = expanded(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
+    return replace(lane, lhs=expanded(lane.lhs), rhs=rhs)
+
+
+def is_immediate(constant: Constant) -> bool:
+    """Whether an ALU instruction can carry this constant itself."""
+    number = constant.number
+    return number is not None and IMMEDIATE[0] <= number <= IMMEDIATE[1]
+
+
+@dataclass
+class _Steps:
+    """The expansion of a requantise while it is made; `value` is its last step."""
+
+    lane: Requantised
+
+    def __post_init__(self) -> None:
+        self.value = self.lane.operand
+        self.rank = self.lane.multiplier.values.ndim
+        self.factors = [int(m) for m in np.unique(self.lane.multiplier.values)]
+
+    def apply(self, name: str, rhs: Lane | Constant | int, known: Range | None = None) -> None:
+        """Makes `value` the result of an operation on it."""
+        if isinstance(rhs, int):
+            rhs = Constant.uniform(rhs, self.rank)
+        self.value = step(name, self.value, rhs, self.lane.location, known)
+
+    def clamp_before(self) -> Range:
+        """Clamps the operand where its product would leave i32; gives the range of the rounded
+        result before it is clamped."""
+        low, high = self.lane.operand.range
+        overflows = [not self._fits(end) for end in (low, high)]
+        if not any(overflows):
+            return self._results(dict.fromkeys(self.factors, (low, high)))
+        bounds = {m: self._bounds(m) for m in self.factors}
+        if overflows[0] and low < max(b[0] for b in bounds.values()):
+            self._clamp("max", {m: b[0] for m, b in bounds.items()})
+        if overflows[1] and high > min(b[1] for b in bounds.values()):
+            self._clamp("min", {m: b[1] for m, b in bounds.items()})
+        active = {
+            m: (b[0] if overflows[0] else INT32_MIN, b[1] if overflows[1] else INT32_MAX)
+            for m, b in bounds.items()
+        }
+        return self._results({m: (_clamped(low, b), _clamped(high, b)) for m, b in active.items()})
+
+    def _fits(self, x: int) -> bool:
+        """Whether neither the product nor its sum with the rounding term leaves i32."""
+        room = 1 << self.lane.shift
+        return all(INT32_MIN + room <= x * m <= INT32_MAX - room for m in self.factors)
+
+    def _bounds(self, multiplier: int) -> Range:
+        low, high = self.lane.range
+        if multiplier < 0 or max(-low, high + 1) * 2**self.lane.shift + multiplier > INT32_MAX:
+            raise NeedsMoreBits
+        bounds = clamp_bounds(multiplier, self.lane.shift, low, high, self.lane.rounding)
+        # With a result of at least 0 the bound 0 does as well, and it is always an immediate.
+        return (0, bounds[1]) if low == 0 else bounds
+
+    def _clamp(self, name: str, bound_of: dict[int, int]) -> None:
+        bounds = np.vectorize(bound_of.__getitem__, otypes=[np.int64])(self.lane.multiplier.values)
+        self.apply(name, Constant(bounds))
+
+    def _results(self, operands: dict[int, Range]) -> Range:
+        """The range of the rounded results of operands in these ranges, by multiplier."""
+        lane = self.lane
+        ends = [
+            rescale(end, m, lane.shift, lane.rounding)
+            for m, (low, high) in operands.items()
+            for end in (low, high)
+        ]
+        return min(ends), max(ends)
+
+    def round_and_shift(self, result: Range) -> None:
+        """Adds the rounding term and shifts."""
+        shift = self.lane.shift
+        if self.lane.rounding == "half_even":
+            self._add_odd()
+            if shift > 1:
+                self.apply("add", (1 << (shift - 1)) - 1)
+        elif shift > WIDEST_SHIFT:
+            # The bits below the term do not matter, and a smaller term is an immediate.
+            self._shift(shift - WIDEST_SHIFT)
+            shift = WIDEST_SHIFT
+            self.apply("add", 1 << (shift - 1))
+        else:
+            self.apply("add", 1 << (shift - 1))
+        self._shift(shift, result)
+
+    def _add_odd(self) -> None:
+        """Adds 1 where the quotient is odd, so that ties go to the even number."""
+        product = self.value
+        self._shift(self.lane.shift)
+        quotient = self.value
+        self.apply("shr", 1)
+        self.apply("mul", -2)
+        self.apply("add", quotient, known=(0, 1))
+        odd, self.value = self.value, product
+        self.apply("add", odd)
+
+    def _shift(self, amount: int, known: Range | None = None) -> None:
+        while amount > WIDEST_SHIFT:
+            self.apply("shr", WIDEST_SHIFT)
+            amount -= WIDEST_SHIFT
+        self.apply("shr", amount, known)
+
+    def clamp_after(self, found: Range) -> Lane:
+        """Clamps the result to its range, where it may be outside."""
+        low, high = self.lane.range
+        if found[0] < low:
+            self.apply("max", low)
+        if found[1] > high:
+            self.apply("min", high, known=(low, high))
+        return self.value
+
+
+def _clamped(x: int, bounds: Range) -> int:
+    return min(max(x, bounds[0]), bounds[1])

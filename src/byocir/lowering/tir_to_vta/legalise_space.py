@@ -1,0 +1,156 @@
+"""Blocks with their iterators in the order of their result, and one for each of its dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
+from byocir.dialects.types import shape_of
+
+_ZERO = AffineExpr.constant(0)
+
+
+def normalise(op: BlockOp) -> BlockOp:
+    """The same block with its parallel iterators as its result is indexed, then the reductions.
+
+    Iterators of extent 1 that a map may have lost are there again: for each dimension of the
+    result and for the channels of a contraction. A block that already is so, or whose result is
+    not indexed by iterators alone, stays; else the new one takes its place.
+    """
+    out = op.out_maps[0].results
+    plain = all(isinstance(expr, AffineDimExpr) or expr == _ZERO for expr in out)
+    if len(op.outs) != 1 or op.bases or op.where is not None or not plain:
+        return op
+    space = _Space.of(op)
+    if space.is_of(op):
+        return op
+    made = BlockOp(
+        space.iterators,
+        list(op.ins),
+        list(op.outs),
+        [*space.in_maps, space.out_map],
+        op.body.clone(),
+        pads=op.pad_values,
+        location=op.location,
+    )
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(made, op)
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.detach()
+    op.erase()
+    return made
+
+
+@dataclass
+class _Space:
+    """Iterators and maps while they are normalised."""
+
+    iterators: list[IteratorAttr]
+    in_maps: list[AffineMap]
+    out_map: AffineMap
+
+    @staticmethod
+    def of(op: BlockOp) -> _Space:
+        old = list(op.iterators)
+        order: list[int | None] = [_position(expr) for expr in op.out_maps[0].results]
+        rank = len(order)
+        space = _Space([], [], AffineMap.identity(rank))
+        for i in order:
+            space.iterators.append(space.unit(IteratorKind.PARALLEL) if i is None else old[i])
+        channels = _lost_channels(op)
+        reductions = op.reductions
+        space.iterators += [old[i] for i in reductions]
+        if channels is not None and channels.summed is None:
+            space.iterators.append(space.unit(IteratorKind.REDUCTION))
+        count = len(space.iterators)
+        # A parallel iterator that the result does not use runs over 0 alone.
+        dims: list[AffineExpr] = [_ZERO] * len(old)
+        for new, i in enumerate([*order, *reductions]):
+            if i is not None:
+                dims[i] = AffineExpr.dimension(new)
+        space.out_map = AffineMap(count, 0, tuple(map(AffineExpr.dimension, range(rank))))
+        space.in_maps = [
+            AffineMap(count, 0, tuple(e.replace_dims_and_symbols(dims, []) for e in m.results))
+            for m in op.in_maps
+        ]
+        if channels is not None:
+            space.restore(channels, dims)
+        if op.reductions:
+            inputs = [i for i, value in enumerate(op.ins) if not _is_constant(value)]
+            space.restore_batch(inputs, own_channels=channels is None)
+        return space
+
+    def unit(self, kind: IteratorKind) -> IteratorAttr:
+        """A new iterator of extent 1."""
+        return IteratorAttr.of(f"unit{len(self.iterators)}", kind, 1)
+
+    def is_of(self, op: BlockOp) -> bool:
+        """Whether the block is in this form."""
+        same = self.iterators == list(op.iterators) and self.in_maps == op.in_maps
+        return same and self.out_map == op.out_maps[0]
+
+    def restore(self, channels: _Channels, dims: list[AffineExpr]) -> None:
+        """Puts lost iterators over channels back into the maps of a contraction."""
+        count = len(self.iterators)
+        summed = count - 1 if channels.summed is None else _position(dims[channels.summed])
+        assert summed is not None
+        inner, out = AffineExpr.dimension(summed), AffineExpr.dimension(1)
+        x, w = channels.x, channels.w
+        x_exprs, w_exprs = list(self.in_maps[x].results), list(self.in_maps[w].results)
+        x_exprs[1] = inner
+        for channel in (out, inner):
+            free = [i for i, expr in enumerate(w_exprs) if expr == _ZERO]
+            if channel not in w_exprs and free:
+                w_exprs[free[0]] = channel
+        self.in_maps[x] = AffineMap(count, 0, tuple(x_exprs))
+        self.in_maps[w] = AffineMap(count, 0, tuple(w_exprs))
+
+    def restore_batch(self, inputs: list[int], own_channels: bool) -> None:
+        """Puts the iterators over batch, and over channels where an input has those of the result,
+        back where an input [N, C, …] is read at 0."""
+        for i in inputs:
+            exprs = list(self.in_maps[i].results)
+            for axis in range(2 if own_channels else 1):
+                if axis < len(exprs) and exprs[axis] == _ZERO and _extent(self, axis) == 1:
+                    exprs[axis] = AffineExpr.dimension(axis)
+            self.in_maps[i] = AffineMap(len(self.iterators), 0, tuple(exprs))
+
+
+def _extent(space: _Space, axis: int) -> int:
+    return space.iterators[axis].extent.data
+
+
+@dataclass
+class _Channels:
+    """The operands of a contraction, and the reduction over input channels unless it is lost."""
+
+    x: int
+    w: int
+    summed: int | None
+
+
+def _lost_channels(op: BlockOp) -> _Channels | None:
+    """What of the channels of a contraction is known; None for other blocks."""
+    weights = [i for i, value in enumerate(op.ins) if _is_constant(value)]
+    if not op.reductions or len(op.ins) != 2 or len(weights) != 1 or len(op.parallels) < 1:
+        return None
+    w, x = weights[0], 1 - weights[0]
+    if len(op.out_maps[0].results) < 2 or len(shape_of(op.ins[x].type)) < 2:
+        return None
+    channel = op.in_maps[x].results[1]
+    summed = _position(channel)
+    if summed is not None and summed in op.reductions:
+        return _Channels(x, w, summed)
+    return _Channels(x, w, None) if channel == _ZERO else None
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp)
+
+
+def _position(expr: AffineExpr) -> int | None:
+    return expr.position if isinstance(expr, AffineDimExpr) else None

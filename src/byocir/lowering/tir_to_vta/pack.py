@@ -1,0 +1,181 @@
+"""vta-pack: arrays in the layout of VTA's memories.
+
+Does: packs the values of VTA's functions. Activations [N, C, H, W] become [N, C/16, H, W, 16] and
+[N, C] becomes [N, C/16, 16]; weights [O, I, R, S] become [O/16, I/16, R, S, 16 (O), 16 (I)] and
+[K, M] becomes [M/16, K/16, 16 (M), 16 (K)]; constants [C] become [C/16, 16], and constants per
+position [H, W] become [H, W, 16] with equal lanes. 16 is the target's option `block`. Constants are
+packed here. The functions' arguments and results are packed; blocks around their calls pack what
+goes in, and unpack what comes out, on the host.
+
+Requires: `vta-legalise`. Error B324 for other bodies.
+
+Guarantees: the same results. Channels are filled up to a whole block with zeros in inputs and
+constants; those lanes of results may hold anything, no other lane depends on them (weights are zero
+there), and they are not unpacked. The last parallel iterator of each block counts the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from byocir.dialects.byoc import CallOp, CompositeOp, YieldOp
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    IteratorAttr,
+    IteratorKind,
+)
+from byocir.dialects.types import element_type_of, i8, shape_of, tensor
+from byocir.dialects.vta.config import config_of
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.pack_blocks import BlockPacker, check_space, packed
+
+
+@dataclass(frozen=True)
+class VtaPackPass(ModulePass):
+    """Packs the arrays of VTA's functions into blocks of channels."""
+
+    name = "vta-pack"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        blocks: dict[str, int] = {}
+        for function in vta_functions(op):
+            blocks[function.sym_name.data] = config_of(function).block_out
+            _pack_function(function, config_of(function).block_out)
+        for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
+            block = blocks.get(call.callee.root_reference.data)
+            if block is not None:
+                _pack_call(call, block)
+
+
+def _pack_function(function: FuncOp, block: int) -> None:
+    for argument in list(function.body.block.args):
+        _set_type(argument, block)
+    for composite in composites_of(function):
+        _pack_composite(composite, block)
+    last = function.body.block.last_op
+    assert last is not None
+    inputs = [argument.type for argument in function.body.block.args]
+    outputs = [value.type for value in last.operands]
+    function.function_type = FunctionType.from_lists(inputs, outputs)
+
+
+def _set_type(value: SSAValue, block: int) -> SSAValue:
+    """The value that takes the place of this one, with the packed type."""
+    return Rewriter.replace_value_with_new_type(value, packed(value.type, block))
+
+
+def _pack_composite(composite: CompositeOp, block: int) -> None:
+    old = composite.body.block
+    new = Block(arg_types=[value.type for value in composite.inputs])
+    values: dict[SSAValue, SSAValue] = {}
+    for before, after in zip(old.args, new.args, strict=True):
+        after.name_hint, after.location = before.name_hint, before.location
+        values[before] = after
+    for op in old.ops:
+        for made in _pack_op(op, values, new, block):
+            made.location = op.location
+    composite.body.detach_block(old)
+    composite.body.add_block(new)
+    old.erase(safe_erase=False)
+    for result in list(composite.outputs):
+        _set_type(result, block)
+
+
+def _pack_op(
+    op: Operation, values: dict[SSAValue, SSAValue], new: Block, block: int
+) -> Sequence[Operation]:
+    """Appends the packed form of an op of a composite; constants are packed where they are used."""
+    if isinstance(op, ConstantOp):
+        return []
+    if isinstance(op, FillOp | EmptyOp):
+        assert op.result is not None
+        type_ = packed(op.result.type, block)
+        made = EmptyOp.of(type_) if isinstance(op, EmptyOp) else FillOp.of(op.value, type_)
+        new.add_op(made)
+    elif isinstance(op, YieldOp):
+        made = YieldOp.create(operands=[values[value] for value in op.values])
+        new.add_op(made)
+    elif isinstance(op, BlockOp) and check_space(op):
+        made = BlockPacker(op, block).pack(values, new)
+    else:
+        raise unsupported("B324", f"expected a block in VTA form, found {op.name}", op)
+    values.update(zip(op.results, made.results, strict=True))
+    return [made]
+
+
+def _pack_call(call: CallOp, block: int) -> None:
+    """Puts blocks that pack and unpack around a call."""
+    for index, value in enumerate(list(call.inputs)):
+        empty, pack = _packing(value, block)
+        for op in (empty, pack):
+            op.location = call.location
+        Rewriter.insert_op([empty, pack], InsertPoint.before(call))
+        call.operands[index] = pack.results[0]
+    for result in list(call.outputs):
+        unpacked = result.type
+        users = list(result.uses)
+        empty, unpack = _unpacking(_set_type(result, block), unpacked, block)
+        for op in (empty, unpack):
+            op.location = call.location
+        Rewriter.insert_op([empty, unpack], InsertPoint.after(call))
+        for use in users:
+            use.operation.operands[use.index] = unpack.results[0]
+
+
+def _iterators(names: Sequence[str], extents: Sequence[int]) -> list[IteratorAttr]:
+    return [
+        IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
+        for name, extent in zip(names, extents, strict=True)
+    ]
+
+
+def _names(rank: int) -> list[str]:
+    return ["n", "c", *(("h", "w") if rank == 4 else (f"d{i}" for i in range(rank - 2)))]
+
+
+def _packing(value: SSAValue, block: int) -> tuple[EmptyOp, BlockOp]:
+    """[N, C, …] → [N, C / block, …, block], zeros where there is no channel."""
+    rank = len(shape_of(value.type))
+    empty = EmptyOp.of(packed(value.type, block))
+    n, c, *spatial = (AffineExpr.dimension(i) for i in range(rank))
+    lane = AffineExpr.dimension(rank)
+    source = AffineMap(rank + 1, 0, (n, c * block + lane, *spatial))
+    whole = shape_of(value.type)[1] % block == 0
+    pack = BlockOp(
+        _iterators([*_names(rank), "l"], shape_of(empty.result.type)),
+        [value],
+        [empty.result],
+        [source, AffineMap.identity(rank + 1)],
+        forms.moving(),
+        pads=[None if whole else IntegerAttr(0, i8)],
+    )
+    return empty, pack
+
+
+def _unpacking(value: SSAValue, type_: Attribute, block: int) -> tuple[EmptyOp, BlockOp]:
+    """[N, C / block, …, block] → [N, C, …]."""
+    rank = len(shape_of(type_))
+    empty = EmptyOp.of(tensor(element_type_of(type_), shape_of(type_)))
+    n, c, *spatial = (AffineExpr.dimension(i) for i in range(rank))
+    source = AffineMap(rank, 0, (n, c // block, *spatial, c % block))
+    unpack = BlockOp(
+        _iterators(_names(rank), shape_of(type_)),
+        [value],
+        [empty.result],
+        [source, AffineMap.identity(rank)],
+        forms.moving(),
+    )
+    return empty, unpack

@@ -1,0 +1,274 @@
+"""vta-stage: operands in VTA's memories.
+
+Does: gives every tile its own buffers and moves data with `tir.copy`. Inputs of contractions go to
+"vta.inp", weights to "vta.wgt", everything else to "vta.acc" in i32 (copies of i8 widen); results
+leave "vta.acc" with a copy that keeps the low 8 bits. A copy takes the box that a block's index map
+reaches over a tile; what lies outside the array reads 0. It stands in the innermost loop that its
+box depends on, together with its buffer, so that what does not change is loaded once.
+
+Requires: `vta-tile`. Error B328 for blocks that are not in its form.
+
+Guarantees: the same results. Blocks work on buffers in "vta.inp", "vta.wgt" and "vta.acc" only, in
+their own coordinates: no bases, no pads, and `where` only with constants. Their bodies are
+`acc + x.to(i32) * w.to(i32)`, `acc + x` and `acc.max(x)` over a window, or one ALU operation of
+`acc` with `x` or a constant; fills are `tir.fill` again. Only copies have bases, made of loop
+indices with muli, addi, subi and minsi. A buffer lives in the body where its `tir.alloc` stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, buffer
+from byocir.dialects.tir.affine import Linear, bounds, linear
+from byocir.dialects.types import Shape, i8, i32
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.stage_index import (
+    Indices,
+    Start,
+    constant_index,
+    innermost,
+    loop_of,
+    unrolled_around,
+)
+from byocir.lowering.tir_to_vta.tile_nest import (
+    SCOPES,
+    box_sizes,
+    dims_of,
+    is_narrowing,
+    is_widening,
+    memory_of,
+)
+from byocir.vta_sim import Memory
+
+ACC = SCOPES[Memory.ACC]
+
+
+@dataclass(frozen=True)
+class VtaStagePass(ModulePass):
+    """Moves the operands of VTA's composites through its memories."""
+
+    name = "vta-stage"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in vta_functions(op):
+            for composite in composites_of(function):
+                _Stager(composite).stage()
+
+
+@dataclass(frozen=True)
+class _Box:
+    """What a tile of a block reaches of an array: where it begins, its sizes, and the index map in
+    its coordinates."""
+
+    starts: tuple[Start, ...]
+    sizes: Shape
+    map: AffineMap
+
+    @staticmethod
+    def of(op: BlockOp, map_: AffineMap) -> _Box:
+        starts: list[Start] = []
+        exprs: list[AffineExpr] = []
+        extents = op.extents
+        for expr in map_.results:
+            form = linear(expr)
+            assert form is not None, "the tiler admits linear maps only"
+            starts.append(Start.of(form, op.bases, extents))
+            low = sum(min(0, c * (extents[i] - 1)) for i, c in form.terms)
+            exprs.append(_sum(Linear(form.terms, -low)))
+        sizes = tuple(box_sizes(dims_of(map_, op), extents))
+        return _Box(tuple(starts), sizes, AffineMap(map_.num_dims, 0, tuple(exprs)))
+
+
+def _sum(form: Linear) -> AffineExpr:
+    total: AffineExpr = AffineExpr.constant(form.constant)
+    for i, coefficient in form.terms:
+        total = AffineExpr.dimension(i) * coefficient + total
+    return total
+
+
+class _Stager:
+    """Rewrites the body of one composite."""
+
+    def __init__(self, composite: CompositeOp) -> None:
+        self.body = composite.body.block
+        self.indices = Indices(self.body, composite.location)
+        self.local: dict[SSAValue, SSAValue] = {}
+        """The buffer of the current tile for each intermediate buffer."""
+        self.staged: dict[tuple[Block, SSAValue, tuple[Start, ...], Shape], SSAValue] = {}
+
+    def stage(self) -> None:
+        """Rewrites all blocks, then drops the buffers in main memory between them."""
+        for op in [op for op in self.body.walk() if isinstance(op, BlockOp)]:
+            self._stage_block(op)
+            op.detach()
+            op.erase()
+        for op in list(self.body.ops):
+            if isinstance(op, AllocOp) and op.result.first_use is None:
+                op.detach()
+                op.erase()
+
+    def _stage_block(self, op: BlockOp) -> None:
+        if len(op.bases) != len(op.extents) or len(op.outs) != 1:
+            raise unsupported("B328", "expected a tile of a block, found a whole block", op)
+        if not op.ins and (number := _filled(op)) is not None:
+            self._fill(op, number)
+        elif is_widening(op):
+            self._widen(op)
+        elif is_narrowing(op):
+            self._store(op)
+        elif not op.reductions and _moves(op):
+            self._fill(op, IntegerAttr(0, i32))
+            self._compute(op, forms.alu("add"))
+        else:
+            self._compute(op, _without_widening(op))
+
+    def _insert(self, new: Operation, op: BlockOp) -> None:
+        new.location = op.location
+        block = op.parent
+        assert block is not None
+        block.insert_op_before(new, op)
+
+    def _tile_buffer(self, op: BlockOp) -> SSAValue:
+        """A fresh buffer for the tile that a block writes in whole."""
+        box = _Box.of(op, op.out_maps[0])
+        alloc = AllocOp.of(i32, box.sizes, ACC)
+        self._insert(alloc, op)
+        self.local[op.outs[0]] = alloc.result
+        return alloc.result
+
+    def _fill(self, op: BlockOp, number: IntegerAttr) -> None:
+        self._insert(FillOp.of(number, self._tile_buffer(op)), op)
+
+    def _widen(self, op: BlockOp) -> None:
+        box = _Box.of(op, op.in_maps[0])
+        starts = [self.indices.start(start, op) for start in box.starts]
+        target = self._tile_buffer(op)
+        self._insert(CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts), op)
+
+    def _store(self, op: BlockOp) -> None:
+        box = _Box.of(op, op.out_maps[0])
+        starts = [self.indices.start(start, op) for start in box.starts]
+        source = self.local[op.ins[0]]
+        self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
+
+    def _compute(self, op: BlockOp, body: Region) -> None:
+        ins: list[SSAValue] = []
+        maps: list[AffineMap] = []
+        for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
+            box = _Box.of(op, map_)
+            maps.append(box.map)
+            if value in self.local:
+                ins.append(self.local[value])
+            else:
+                ins.append(self._load(op, i, box))
+        maps.append(_Box.of(op, op.out_maps[0]).map)
+        made = BlockOp(
+            list(op.iterators),
+            ins,
+            [self.local[op.outs[0]]],
+            maps,
+            body,
+            where=_local_guard(op),
+        )
+        self._insert(made, op)
+
+    def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
+        """The buffer with the box of an input, filled as far out as it does not change."""
+        source = op.ins[operand]
+        before = self._anchor(op, box)
+        block = before.parent
+        assert block is not None
+        key = (block, source, box.starts, box.sizes)
+        if key in self.staged:
+            return self.staged[key]
+        memory = memory_of(op, operand)
+        element = i32 if memory is Memory.ACC else i8
+        alloc = AllocOp.create(result_types=[buffer(element, box.sizes, SCOPES[memory])])
+        outside = op.pad_values[operand] is not None or op.where is not None
+        copy = CopyOp.of(
+            source,
+            alloc.result,
+            box.sizes,
+            source_bases=[self.indices.start(start, before) for start in box.starts],
+            pad=IntegerAttr(0, i8) if outside else None,
+        )
+        for new in (alloc, copy):
+            new.location = op.location
+            block.insert_op_before(new, before)
+        self.staged[key] = alloc.result
+        return alloc.result
+
+    def _anchor(self, op: BlockOp, box: _Box) -> Operation:
+        """The op in front of which a box is loaded: the block, or the outermost loop around it
+        that the box does not depend on. Unrolled tiles keep their own."""
+        values = [value for start in box.starts for _, value in start.terms]
+        loop = innermost([unrolled_around(op), *(loop_of(value) for value in values)])
+        inside = loop.body.block if loop is not None else self.body
+        anchor: Operation = op
+        while anchor.parent is not inside:
+            parent = anchor.parent_op()
+            assert isinstance(parent, ForOp)
+            anchor = parent
+        return anchor
+
+
+def _filled(op: BlockOp) -> IntegerAttr | None:
+    """The number that a block sets its result to, or None."""
+    owner = op.yielded[0].owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value
+    return None
+
+
+def _moves(op: BlockOp) -> bool:
+    """Whether a block only widens or passes on its input."""
+    first = op.body.block.first_op
+    return isinstance(first, arith.ExtSIOp) and op.yielded[0] is first.result
+
+
+def _without_widening(op: BlockOp) -> Region:
+    """A block's body on what is staged: only contractions still read i8."""
+    types = [i32 if memory_of(op, i) is Memory.ACC else i8 for i in range(len(op.ins))]
+    body = op.body.clone()
+    for argument, type_ in zip(list(body.block.args), types, strict=False):
+        if argument.type == type_:
+            continue
+        for use in list(argument.uses):
+            widening = use.operation
+            assert isinstance(widening, arith.ExtSIOp)
+            widening.result.replace_all_uses_with(argument)
+            widening.detach()
+            widening.erase()
+        Rewriter.replace_value_with_new_type(argument, type_)
+    return body
+
+
+def _local_guard(op: BlockOp) -> AffineMap | None:
+    """The guard of a tile in its coordinates, without what always holds."""
+    if op.where is None:
+        return None
+    kept: list[AffineExpr] = []
+    for expr in op.where.data.results:
+        form = linear(expr)
+        assert form is not None
+        constant = form.constant
+        for i, coefficient in form.terms:
+            base = constant_index(op.bases[i])
+            if base is None:
+                raise unsupported("B328", "expected constant bases below a guard", op)
+            constant += coefficient * base
+        local = _sum(Linear(form.terms, constant))
+        if bounds(local, [0] * len(op.extents), [e - 1 for e in op.extents])[0] < 0:
+            kept.append(local)
+    return AffineMap(len(op.extents), 0, tuple(kept)) if kept else None

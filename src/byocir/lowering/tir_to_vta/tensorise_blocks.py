@@ -1,0 +1,250 @@
+"""Blocks on scratchpad buffers, read as GEMM and ALU work.
+
+A block counts single numbers; an instruction counts SRAM elements of 16 lanes (or 16 x 16 weights).
+So the iterators of the lanes are stripped, and each operand's index becomes one linear function of
+the other iterators: its SRAM element relative to the start of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.tir import BlockOp, scope_of
+from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.types import shape_of
+from byocir.dialects.vta import AluKind
+from byocir.errors import ByocirError
+from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
+from byocir.lowering.tir_to_vta.tensorise_guards import boxes, spelled_iterators
+from byocir.vta_sim import VTAConfig
+
+ALU_OPS: dict[type[Operation], AluKind] = {
+    arith.AddiOp: AluKind.ADD,
+    arith.MuliOp: AluKind.MUL,
+    arith.MaxSIOp: AluKind.MAX,
+    arith.MinSIOp: AluKind.MIN,
+    arith.ShRSIOp: AluKind.SHR,
+    arith.ShLIOp: AluKind.SHR,
+}
+SHIFTS = (arith.ShRSIOp, arith.ShLIOp)
+ELEMENT_RANKS = {"vta.inp": 1, "vta.wgt": 2, "vta.acc": 1}
+"""How many trailing dimensions of a buffer are inside one SRAM element, by scope."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a block asks for: instructions, with indices relative to the buffers' addresses.
+
+    `kind` is None for GEMM; `wgt` is there for GEMM only; `src` is absent when the ALU takes the
+    number `immediate`.
+    """
+
+    kind: AluKind | None
+    immediate: int | None
+    dst: SSAValue
+    src: SSAValue | None
+    wgt: SSAValue | None
+    nests: tuple[Nest, ...]
+
+
+def work_of(op: BlockOp, config: VTAConfig) -> Work:
+    """The work of a block in buffer form; raises ByocirError B333 and B334."""
+    if op.bases:
+        raise _unsupported("a block in local coordinates, found one with bases", op)
+    if len(op.outs) != 1 or any(pad is not None for pad in op.pad_values):
+        raise _unsupported("one destination and no pads", op)
+    dst = op.outs[0]
+    if scope_of(dst.type) != "vta.acc":
+        raise _unsupported(f"a destination in vta.acc, found {dst.type}", op)
+    values, out = [*op.ins, *op.outs], len(op.ins)
+    factors = _gemm_operands(op)
+    if factors is not None:
+        kind, immediate, operands = None, None, (out, *factors)
+    else:
+        kind, immediate, source = _alu_step(op)
+        operands = (out,) if source is None else (out, source)
+    indices, lanes = _indices(op, operands, config)
+    _, src, wgt = (*(values[position] for position in operands), None, None)[:3]
+    return Work(kind, immediate, dst, src, wgt, _nests(op, indices, lanes, config))
+
+
+def _unsupported(expected: str, op: Operation) -> ByocirError:
+    return unsupported("B333", f"expected {expected}", op, help="run the passes before this one")
+
+
+# The body.
+
+
+def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
+    """The positions of the input and the weights when the body is `acc + x.to(i32) * w.to(i32)`."""
+    if len(op.ins) != 2:
+        return None
+    *_, acc = op.body.block.args
+    total = op.yielded[0].owner
+    if not isinstance(total, arith.AddiOp) or acc not in total.operands:
+        return None
+    term = next((v for v in total.operands if v is not acc), None)
+    if term is None or not isinstance(term.owner, arith.MuliOp):
+        return None
+    widened = [v.owner for v in term.owner.operands]
+    if not all(isinstance(factor, arith.ExtSIOp) for factor in widened):
+        return None
+    found = {factor.operands[0] for factor in widened if isinstance(factor, arith.ExtSIOp)}
+    if found != set(op.body.block.args[:2]):
+        return None
+    scopes = [scope_of(value.type) for value in op.ins]
+    if sorted(scopes) != ["vta.inp", "vta.wgt"]:
+        found_scopes = " and ".join(map(repr, scopes))
+        raise _unsupported(f"one factor in vta.inp and one in vta.wgt, found {found_scopes}", op)
+    return scopes.index("vta.inp"), scopes.index("vta.wgt")
+
+
+def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
+    """The operation of a body `acc = acc <op> source`, and its number or its source's position."""
+    *_, acc = op.body.block.args
+    step = op.yielded[0].owner
+    if isinstance(step, Block) or type(step) not in ALU_OPS or acc not in step.operands:
+        raise _unsupported("a multiply-accumulate or one ALU operation on the destination", op)
+    kind = ALU_OPS[type(step)]
+    lhs, rhs = step.operands
+    if lhs is not acc and isinstance(step, SHIFTS):
+        raise _unsupported("a shift of the destination", op)
+    other = rhs if lhs is acc else lhs
+    if len(op.ins) == 1 and other is op.body.block.args[0]:
+        found = op.ins[0].type
+        if scope_of(found) != "vta.acc":
+            raise _unsupported(f"a source in vta.acc, found {found}", op)
+        if isinstance(step, arith.ShLIOp):
+            raise _unsupported("a left shift by a constant", op)
+        return kind, None, 0
+    constant = other.owner
+    if op.ins or not isinstance(constant, arith.ConstantOp):
+        raise _unsupported("one source buffer or a constant", op)
+    number = constant.value
+    assert isinstance(number, IntegerAttr)
+    return kind, _immediate(step, number.value.data, op), None
+
+
+def _immediate(step: Operation, number: int, op: BlockOp) -> int:
+    if isinstance(step, SHIFTS):
+        if not 0 <= number <= 31:
+            raise unsupported("B334", f"expected a shift by 0 to 31, found {number}", op)
+        return -number if isinstance(step, arith.ShLIOp) else number
+    if not -(1 << 15) <= number < 1 << 15:
+        raise unsupported(
+            "B334",
+            f"expected a constant that fits 16 bits, found {number}",
+            op,
+            help="larger constants have to come as a buffer in vta.acc",
+        )
+    return number
+
+
+# The iteration space.
+
+
+def _indices(
+    op: BlockOp, operands: Sequence[int], config: VTAConfig
+) -> tuple[list[Linear], set[int]]:
+    """The SRAM element of each operand as a function of the iterators, and the lane iterators."""
+    values, maps = [*op.ins, *op.outs], [*op.in_maps, *op.out_maps]
+    accesses = [(values[position], maps[position]) for position in operands]
+    lanes = [
+        _lanes(op, map_, ELEMENT_RANKS[scope_of(value.type)], config) for value, map_ in accesses
+    ]
+    out, expected = lanes[0][0], [lanes[0]] * len(operands)
+    if len(operands) == 3:
+        inner = lanes[1][0]
+        expected = [[out], [inner], [out, inner]]
+        if inner not in op.reductions:
+            raise _unsupported("a reduction over the lanes of the input", op)
+    if lanes != expected:
+        raise _unsupported("operands that agree on the iterators of the lanes", op)
+    stripped = {lane for group in lanes for lane in group}
+    return [_index(op, map_, value, stripped) for value, map_ in accesses], stripped
+
+
+def _lanes(op: BlockOp, map_: AffineMap, rank: int, config: VTAConfig) -> list[int]:
+    """The iterators that run over the lanes of an element."""
+    result: list[int] = []
+    for expr in map_.results[-rank:]:
+        form = linear(expr)
+        is_lane = form is not None and form.constant == 0 and len(form.terms) == 1
+        if form is None or not is_lane or form.terms[0][1] != 1:
+            raise _unsupported("an iterator over all lanes of an element", op)
+        iterator = form.terms[0][0]
+        if op.extents[iterator] != config.block_out:
+            found = op.extents[iterator]
+            raise _unsupported(f"{config.block_out} lanes per element, found {found}", op)
+        result.append(iterator)
+    return result
+
+
+def _index(op: BlockOp, map_: AffineMap, value: SSAValue, lanes: set[int]) -> Linear:
+    """The SRAM element, relative to the buffer, that an operand is accessed at."""
+    rank = ELEMENT_RANKS[scope_of(value.type)]
+    shape = shape_of(value.type)[:-rank]
+    terms: dict[int, int] = {}
+    constant, pitch = 0, 1
+    for size, expr in zip(reversed(shape), reversed(map_.results[:-rank]), strict=True):
+        form = linear(expr)
+        if form is None or any(i in lanes for i, _ in form.terms):
+            raise _unsupported("indices that are linear in the iterators", op)
+        for i, c in form.terms:
+            terms[i] = terms.get(i, 0) + c * pitch
+        constant += form.constant * pitch
+        pitch *= size
+    return Linear(tuple(sorted((i, c) for i, c in terms.items() if c)), constant)
+
+
+def _nests(
+    op: BlockOp, indices: Sequence[Linear], lanes: set[int], config: VTAConfig
+) -> tuple[Nest, ...]:
+    """The instructions for the points of a block that its guard admits."""
+    guards = _guards(op, lanes)
+    extents = [1 if i in lanes else extent for i, extent in enumerate(op.extents)]
+    spelled = spelled_iterators(guards, op.reductions)
+    gemm = len(indices) == 3
+    # An ALU instruction without a source still checks the index: let it be the destination's.
+    columns = [*indices, *([indices[0]] if len(indices) == 1 else [])]
+    result: list[Nest] = []
+    for box in boxes(extents, guards, spelled):
+        axes = tuple(
+            Axis(extent, _offsets([column.coefficient(i) for column in columns]))
+            for i, extent in enumerate(box.extents)
+        )
+        points = tuple(
+            _offsets([_at(column, box.lows, spelled, point) for column in columns])
+            for point in box.points
+        )
+        result += nests(axes, points, config, gemm=gemm)
+    return tuple(result)
+
+
+def _guards(op: BlockOp, lanes: set[int]) -> list[Linear]:
+    if op.where is None:
+        return []
+    guards: list[Linear] = []
+    for expr in op.where.data.results:
+        form = linear(expr)
+        if form is None or any(i in lanes for i, _ in form.terms):
+            raise _unsupported("a guard that is linear in the iterators other than the lanes", op)
+        guards.append(form)
+    return guards
+
+
+def _at(index: Linear, lows: Sequence[int], spelled: Sequence[int], point: Sequence[int]) -> int:
+    known = dict(zip(spelled, point, strict=True))
+    return index.constant + sum(c * known.get(i, lows[i]) for i, c in index.terms)
+
+
+def _offsets(numbers: Sequence[int]) -> Offsets:
+    dst, src, *wgt = numbers
+    return dst, src, wgt[0] if wgt else 0

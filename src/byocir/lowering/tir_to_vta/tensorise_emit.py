@@ -1,0 +1,155 @@
+"""Instructions in program order, with their micro-ops loaded where they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, MemRefType, UnitAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from byocir.dialects.array import Array
+from byocir.dialects.tir import ConstantOp
+from byocir.dialects.vta import (
+    AluKind,
+    AluKindAttr,
+    AluOp,
+    FinishOp,
+    GemmOp,
+    InstructionOp,
+    LoadMemory,
+    LoadOp,
+    StoreOp,
+)
+from byocir.dialects.vta.base import integer, integers
+from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
+from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
+from byocir.lowering.tir_to_vta.tensorise_copies import Movement
+from byocir.vta_sim import VTAConfig
+from byocir.vta_sim.isa import encode_uops
+
+
+@dataclass(frozen=True)
+class _MicroOpLoad:
+    """A LOAD UOP whose source, the table of the whole program, is not known yet."""
+
+    number: int
+    address: int
+    count: int
+    location: LocationAttr
+
+
+class Emitter:
+    """The instructions of one function so far."""
+
+    def __init__(self, config: VTAConfig) -> None:
+        self.config = config
+        self._emitted: list[InstructionOp | _MicroOpLoad] = []
+        self._micro_ops = MicroOpMemory(config)
+
+    def move(self, moved: Movement, local: int, dram: SSAValue, location: LocationAttr) -> None:
+        """The loads or stores of a copy; the scratchpad buffer is at address `local`."""
+        for part in moved.transfers:
+            sram, offset = local + moved.sram + part.sram, moved.dram + part.dram
+            size = (part.rows, part.columns)
+            if moved.memory is None:
+                op = StoreOp.of(sram, dram, offset, size, stride=part.stride, location=location)
+            else:
+                op = LoadOp.of(
+                    moved.memory,
+                    sram,
+                    dram,
+                    offset,
+                    size,
+                    stride=part.stride,
+                    pads=part.pads,
+                    location=location,
+                )
+            self._emitted.append(op)
+
+    def gemm(
+        self, steps: Sequence[Nest], bases: Offsets, location: LocationAttr, *, reset: bool = False
+    ) -> None:
+        """Multiply-accumulate, or reset, over these nests."""
+        for nest in steps:
+            properties = self._nest(nest, bases, location)
+            properties["wgt"] = integers((nest.outer.steps[2], nest.inner.steps[2]))
+            if reset:
+                properties["reset"] = UnitAttr()
+            self._emitted.append(GemmOp.create(properties=properties, location=location))
+
+    def alu(
+        self,
+        kind: AluKind,
+        immediate: int | None,
+        steps: Sequence[Nest],
+        bases: Offsets,
+        location: LocationAttr,
+    ) -> None:
+        """One ALU operation over these nests, with a number or with other accumulators."""
+        for nest in steps:
+            properties = self._nest(nest, bases, location)
+            properties["kind"] = AluKindAttr(kind)
+            if immediate is not None:
+                properties["imm"] = integer(immediate)
+            self._emitted.append(AluOp.create(properties=properties, location=location))
+
+    def fill(self, start: int, count: int, value: int, location: LocationAttr) -> bool:
+        """Sets `count` accumulators; whether the value can be made: 16 bits, shifted left."""
+        shift = max((value & -value).bit_length() - 1, 0)
+        short = value >> shift
+        if not -(1 << 15) <= short < 1 << 15:
+            return False
+        steps = nests((Axis(count, (1, 1, 0)),), ((0, 0, 0),), self.config, gemm=False)
+        bases = (start, start, 0)
+        self.gemm(steps, bases, location, reset=True)
+        if -(1 << 15) <= value < 1 << 15:
+            short, shift = value, 0
+        if short:
+            self.alu(AluKind.ADD, short, steps, bases, location)
+        if shift:
+            self.alu(AluKind.SHR, -shift, steps, bases, location)
+        return True
+
+    def finish(self, location: LocationAttr) -> tuple[list[ConstantOp], list[InstructionOp]]:
+        """The constants that the instructions need, and all instructions, ending in FINISH."""
+        table = self._micro_ops.table()
+        tables: list[ConstantOp] = []
+        if table.size:
+            type_ = MemRefType(i32, table.shape)
+            tables = [ConstantOp.of(Array.of(table), type_, location)]
+        ops = [
+            op if isinstance(op, InstructionOp) else self._load(op, tables[0].result)
+            for op in self._emitted
+        ]
+        return tables, [*ops, FinishOp.of(location)]
+
+    def _load(self, load: _MicroOpLoad, table: SSAValue) -> LoadOp:
+        offset = self._micro_ops.offset(load.number)
+        return LoadOp.of(
+            LoadMemory.UOP,
+            load.address,
+            table,
+            offset,
+            (1, load.count),
+            stride=load.count,
+            location=load.location,
+        )
+
+    def _nest(self, nest: Nest, bases: Offsets, location: LocationAttr) -> dict[str, Attribute]:
+        """The properties of an instruction over a nest, once its micro-ops are in place."""
+        dst, src, wgt = (nest.micro_ops + np.array(bases)).T
+        kernel = encode_uops(dst, src, wgt, self.config)
+        number, count = self._micro_ops.number(kernel), len(kernel)
+        address = self._micro_ops.address(number)
+        if address is None:
+            address = self._micro_ops.place(number)
+            self._emitted.append(_MicroOpLoad(number, address, count, location))
+        outer, inner = nest.outer, nest.inner
+        return {
+            "uops": integers((address, address + count)),
+            "loops": integers((outer.extent, inner.extent)),
+            "dst": integers((outer.steps[0], inner.steps[0])),
+            "src": integers((outer.steps[1], inner.steps[1])),
+        }

@@ -1,0 +1,214 @@
+"""vta-tile: loops around blocks, so that what a tile needs fits VTA's memories.
+
+Does: puts the blocks of every composite of VTA's functions into loops over output channels, batch
+and spatial dimensions, in this order, and reductions into loops over input channels inside them.
+Blocks get bases and extents; their maps stay. Sizes are the cheapest that fit (`tile_search`). The
+last tile along a dimension begins earlier where the size is no multiple: it computes some elements
+once more. Reductions are cut into equal parts. Fills become blocks, which can have bases.
+
+Requires: `vta-bufferize`. Error B326 when no tiles fit, B327 for composites that are not in its
+form.
+
+Guarantees: the same results. Blocks of one tile share their bases, which are constants or `i * t`
+or `min(i * t, size - t)` of the loops' indices; loops of one iteration are left out. Loops over the
+iterators of a guard (`where`) are unrolled: their bases are constants, and each tile is in an
+unrolled loop of one iteration of its own, where its buffers will live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir import BlockOp, FillOp, ForOp, IteratorAttr, LoopKind, YieldOp
+from byocir.dialects.types import Shape, element_type_of
+from byocir.dialects.vta.config import config_of
+from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
+from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, best_tiles
+from byocir.vta_sim import VTAConfig
+
+
+@dataclass(frozen=True)
+class VtaTilePass(ModulePass):
+    """Tiles VTA's composites so that their data fits its memories."""
+
+    name = "vta-tile"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in vta_functions(op):
+            tile_function(function, config_of(function))
+
+
+def tile_function(function: FuncOp, config: VTAConfig) -> None:
+    """Tiles the composites of one function for this VTA."""
+    for composite in composites_of(function):
+        nest = nest_of(composite)
+        try:
+            sizes = best_tiles(nest, config)
+        except NoTiles as error:
+            raise _too_small(error, composite, config) from None
+        _Tiler(composite, nest, sizes).tile()
+
+
+def _too_small(error: NoTiles, composite: CompositeOp, config: VTAConfig) -> Exception:
+    depths = ", ".join(f"{memory.name} {config.depth(memory)}" for memory in MEMORIES)
+    needed = ", ".join(f"{memory.name} {error.needed[memory]}" for memory in MEMORIES)
+    return unsupported(
+        "B326",
+        f"expected tiles that fit VTA's memories ({depths} elements), found none: the smallest of "
+        f"a composite need {needed}",
+        composite,
+        help="use a configuration with larger buffers, or let another target take this op",
+    )
+
+
+@dataclass
+class _Tiler:
+    """Rewrites one composite; `sizes` are the tile sizes by iterator."""
+
+    composite: CompositeOp
+    nest: Nest
+    sizes: Shape
+
+    def __post_init__(self) -> None:
+        self.steps = steps_of(self.composite)
+        self.bases: dict[int, SSAValue] = {}
+        self.numbers: dict[int, SSAValue] = {}
+        blocks = [op for op in self.steps if isinstance(op, BlockOp)]
+        self.widest = max(blocks, key=lambda op: len(op.extents))
+        guard = self.widest.where
+        guards = guard.data.results if guard is not None else ()
+        self.unrolled = {i for expr in guards for i in expr.used_dims()}
+
+    def tile(self) -> None:
+        """Moves the steps of the composite into loops."""
+        body = self.composite.body.block
+        last = body.last_op
+        assert last is not None
+        last.detach()
+        for step in self.steps:
+            step.detach()
+        outer = [i for i in self.nest.loops if i < self.nest.parallels]
+        self._loops(outer, body, self._tile_steps)
+        for step in self.steps:
+            step.erase()
+        body.add_op(last)
+
+    def _add(self, op: Operation, block: Block) -> None:
+        op.location = self.composite.location
+        block.add_op(op)
+
+    def _number(self, value: int) -> SSAValue:
+        """An index constant, at the front of the body."""
+        if value not in self.numbers:
+            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            op.location = self.composite.location
+            body, first = self.composite.body.block, self.composite.body.block.first_op
+            if first is None:
+                body.add_op(op)
+            else:
+                body.insert_op_before(op, first)
+            self.numbers[value] = op.result
+        return self.numbers[value]
+
+    def _loops(self, order: Sequence[int], block: Block, inner: Callable[[Block], None]) -> None:
+        """Puts loops over the tiles of these iterators into a block and `inner` into them."""
+        if not order:
+            inner(block)
+            return
+        i, rest = order[0], order[1:]
+        size, extent = self.sizes[i], self.nest.extents[i]
+        count = -(-extent // size)
+        if count == 1:
+            self.bases[i] = self._number(0)
+            self._loops(rest, block, inner)
+        elif i in self.unrolled:
+            for tile in range(count):
+                self.bases[i] = self._number(min(tile * size, extent - size))
+                self._loops(rest, self._loop(block, 1, LoopKind.UNROLL).body.block, inner)
+        else:
+            loop = self._loop(block, count, LoopKind.SERIAL)
+            self.bases[i] = self._base(loop, size, extent - size)
+            self._loops(rest, loop.body.block, inner)
+
+    def _loop(self, block: Block, count: int, kind: LoopKind) -> ForOp:
+        loop = ForOp.of(count, kind)
+        self._add(loop, block)
+        return loop
+
+    def _base(self, loop: ForOp, size: int, last: int) -> SSAValue:
+        """`min(index * size, last)`, without what has no effect."""
+        base, block = loop.index, loop.body.block
+        if size > 1:
+            scaled = arith.MuliOp(base, self._number(size))
+            self._add(scaled, block)
+            base = scaled.result
+        if (loop.extent.value.data - 1) * size > last:
+            clamped = arith.MinSIOp(base, self._number(last))
+            self._add(clamped, block)
+            base = clamped.result
+        return base
+
+    def _tile_steps(self, block: Block) -> None:
+        """Appends one tile of every step."""
+        for step in self.steps:
+            if isinstance(step, FillOp):
+                self._tile_fill(step, block)
+            elif step.reductions:
+                inner = [i for i in self.nest.loops if i >= self.nest.parallels]
+                self._loops(inner, block, lambda into, op=step: self._tile_block(op, into))
+            else:
+                self._tile_block(step, block)
+
+    def _bases(self, count: int) -> list[SSAValue]:
+        """The bases of the first iterators; those without loops start at 0."""
+        zero = self._number(0)
+        return [self.bases.get(i, zero) for i in range(count)]
+
+    def _iterators(self, iterators: Sequence[IteratorAttr]) -> list[IteratorAttr]:
+        return [
+            IteratorAttr.of(it.iterator_name.data, it.kind.data, self.sizes[i])
+            for i, it in enumerate(iterators)
+        ]
+
+    def _tile_block(self, op: BlockOp, block: Block) -> None:
+        tiled = BlockOp(
+            self._iterators(op.iterators.data),
+            list(op.ins),
+            list(op.outs),
+            [*op.in_maps, *op.out_maps],
+            op.body.clone(),
+            pads=op.pad_values,
+            bases=self._bases(len(op.extents)),
+            where=op.where.data if op.where is not None else None,
+            location=op.location,
+        )
+        block.add_op(tiled)
+
+    def _tile_fill(self, op: FillOp, block: Block) -> None:
+        assert op.destination is not None
+        element = element_type_of(op.destination.type)
+        body = Block(arg_types=[element])
+        number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
+        body.add_ops([number, YieldOp.create(operands=[number.result])])
+        parallels = self.nest.parallels
+        tiled = BlockOp(
+            self._iterators(self.widest.iterators.data[:parallels]),
+            [],
+            [op.destination],
+            [AffineMap.identity(parallels)],
+            Region(body),
+            bases=self._bases(parallels),
+            location=op.location,
+        )
+        block.add_op(tiled)

@@ -1,0 +1,192 @@
+"""A composite as one loop nest: what it moves, keeps and computes, as functions of tile sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, FillOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import Shape, element_type_of, i8
+from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.vta_sim import Memory
+
+SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
+"""The names of VTA's memories as scopes of buffers."""
+
+STORE_CYCLES = 3
+"""To read an element and write its 16 bytes."""
+
+_ELEMENT_CYCLES = {Memory.INP: 2, Memory.WGT: 32, Memory.ACC: 8}
+"""To load an element of 16, 256 or 64 bytes at 8 bytes per cycle."""
+
+_WIDENED_CYCLES = 2
+"""To load an ACC element from 16 bytes in main memory."""
+
+Dims = tuple[tuple[tuple[int, int], ...], ...]
+"""For each dimension of an array but the lanes, |coefficient| by iterator."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer in one of VTA's memories, of the box that a tile reaches. `cycles` is what an
+    element costs to load, 0 for a buffer that is filled on the chip; a buffer that does not
+    `occupy` memory is loaded into the place of another one."""
+
+    memory: Memory
+    dims: Dims
+    cycles: int
+    occupies: bool = True
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loop nest of a composite: the parallel iterators, the last of which counts lanes, then
+    the reductions. `work` has, for each op, the iterators it runs over and cycles per point."""
+
+    extents: Shape
+    parallels: int
+    loops: tuple[int, ...]
+    """The iterators that can be tiled, outermost loop first."""
+    channels: tuple[int, ...]
+    """Of these, the reduction over blocks of input channels, if there is one."""
+    buffers: tuple[Buffer, ...]
+    work: tuple[tuple[tuple[int, ...], int], ...]
+
+    @property
+    def reductions(self) -> tuple[int, ...]:
+        return tuple(i for i in self.loops if i >= self.parallels)
+
+
+def is_contraction(block: BlockOp) -> bool:
+    """Whether this is a block for the GEMM unit: inputs, weights and a reduction over lanes."""
+    return bool(block.reductions) and len(block.ins) == 2
+
+
+def is_widening(block: BlockOp) -> bool:
+    """Whether this block brings i8 values into i32 where they are, as a load can."""
+    same_rank = _only(block, arith.ExtSIOp) and (
+        len(block.in_maps[0].results) == len(block.out_maps[0].results)
+    )
+    return same_rank and len(block.ins) == 1
+
+
+def is_narrowing(block: BlockOp) -> bool:
+    """Whether this block writes i32 values as i8."""
+    return _only(block, arith.TruncIOp) and len(block.ins) == 1
+
+
+def _only(block: BlockOp, kind: type[Operation]) -> bool:
+    first = block.body.block.first_op
+    return not block.reductions and isinstance(first, kind) and len(block.body.block.ops) == 2
+
+
+def memory_of(block: BlockOp, operand: int) -> Memory:
+    """Where input `operand` of a block must be when it runs."""
+    if not is_contraction(block):
+        return Memory.ACC
+    return Memory.INP if operand == 0 else Memory.WGT
+
+
+def steps_of(composite: CompositeOp) -> list[FillOp | BlockOp]:
+    """The fills and blocks of a composite, in order; raises ByocirError B327 for other ops."""
+    steps: list[FillOp | BlockOp] = []
+    for op in composite.body.block.ops:
+        if isinstance(op, FillOp | BlockOp):
+            steps.append(op)
+        elif not isinstance(op, AllocOp | ConstantOp | YieldOp):
+            raise unsupported("B327", f"expected a composite on memory, found {op.name}", op)
+    return steps
+
+
+def nest_of(composite: CompositeOp) -> Nest:
+    """The loop nest of a composite in buffer form. Raises ByocirError B327 unless all its blocks
+    run over the same parallel iterators and at most one reduces."""
+    blocks = [op for op in steps_of(composite) if isinstance(op, BlockOp)]
+    widest = max(blocks, key=lambda op: len(op.extents))
+    parallels = len(widest.parallels)
+    for op in blocks:
+        same = op.extents[:parallels] == widest.extents[:parallels]
+        in_order = op.parallels == list(range(parallels)) and not op.bases
+        if not (same and in_order) or (op.reductions and op is not widest):
+            raise unsupported(
+                "B327",
+                "expected blocks over the same parallel iterators, one of them with reductions, "
+                f"found {', '.join(str(list(op.extents)) for op in blocks)}",
+                op,
+            )
+    return _nest(composite, widest, parallels)
+
+
+def _nest(composite: CompositeOp, widest: BlockOp, parallels: int) -> Nest:
+    reductions = widest.reductions[:-1] if is_contraction(widest) else widest.reductions
+    spatial = range(2, parallels - 1)
+    return Nest(
+        widest.extents,
+        parallels,
+        (1, 0, *spatial, *reductions),
+        tuple(reductions[:1]) if is_contraction(widest) else (),
+        tuple(_buffers(composite, parallels)),
+        tuple(_work(op, parallels) for op in steps_of(composite)),
+    )
+
+
+def _buffers(composite: CompositeOp, parallels: int) -> list[Buffer]:
+    plain: Dims = tuple(((i, 1),) for i in range(parallels - 1))
+    found: list[Buffer] = []
+    seen: set[tuple[SSAValue, AffineMap]] = set()
+    for op in composite.body.block.ops:
+        if isinstance(op, AllocOp):
+            found.append(Buffer(Memory.ACC, plain, 0))
+        if not isinstance(op, BlockOp) or is_narrowing(op):
+            continue
+        for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
+            if isinstance(value.owner, AllocOp) or (value, map_) in seen:
+                continue
+            if not is_widening(op):
+                seen.add((value, map_))
+            found.append(_loaded(op, i, map_))
+    return found
+
+
+def _loaded(op: BlockOp, operand: int, map_: AffineMap) -> Buffer:
+    memory = memory_of(op, operand)
+    lanes = 2 if memory is Memory.WGT else 1
+    cycles = _ELEMENT_CYCLES[memory]
+    if memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8:
+        cycles = _WIDENED_CYCLES
+    return Buffer(memory, dims_of(map_, op)[:-lanes], cycles, occupies=not is_widening(op))
+
+
+def dims_of(map_: AffineMap, op: BlockOp) -> Dims:
+    """Which iterators move along each dimension, and by how much per step."""
+    dims: list[tuple[tuple[int, int], ...]] = []
+    for expr in map_.results:
+        form = linear(expr)
+        if form is None:
+            raise unsupported("B327", f"expected linear indices, found {map_}", op)
+        dims.append(tuple((i, abs(c)) for i, c in form.terms))
+    return tuple(dims)
+
+
+def _work(op: FillOp | BlockOp, parallels: int) -> tuple[tuple[int, ...], int]:
+    """The iterators that an op runs over, and its cycles for each point."""
+    over = tuple(range(parallels - 1))
+    if isinstance(op, FillOp):
+        return over, 1
+    if is_contraction(op):
+        return (*over, *op.reductions[:-1]), 1
+    if is_widening(op) or is_narrowing(op):
+        return over, 0
+    # A second operand takes a second cycle to read.
+    return (*over, *op.reductions), 1 if not op.ins else 2
+
+
+def box_sizes(dims: Sequence[Sequence[tuple[int, int]]], extents: Sequence[int]) -> list[int]:
+    """The sizes of the box that iterators of these extents reach."""
+    return [1 + sum(c * (extents[i] - 1) for i, c in terms) for terms in dims]

@@ -1,0 +1,165 @@
+"""Which tiles: the cheapest that fit VTA's memories twice.
+
+The estimate: loads of inputs and weights, compute (GEMM, ALU and loads of the accumulator) and
+stores run side by side, so a nest takes as long as the longest of the three, plus one tile's share
+of the other two before and after, plus a fixed cost per instruction. All candidates are judged at
+once, in arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.dialects.types import Shape
+from byocir.lowering.tir_to_vta.tile_nest import STORE_CYCLES, Buffer, Nest
+from byocir.vta_sim import Memory, VTAConfig
+
+Ints = NDArray[np.int64]
+
+MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC)
+
+LOAD_OVERHEAD = 24
+"""Cycles of a load besides its data."""
+
+STEP_OVERHEAD = 8
+"""Cycles of a GEMM or ALU instruction besides its points."""
+
+MOST_CANDIDATES = 200_000
+"""Longer lists of candidates are thinned out."""
+
+
+@dataclass(frozen=True)
+class NoTiles(Exception):
+    """No tiles fit; `needed` is what the smallest would take of each memory, in elements."""
+
+    needed: dict[Memory, int]
+
+
+def best_tiles(nest: Nest, config: VTAConfig) -> Shape:
+    """The tile size of every iterator of a nest (its extent where it is not tiled).
+
+    A buffer that is loaded more than once must fit its memory twice, so that the next tile can be
+    loaded while the last one is used. Reductions are cut into equal parts, and only those over
+    input channels unless nothing else fits. Raises NoTiles when nothing does.
+    """
+    found: Ints = np.array([])
+    costs = None
+    for reductions in (nest.channels, nest.reductions):
+        costs = _Costs.of(nest, _candidates(nest, reductions))
+        found = np.flatnonzero(costs.fits(config))
+        if len(found):
+            break
+    assert costs is not None
+    if not len(found):
+        raise NoTiles(costs.least())
+    tiles, cycles = costs.tiles[:, found], costs.cycles()[found]
+    count = costs.counts[:, found].prod(axis=0)
+    # Wide rows make long bursts.
+    best = int(found[np.lexsort((-tiles[nest.parallels - 2], count, cycles))[0]])
+    return tuple(int(size) for size in costs.tiles[:, best])
+
+
+def _candidates(nest: Nest, reductions: Sequence[int]) -> Ints:
+    """Tile sizes to judge, [iterators, candidates]."""
+    choices = [[extent] for extent in nest.extents]
+    for i in nest.loops:
+        if i < nest.parallels:
+            choices[i] = _tile_sizes(nest.extents[i])
+        elif i in reductions:
+            choices[i] = [k for k in range(1, nest.extents[i] + 1) if nest.extents[i] % k == 0]
+    while math.prod(map(len, choices)) > MOST_CANDIDATES:
+        longest = max(range(len(choices)), key=lambda i: len(choices[i]))
+        sizes = choices[longest]
+        choices[longest] = sorted({sizes[0], *sizes[1::2], sizes[-1]})
+    grids = np.meshgrid(*(np.array(sizes, np.int64) for sizes in choices), indexing="ij")
+    return np.stack([grid.reshape(-1) for grid in grids])
+
+
+def _tile_sizes(extent: int) -> list[int]:
+    """The smallest size for each number of tiles."""
+    return sorted({-(-extent // count) for count in range(1, extent + 1)})
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Candidates for the tiles of a nest, and how many tiles each has per iterator; both are
+    [iterators, candidates]."""
+
+    nest: Nest
+    tiles: Ints
+    counts: Ints
+
+    @staticmethod
+    def of(nest: Nest, tiles: Ints) -> _Costs:
+        extents = np.array(nest.extents, np.int64)[:, None]
+        return _Costs(nest, tiles, -(-extents // tiles))
+
+    def _box(self, buffer: Buffer) -> list[Ints]:
+        """The sizes of a buffer, an array over the candidates for each dimension."""
+        ones = np.ones_like(self.tiles[0])
+        return [
+            ones + sum((c * (self.tiles[i] - 1) for i, c in terms), start=0 * ones)
+            for terms in buffer.dims
+        ]
+
+    def _elements(self, buffer: Buffer) -> Ints:
+        return np.prod(self._box(buffer), axis=0, dtype=np.int64)
+
+    def _times(self, buffer: Buffer) -> Ints:
+        """How often a buffer is filled: it is hoisted out of loops that it does not depend on."""
+        moving = {i for terms in buffer.dims for i, _ in terms}
+        entered: Ints = np.ones_like(self.tiles[0])
+        times: Ints = entered
+        for i in self.nest.loops:
+            entered = entered * self.counts[i]
+            if i in moving:
+                times = np.where(self.counts[i] > 1, entered, times)
+        return times
+
+    def _used(self) -> dict[Memory, Ints]:
+        """The elements of each memory that the buffers take."""
+        used = {memory: np.zeros_like(self.tiles[0]) for memory in MEMORIES}
+        for buffer in self.nest.buffers:
+            if buffer.occupies:
+                twice = np.where(self._times(buffer) > 1, 2, 1)
+                used[buffer.memory] = used[buffer.memory] + twice * self._elements(buffer)
+        return used
+
+    def fits(self, config: VTAConfig) -> NDArray[np.bool_]:
+        """Which candidates fit the memories."""
+        used = self._used()
+        fits = [used[memory] <= config.depth(memory) for memory in MEMORIES]
+        return np.logical_and.reduce(fits)
+
+    def least(self) -> dict[Memory, int]:
+        """The fewest elements of each memory that any candidate takes."""
+        return {memory: int(used.min()) for memory, used in self._used().items()}
+
+    def cycles(self) -> NDArray[np.float64]:
+        """The estimated time of each candidate."""
+        zero = np.zeros_like(self.tiles[0])
+        load, compute = zero, zero
+        for buffer in self.nest.buffers:
+            if buffer.cycles:
+                box, times = self._box(buffer), self._times(buffer)
+                instructions = np.prod([zero + 1, *box[:-2]], axis=0)
+                elements = self._elements(buffer)
+                cost = times * (buffer.cycles * elements + LOAD_OVERHEAD * instructions)
+                if buffer.memory is Memory.ACC:
+                    compute = compute + cost
+                else:
+                    load = load + cost
+        covered = self.tiles * self.counts
+        for iterators, cycles in self.nest.work:
+            repeats = self.counts[list(iterators)].prod(axis=0)
+            points = covered[list(iterators)].prod(axis=0)
+            compute = compute + cycles * points + STEP_OVERHEAD * repeats
+        store = STORE_CYCLES * covered[: self.nest.parallels - 1].prod(axis=0)
+        queues = np.stack([load, compute, store]).astype(np.float64)
+        longest = queues.max(axis=0)
+        return longest + (queues.sum(axis=0) - longest) / self.counts.prod(axis=0)

@@ -1,0 +1,63 @@
+"""vta-insert-tokens: dependency flags from what instructions read and write.
+
+Requires: functions for VTA that hold `vta` instructions in program order, without dependency
+flags, and end in `vta.finish` (after `vta-tensorise`); memrefs that are arguments do not overlap.
+Guarantees: any order in which load, compute and store can run under the flags gives what the
+program order gives; every token pushed is popped; `vta.finish` runs last. Instructions that only
+carry tokens (loads and stores of size [0, 0]) may be added, with the location of the instruction
+they are for. Tokens follow from the accesses alone: tiles and loops are not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, StoreOp, config_of
+from byocir.lowering.tir_to_vta.composites import vta_functions
+from byocir.lowering.tir_to_vta.tokens_accesses import AccessReader
+from byocir.lowering.tir_to_vta.tokens_order import Ordering
+
+
+@dataclass(frozen=True)
+class VtaInsertTokensPass(ModulePass):
+    """Sets the dependency flags of instructions."""
+
+    name = "vta-insert-tokens"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in vta_functions(op):
+            _insert_tokens(function)
+
+
+def _insert_tokens(function: FuncOp) -> None:
+    block = function.body.block
+    ops = [op for op in block.ops if isinstance(op, InstructionOp)]
+    shared = {op.destination for op in ops if isinstance(op, StoreOp) and op.destination}
+    reader, ordering = AccessReader(config_of(function), shared), Ordering()
+    for index, op in enumerate(ops):
+        ordering.add(reader.access(op), index)
+    carriers: list[LoadOp] = []
+    for step in ordering.steps:
+        if step.source is None:
+            # Only compute, between load and store, is ever given an instruction of its own.
+            carrier = LoadOp.nop(LoadMemory.UOP)
+            carriers.append(carrier)
+            _set_tokens(carrier, step.tokens)
+            continue
+        op = ops[step.source]
+        _set_tokens(op, step.tokens)
+        for carrier in carriers:
+            carrier.location = op.location
+        block.insert_ops_before(carriers, op)
+        carriers = []
+
+
+def _set_tokens(op: InstructionOp, tokens: set[str]) -> None:
+    for token in TOKENS:
+        if token in tokens:
+            op.set_token(token)

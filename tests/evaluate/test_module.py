@@ -1,0 +1,129 @@
+"""Whole modules: names, calls at both levels, composites, errors."""
+
+import numpy as np
+import pytest
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
+
+from byocir.dialects.text import parse_module
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import RULES, Interpreter, evaluates
+from byocir.evaluate.module import evaluate, evaluate_function
+
+LEVELS = """
+func.func public @main(%x: tensor<4xi8> {byoc.name = "image"})
+    -> (tensor<4xi8> {byoc.name = "out"}) {
+  %0 = graph.relu %x : (tensor<4xi8>) -> tensor<4xi8>
+  %1 = byoc.composite "any.add" at "graph" (%a = %0 : tensor<4xi8>) -> tensor<4xi8> {
+    %s = graph.add %a, %a : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
+    byoc.yield %s : tensor<4xi8>
+  }
+  %2 = byoc.call @values(%1) : (tensor<4xi8>) -> tensor<4xi8>
+  %3 = byoc.call @buffers(%2) : (tensor<4xi8>) -> tensor<4xi8>
+  %4 = func.call @values(%3) : (tensor<4xi8>) -> tensor<4xi8>
+  func.return %4 : tensor<4xi8>
+}
+
+func.func private @values(%x: tensor<4xi8>) -> tensor<4xi8> {
+  %e = tir.empty : tensor<4xi8>
+  %y = tir.block [i: 4] ins(%x[i] : tensor<4xi8>) outs(%e[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %old: i8):
+    %one = arith.constant 1 : i8
+    %b = arith.addi %a, %one : i8
+    tir.yield %b : i8
+  }
+  func.return %y : tensor<4xi8>
+}
+
+func.func private @buffers(%x: memref<4xi8>, %y: memref<4xi8>) {
+  tir.block [i: 4] ins(%x[3 - i] : memref<4xi8>) outs(%y[i] : memref<4xi8>) {
+  ^bb0(%a: i8, %old: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+byoc.source []
+"""
+
+
+def test_levels_mix():
+    x = np.array([-5, 3, 100, 7], np.int8)
+    found = evaluate(parse_module(LEVELS), {"image": x})
+    expected = (np.maximum(x, 0) * 2 + 1)[::-1] + 1
+    assert list(found) == ["out"]
+    np.testing.assert_array_equal(found["out"], expected.astype(np.int8))
+    np.testing.assert_array_equal(x, [-5, 3, 100, 7])
+
+
+def test_functions_on_buffers_give_their_outputs():
+    x = np.arange(4, dtype=np.int8)
+    (found,) = evaluate_function(parse_module(LEVELS), "buffers", [x])
+    np.testing.assert_array_equal(found, x[::-1])
+
+
+def test_an_entry_on_buffers_has_named_outputs():
+    text = """
+    func.func public @main(%x: memref<2xi8> {byoc.name = "a"}, %y: memref<2xi8> {byoc.name = "b"}) {
+      tir.copy %x to %y sizes [2] : memref<2xi8> to memref<2xi8>
+      func.return
+    }"""
+    found = evaluate(parse_module(text), {"a": np.array([1, 2], np.int8)})
+    assert list(found) == ["b"]
+    np.testing.assert_array_equal(found["b"], [1, 2])
+
+
+def test_a_function_must_not_write_its_inputs():
+    text = """
+    func.func @main(%x: memref<2xi8>, %y: memref<2xi8>) {
+      tir.copy %x to %x sizes [2] : memref<2xi8> to memref<2xi8>
+      func.return
+    }"""
+    with pytest.raises(ByocirError, match=r"B304"):
+        evaluate_function(parse_module(text), "main", [np.zeros(2, np.int8)])
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({}, r"B310.*expected a feed for input 'image', found none"),
+        ({"imgae": np.zeros(4, np.int8)}, r"B310.*found 'imgae'\n.*did you mean 'image'"),
+        ({"image": np.zeros(4, np.int32)}, r"expected tensor<4xi8> for input 'image', found 4 of"),
+        ({"image": np.zeros((2, 2), np.int8)}, r"found 2x2 of int8"),
+    ],
+)
+def test_feeds_must_fit(feeds, message):
+    with pytest.raises(ByocirError, match=message):
+        evaluate(parse_module(LEVELS), feeds)
+
+
+def test_functions_must_exist():
+    with pytest.raises(ByocirError, match=r"B302.*@mian(.|\n)*did you mean 'main'"):
+        evaluate_function(parse_module(LEVELS), "mian", [])
+
+
+def test_another_dialect_can_add_rules():
+    @irdl_op_definition
+    class NegateOp(IRDLOperation):
+        name = "mine.negate"
+        operand = operand_def()
+        result = result_def()
+
+    module = parse_module(LEVELS)
+    main = Interpreter(module).function("main")
+    argument = main.args[0]
+    negate = NegateOp.create(operands=[argument], result_types=[argument.type])
+    main.body.block.insert_op_before(negate, main.body.block.first_op)
+    argument.replace_uses_with_if(negate.results[0], lambda use: use.operation is not negate)
+    feeds = {"image": np.array([-5, 3, 10, -7], np.int8)}
+    with pytest.raises(ByocirError, match=r"B301.*mine.negate"):
+        evaluate(module, feeds)
+
+    @evaluates(NegateOp)
+    def _negate(interpreter, op, arguments):
+        return (-arguments[0],)
+
+    try:
+        found = evaluate(module, feeds)["out"]
+    finally:
+        del RULES[NegateOp]
+    np.testing.assert_array_equal(found, [16, 2, 2, 12])

@@ -1,0 +1,213 @@
+// RUN: byocir-opt --verify-diagnostics --parsing-diagnostics --split-input-file %s | filecheck %s
+
+func.func @outside(%x: tensor<4xi8>, %y: tensor<4xi8>) {
+  // CHECK: expected index i + 1 inside [0, 4), found [1, 4]; give the input a pad or the block a where
+  %0 = tir.block [i: 4] ins(%x[i + 1] : tensor<4xi8>) outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @reduced_out(%x: tensor<4xi8>, %y: tensor<4xi8>) {
+  // CHECK: expected outs to be indexed by parallel iterators only
+  %0 = tir.block [| i: 4] ins(%x[i] : tensor<4xi8>) outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @rank(%x: tensor<4x4xi8>, %y: tensor<4xi8>) {
+  // CHECK: expected a map from 1 iterators to 2 indices, found (d0) -> (d0)
+  %0 = tir.block [i: 4] ins(%x[i] : tensor<4x4xi8>) outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @mixed(%x: memref<4xi8>, %y: tensor<4xi8>) {
+  // CHECK: expected operands that are all tensors or all memrefs, found MemRefType, TensorType
+  %0 = tir.block [i: 4] ins(%x[i] : memref<4xi8>) outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @arguments(%x: tensor<4xi8>, %y: tensor<4xi32>) {
+  // CHECK: expected body arguments (i8, i32), found (i32, i32)
+  %0 = tir.block [i: 4] ins(%x[i] : tensor<4xi8>) outs(%y[i] : tensor<4xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    tir.yield %a : i32
+  }
+  func.return
+}
+
+// -----
+
+func.func @yields(%x: tensor<4xi8>, %y: tensor<4xi32>) {
+  // CHECK: expected yielded values (i32), found (i8)
+  %0 = tir.block [i: 4] ins(%x[i] : tensor<4xi8>) outs(%y[i] : tensor<4xi32>) {
+  ^bb0(%a: i8, %b: i32):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @no_yield(%y: tensor<4xi8>) {
+  // CHECK: Operation arith.constant terminates block in single-block region but is not a terminator
+  %0 = tir.block [i: 4] outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%b: i8):
+    %c = arith.constant 1 : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @captured(%y: tensor<4xi8>, %s: i8) {
+  // CHECK: expected a body of its own values, found another used by tir.yield
+  %0 = tir.block [i: 4] outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%b: i8):
+    tir.yield %s : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @bases(%y: memref<4x4xi8>, %i: index) {
+  // CHECK: expected no base or one per iterator (2), found 1
+  tir.block [a: 4, b: 4] at(%i) outs(%y[a, b] : memref<4x4xi8>) {
+  ^bb0(%b: i8):
+    tir.yield %b : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @names(%y: memref<4x4xi8>) {
+  // CHECK: expected distinct iterator names, found ['a', 'a']
+  tir.block [a: 4, a: 4] outs(%y[a, a] : memref<4x4xi8>) {
+  ^bb0(%b: i8):
+    tir.yield %b : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @extent(%y: memref<4xi8>) {
+  // CHECK: expected extents > 0, found (0,)
+  tir.block [a: 0] outs(%y[a] : memref<4xi8>) {
+  ^bb0(%b: i8):
+    tir.yield %b : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @pad(%x: tensor<4xi8>, %y: tensor<4xi8>) {
+  // CHECK: expected a pad of type i8, found 0 : i32
+  %0 = tir.block [i: 4] ins(%x[i - 1] pad 0 : i32 : tensor<4xi8>) outs(%y[i] : tensor<4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @unknown_iterator(%y: memref<4xi8>) {
+  // CHECK: expected an iterator (a), found 'b'
+  tir.block [a: 4] outs(%y[b] : memref<4xi8>) {
+  ^bb0(%b: i8):
+    tir.yield %b : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @product_of_iterators(%y: memref<4xi8>) {
+  // CHECK: expected an affine expression, found a product of iterators
+  tir.block [a: 2, b: 2] outs(%y[a * b] : memref<4xi8>) {
+  ^bb0(%e: i8):
+    tir.yield %e : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @division_by_zero(%y: memref<4xi8>) {
+  // CHECK: expected division by a positive constant
+  tir.block [a: 2] outs(%y[a floordiv 0] : memref<4xi8>) {
+  ^bb0(%e: i8):
+    tir.yield %e : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @fill_type() {
+  // CHECK: expected a number of type i32, found 0 : i8
+  %0 = tir.fill 0 : i8 : tensor<4xi32>
+  func.return
+}
+
+// -----
+
+func.func @constant_type() {
+  // CHECK: expected shape and element type of tensor<2xi8>, found tensor<2xi32>
+  %0 = tir.constant <[1, 2] : tensor<2xi8>> : tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @loop_extent() {
+  // CHECK: expected an extent > 0, found 0
+  tir.for %i = 0 to 0 serial {
+  }
+  func.return
+}
+
+// -----
+
+func.func @copy_rank(%x: memref<4x4xi8>) {
+  // CHECK: expected memrefs of rank 1, found memref<4x4xi8>
+  tir.copy %x to %x sizes [4] : memref<4x4xi8> to memref<4x4xi8>
+  func.return
+}
+
+// -----
+
+func.func @copy_bases(%x: memref<4x4xi8>, %i: index) {
+  // CHECK: expected no base or 2 bases, found 1
+  tir.copy %x[%i] to %x sizes [4, 4] : memref<4x4xi8> to memref<4x4xi8>
+  func.return
+}
+
+// -----
+
+func.func @copy_outside(%x: memref<4x4xi8>) {
+  // CHECK: expected sizes of at most [4, 4] in the source, found [4, 5]
+  tir.copy %x to %x sizes [4, 5] : memref<4x4xi8> to memref<4x4xi8>
+  func.return
+}

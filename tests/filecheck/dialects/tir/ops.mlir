@@ -1,0 +1,38 @@
+// RUN: byocir-opt %s | byocir-opt | filecheck %s
+// RUN: byocir-opt --print-op-generic %s | byocir-opt | filecheck %s
+
+func.func @values() -> tensor<4x8xi32> {
+  %w = tir.constant <[1, 2] : tensor<2xi8>> : tensor<2xi8>
+  %b = tir.constant <[-inf] : tensor<f32>> : memref<f32>
+  %e = tir.empty : tensor<0x4xui8>
+  %z = tir.fill 0 : i32 : tensor<4x8xi32>
+  %l = tir.fill 0xFF800000 : f32 : tensor<4xf32>
+  func.return %z : tensor<4x8xi32>
+}
+
+// CHECK-LABEL: @values
+// CHECK-NEXT: %w = tir.constant <[1, 2] : tensor<2xi8>> : tensor<2xi8>
+// CHECK-NEXT: %b = tir.constant <[-inf] : tensor<f32>> : memref<f32>
+// CHECK-NEXT: %e = tir.empty : tensor<0x4xui8>
+// CHECK-NEXT: %z = tir.fill 0 : i32 : tensor<4x8xi32>
+// CHECK-NEXT: %l = tir.fill 0xff800000 : f32 : tensor<4xf32>
+
+func.func @buffers(%x: memref<16x16xi8>) {
+  %t = tir.alloc : memref<4x8xi32, "acc">
+  tir.fill -1 : i32 into %t : memref<4x8xi32, "acc">
+  tir.for %i = 0 to 4 serial {
+    tir.for %j = 0 to 2 vthread {
+      tir.copy %x[%i, %j] to %t sizes [4, 8] pad 0 : i8 : memref<16x16xi8> to memref<4x8xi32, "acc">
+    }
+  }
+  tir.copy %x to %x sizes [16, 16] : memref<16x16xi8> to memref<16x16xi8>
+  func.return
+}
+
+// CHECK-LABEL: @buffers
+// CHECK-NEXT: %t = tir.alloc : memref<4x8xi32, "acc">
+// CHECK-NEXT: tir.fill -1 : i32 into %t : memref<4x8xi32, "acc">
+// CHECK-NEXT: tir.for %i = 0 to 4 serial {
+// CHECK-NEXT: tir.for %j = 0 to 2 vthread {
+// CHECK-NEXT: tir.copy %x[%i, %j] to %t sizes [4, 8] pad 0 : i8 : memref<16x16xi8> to memref<4x8xi32, "acc">
+// CHECK: tir.copy %x to %x sizes [16, 16] : memref<16x16xi8> to memref<16x16xi8>

@@ -1,0 +1,153 @@
+"""Every lowering computes what the graph op computes."""
+
+import numpy as np
+import pytest
+from graph_ops import (
+    Case,
+    activation,
+    binary,
+    clip,
+    concat,
+    conv,
+    matmul,
+    movement,
+    pool,
+    quantisation,
+    reduction,
+    requantisation,
+)
+from hypothesis import given, settings
+from xdsl.context import Context
+
+from byocir.dialects import graph, locations
+from byocir.dialects.text import parse_module, print_module
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate_function
+from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
+from byocir.lowering.graph_to_tir.registry import LOWERINGS
+
+TOLERANCE = {"float32": 2e-5, "float16": 1e-2}
+
+
+def lower(module):
+    ConvertGraphToTirPass().apply(Context(), module)
+    module.verify()
+    return module
+
+
+def check(case):
+    module = case.module()
+    module.verify()
+    expected = evaluate_function(module, "main", case.arrays)
+    found = evaluate_function(lower(module), "main", case.arrays)
+    for left, right in zip(found, expected, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        if left.dtype.kind == "f":
+            tolerance = TOLERANCE[left.dtype.name]
+            np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(left, right)
+    for op in module.walk():
+        assert not isinstance(op, graph.GraphOp)
+        if op.name.startswith(("tir.", "arith.", "math.")):
+            assert locations.names(op.location) == ("node",), op.name
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        activation,
+        binary,
+        clip,
+        concat,
+        conv,
+        matmul,
+        movement,
+        pool,
+        quantisation,
+        reduction,
+        requantisation,
+    ],
+    ids=lambda cases: cases.__name__,
+)
+def test_lowering_computes_what_the_op_computes(cases):
+    @settings(max_examples=40, deadline=None)
+    @given(cases())
+    def check_cases(case):
+        check(case)
+
+    check_cases()
+
+
+def test_every_graph_op_has_a_lowering():
+    assert set(graph.Graph.operations) == set(LOWERINGS)
+
+
+INSIDE = """
+func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+  %0 = byoc.region #byoc.target<"any", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+    %1 = byoc.composite "any.relu" at "graph" (%b = %a : tensor<4xi8>) -> tensor<4xi8> {
+      %c = graph.constant #graph.array<[1, 2, 3, 4] : tensor<4xi8>>
+      %2 = graph.relu %b : (tensor<4xi8>) -> tensor<4xi8>
+      %3 = graph.mul %2, %c : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
+      byoc.yield %3 : tensor<4xi8>
+    }
+    byoc.yield %1 : tensor<4xi8>
+  }
+  %4 = byoc.call @any_0(%0) : (tensor<4xi8>) -> tensor<4xi8>
+  func.return %4 : tensor<4xi8>
+}
+
+func.func private @any_0(%x: tensor<4xi8>) -> tensor<4xi8>
+    attributes {byoc.target = #byoc.target<"any", {}>} {
+  %0 = graph.add %x, %x : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
+  func.return %0 : tensor<4xi8>
+}
+"""
+
+
+def test_ops_inside_composites_and_region_functions_are_lowered():
+    module = lower(parse_module(INSIDE))
+    assert not [op for op in module.walk() if isinstance(op, graph.GraphOp)]
+    (found,) = evaluate_function(module, "main", [np.array([-1, 2, 3, 40], np.int8)])
+    np.testing.assert_array_equal(found, np.array([0, 8, 18, 64], np.int8))
+
+
+def test_the_result_survives_printing():
+    lowered = print_module(lower(parse_module(INSIDE)))
+    assert print_module(parse_module(lowered)) == lowered
+
+
+def f32(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(graph.AddOp, [f32(0, 3), f32(1, 3)]),
+        Case(graph.MatmulOp, [f32(2, 0), f32(0, 3)]),
+        Case(graph.ReshapeOp, [f32(0, 3)], shape=[3, 0, 2]),
+        Case(graph.ConcatOp, [f32(2, 0), f32(2, 3)], axis=1),
+        Case(graph.ReluOp, [f32()]),
+    ],
+    ids=repr,
+)
+def test_arrays_without_elements_or_dimensions(case):
+    check(case)
+
+
+def test_an_op_that_has_no_form_is_named():
+    big = np.ones(2, np.uint64)
+    with pytest.raises(ByocirError, match=r"B311.*graph.div.*\n.*node"):
+        lower(Case(graph.DivOp, [big, big]).module())
+    check(Case(graph.AddOp, [big, big - 2]))
+
+
+def test_values_far_outside_saturate():
+    """Also beyond what 32 bits hold, where a conversion to integers would go wrong."""
+    x = np.array([-np.inf, -1e20, -1e5, 1e5, 1e20, np.inf], np.float32)
+    scale, zero = np.float32(0.5).reshape(()), np.array(3, np.uint8)
+    module = lower(Case(graph.QuantizeOp, [x, scale, zero], axis=1).module())
+    (found,) = evaluate_function(module, "main", [x, scale, zero])
+    np.testing.assert_array_equal(found, np.array([0, 0, 0, 255, 255, 255], np.uint8))

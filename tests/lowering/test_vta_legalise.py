@@ -1,0 +1,387 @@
+"""vta-legalise: the same results, in VTA's operations alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vta_nets import Case, nets
+from vta_programs import (
+    Net,
+    P,
+    R,
+    Scale,
+    apply,
+    assert_same,
+    d,
+    evaluate,
+)
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph.fixed_point import fixed_parameters, rescale
+from byocir.dialects.locations import named
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    IteratorAttr,
+)
+from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.scalar import emit_body
+from byocir.dialects.types import i8, i32, i64
+from byocir.errors import ByocirError
+from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
+from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Requantised, Step
+from byocir.lowering.tir_to_vta.legalise_requantise import (
+    WIDEST_SHIFT,
+    NeedsMoreBits,
+    expand,
+    is_immediate,
+)
+
+ALU = (arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp, arith.ShRSIOp)
+
+
+def blocks_of(module: ModuleOp) -> list[BlockOp]:
+    composites = [c for f in vta_functions(module) for c in composites_of(f)]
+    return [op for c in composites for op in c.body.block.ops if isinstance(op, BlockOp)]
+
+
+def assert_vta_form(module: ModuleOp) -> None:
+    for function in vta_functions(module):
+        for composite in composites_of(function):
+            *ops, last = composite.body.block.ops
+            assert all(isinstance(op, ConstantOp | FillOp | EmptyOp | BlockOp) for op in ops)
+            for value in last.operands:
+                narrowing = value.owner
+                assert isinstance(narrowing, BlockOp)
+                assert isinstance(narrowing.body.block.first_op, arith.TruncIOp)
+    for op in blocks_of(module):
+        scalars = [type(inner) for inner in op.body.block.ops][:-1]
+        if op.reductions:
+            continue
+        if len(scalars) == 1 and scalars[0] in (arith.ExtSIOp, arith.TruncIOp):
+            continue
+        *numbers, step = scalars
+        assert step in ALU
+        assert numbers in ([], [arith.ConstantOp])
+        assert len(op.ins) == 1 - len(numbers)
+
+
+@given(nets())
+def test_keeps_results_in_vta_form(case: Case) -> None:
+    expected = evaluate(case.module, case.inputs)
+    apply(case.module, VtaLegalisePass)
+    assert_vta_form(case.module)
+    assert_same(evaluate(case.module, case.inputs), expected)
+
+
+# Requantise alone, where accumulators can be anything.
+
+
+def value_of(lane: Lane, x: int, index: int, operand: Lane) -> int:
+    """What steps compute for an accumulator x of channel `index`, in wrapping i32."""
+    if lane is operand:
+        return x
+    assert isinstance(lane, Step)
+    left = value_of(lane.lhs, x, index, operand)
+    if isinstance(lane.rhs, Constant):
+        values = lane.rhs.values.reshape(-1)
+        right = int(values[index % values.size])
+    else:
+        right = value_of(lane.rhs, x, index, operand)
+    exact = {
+        "add": left + right,
+        "mul": left * right,
+        "max": max(left, right),
+        "min": min(left, right),
+        "shr": left >> min(max(right, 0), 31),
+    }[lane.name]
+    wrapped = (exact + 2**31) % 2**32 - 2**31
+    assert lane.range[0] <= wrapped <= lane.range[1], f"{lane.name} left its range"
+    return wrapped
+
+
+@st.composite
+def requantised(draw: st.DrawFn) -> Requantised:
+    scales = draw(st.lists(st.floats(1e-8, 40.0), min_size=1, max_size=3))
+    scales = draw(st.sampled_from([scales, [2.0 ** -draw(st.integers(0, 20))]]))
+    multipliers, shift = fixed_parameters(np.array(scales))
+    ends = sorted(draw(st.tuples(*[st.integers(-(2**31), 2**31 - 1)] * 2)))
+    ends = draw(st.sampled_from([tuple(ends), (-(2**31), 2**31 - 1), (-300, 5000), (0, 10**6)]))
+    low = draw(st.sampled_from([-128, -128, 0, -7, 3]))
+    high = draw(st.sampled_from([127, 127, 5, 60]))
+    rounding = draw(st.sampled_from(["half_up", "half_even"]))
+    constant = Constant(multipliers.astype(np.int64).reshape(1, -1))
+    node = EmptyOp.of(Net((1, 1)).inputs[0].type).location
+    return Requantised((low, high), node, Lane(ends, node), constant, shift, rounding)
+
+
+@given(requantised(), st.data())
+def test_requantise_is_exact_for_every_accumulator(lane: Requantised, data: st.DataObject) -> None:
+    made = expand(lane)
+    low, high = lane.operand.range
+    factors = [int(m) for m in lane.multiplier.values.reshape(-1)]
+    near = [r * 2**lane.shift // max(m, 1) for m in factors for r in (-128, -1, 0, 3, 127)]
+    tries = [low, high, *(n + k for n in near for k in (-1, 0, 1))]
+    tries += data.draw(st.lists(st.integers(low, high), max_size=20))
+    for index, multiplier in enumerate(factors):
+        for x in tries:
+            if low <= x <= high:
+                exact = rescale(x, multiplier, lane.shift, lane.rounding)
+                clamped = min(max(exact, lane.range[0]), lane.range[1])
+                assert value_of(made, x, index, lane.operand) == clamped
+    lanes, stack = [], [made]
+    while stack:
+        step = stack.pop()
+        if isinstance(step, Step):
+            lanes.append(step)
+            stack += [v for v in (step.lhs, step.rhs) if isinstance(v, Lane)]
+    shifts = [s.rhs.number for s in lanes if s.name == "shr" and isinstance(s.rhs, Constant)]
+    assert all(s is not None and 0 <= s <= WIDEST_SHIFT for s in shifts)
+
+
+def test_too_wide_numbers_are_refused() -> None:
+    node = EmptyOp.of(Net((1, 1)).inputs[0].type).location
+    operand = Lane((-(2**31), 2**31 - 1), node)
+    constant = Constant.uniform(3, 2)
+    with pytest.raises(NeedsMoreBits):
+        expand(Requantised((-128, 127), node, operand, constant, 30, "half_up"))
+
+
+def test_immediates_have_sixteen_bits() -> None:
+    fits = [is_immediate(Constant.uniform(n, 2)) for n in (-32769, -32768, 32767, 32768)]
+    assert fits == [False, True, True, False]
+
+
+# What is left out.
+
+
+def conv_net(scale: Scale, bias: np.ndarray | None = None, relu: bool = True) -> ModuleOp:
+    net = Net((1, 4, 5, 5))
+    weights = np.random.default_rng(1).integers(-128, 128, (6, 4, 3, 3)).astype(np.int8)
+
+    def make(body, x):
+        acc = body.conv(x, weights, 1, 1)
+        acc = acc if bias is None else body.bias(acc, bias)
+        return body.requantise(body.relu(acc) if relu else acc, scale)
+
+    return net.module(net.composite("Conv_0", net.inputs, make))
+
+
+def alu_steps(module: ModuleOp) -> list[str]:
+    """The operations of the chain, with "i" where the operand is an immediate."""
+    steps = []
+    for op in blocks_of(module):
+        scalars = list(op.body.block.ops)[:-1]
+        if not op.reductions and isinstance(scalars[-1], ALU):
+            steps.append(scalars[-1].name.split(".")[1] + ("" if op.ins else " i"))
+    return steps
+
+
+def test_power_of_two_needs_no_multiplication() -> None:
+    module = apply(conv_net(Scale(np.array(1, np.int32), 9)), VtaLegalisePass)
+    assert alu_steps(module) == ["addi i", "shrsi i", "maxsi i", "minsi i"]
+
+
+def test_full_precision_clamps_before_it_multiplies() -> None:
+    multipliers = np.array([9000, 12345, 8000, 700, 1, 20000], np.int32).reshape(6, 1, 1)
+    module = apply(conv_net(Scale(multipliers, 23)), VtaLegalisePass)
+    steps = ["maxsi i", "minsi", "muli", "shrsi i", "addi i", "shrsi i"]
+    assert alu_steps(module) == steps
+
+
+def test_half_even_adds_the_odd_quotient() -> None:
+    scale = Scale(np.array(1, np.int32), 9, "half_even")
+    module = apply(conv_net(scale, relu=False), VtaLegalisePass)
+    odd = ["shrsi i", "shrsi i", "muli i", "addi"]
+    assert alu_steps(module) == [*odd, "addi", "addi i", "shrsi i", "maxsi i", "minsi i"]
+
+
+def test_clip_after_requantise_needs_no_steps_of_its_own() -> None:
+    net = Net((1, 4))
+    weights = np.full((4, 3), 5, np.int8)
+    scale = Scale(np.array(1, np.int32), 4)
+    result = net.composite(
+        "Dense_0",
+        net.inputs,
+        lambda body, x: body.clip(body.requantise(body.dense(x, weights), scale), 0, 20),
+    )
+    module = apply(net.module(result), VtaLegalisePass)
+    assert alu_steps(module) == ["addi i", "shrsi i", "maxsi i", "minsi i"]
+
+
+def pool_net(relu: bool) -> ModuleOp:
+    net = Net((1, 3, 6, 6))
+    value = net.inputs[0]
+    if relu:
+        value = net.composite("Relu_0", [value], lambda body, x: body.relu(x))
+    pooled = net.composite("Pool_1", [value], lambda body, x: body.pool(x, "max", (3, 3), 2, 1))
+    return net.module(pooled)
+
+
+def test_max_pool_of_a_relu_pads_with_zero() -> None:
+    (pool,) = [op for op in blocks_of(apply(pool_net(True), VtaLegalisePass)) if op.reductions]
+    assert pool.where is None
+    assert list(pool.pads) == [IntegerAttr(0, i8)]
+
+
+def test_other_max_pools_leave_out_what_is_outside() -> None:
+    (pool,) = [op for op in blocks_of(apply(pool_net(False), VtaLegalisePass)) if op.reductions]
+    assert pool.where is not None
+    assert len(pool.where.data.results) == 2  # the bottom and the right end inside
+    assert list(pool.pads) == [UnitAttr()]
+
+
+def test_constants_from_outside_move_in() -> None:
+    net = Net((1, 4))
+    weights = ConstantOp.of(Array.of(np.full((4, 3), 2, np.int8)), location=named("weights"))
+    net.block.add_op(weights)
+
+    def make(body, x, w):
+        acc = body.dense(x, np.zeros((4, 3), np.int8))
+        acc.owner.operands[1] = w
+        return body.requantise(acc, Scale(np.array(1, np.int32), 2))
+
+    module = net.module(net.composite("Dense_0", [net.inputs[0], weights.result], make))
+    expected = evaluate(module, [np.arange(4, dtype=np.int8).reshape(1, 4)])
+    apply(module, VtaLegalisePass)
+    (function,) = vta_functions(module)
+    assert [op.name for op in function.body.block.ops] == ["byoc.composite", "func.return"]
+    assert_same(evaluate(module, [np.arange(4, dtype=np.int8).reshape(1, 4)]), expected)
+
+
+@pytest.mark.parametrize("channels", [(3, 4), (1, 1), (1, 4), (3, 1)])
+def test_iterators_in_any_order_and_lost_unit_ones(channels: tuple[int, int]) -> None:
+    """A convolution as another program may write it: [o, w, h | s, r, c], batch index 0."""
+    inner, outer = channels
+    net = Net((1, inner, 4, 5))
+    weights = np.random.default_rng(0).integers(-9, 9, (outer, inner, 2, 3)).astype(np.int8)
+
+    def make(body, x):
+        kinds = [("o", P, outer), ("w", P, 3), ("h", P, 3), ("s", R, 3), ("r", R, 2)]
+        iterators = [IteratorAttr.of(*kind) for kind in (*kinds, ("c", R, inner))]
+        zero = AffineExpr.constant(0)
+        o, c = (d(0) if outer > 1 else zero), (d(5) if inner > 1 else zero)
+        maps = [
+            AffineMap(6, 0, (o, c, d(4), d(3))),
+            AffineMap(6, 0, (zero, c, d(2) + d(4), d(1) + d(3))),
+            AffineMap(6, 0, (zero, o, d(2), d(1))),
+        ]
+
+        def product(w, x, acc):
+            return multiply_accumulate(x, w, acc, to=i32)
+
+        start = body.fill(0, (1, outer, 3, 3))
+        region = emit_body([i8, i8, i32], product)
+        acc = body.add(BlockOp(iterators, [body.constant(weights), x], [start], maps, region))
+        return body.requantise(acc, Scale(np.array(1, np.int32), 3))
+
+    module = net.module(net.composite("Conv_0", net.inputs, make))
+    image = np.random.default_rng(2).integers(-128, 128, (1, inner, 4, 5)).astype(np.int8)
+    expected = evaluate(module, [image])
+    apply(module, VtaLegalisePass)
+    (conv,) = [op for op in blocks_of(module) if op.reductions]
+    assert conv.parallels == [0, 1, 2, 3]
+    assert_same(evaluate(module, [image]), expected)
+
+
+# Errors.
+
+
+def refused(net: Net, make, inputs=None) -> ByocirError:
+    module = net.module(net.composite("Node_7", inputs or net.inputs, make))
+    with pytest.raises(ByocirError) as caught:
+        VtaLegalisePass().apply(None, module)
+    assert "node Node_7" in caught.value.where
+    assert "composite vta.Node_7" in caught.value.where
+    return caught.value
+
+
+def test_refuses_other_scalar_ops() -> None:
+    error = refused(
+        Net((1, 4)),
+        lambda body, x: body.elementwise([x], lambda a: (a.to(i32) - a.to(i32)).to(i8), i8),
+    )
+    assert error.code == "B321"
+    assert "found arith.subi on i32, i32, i32" in error.message
+
+
+def test_refuses_sums_that_wrap_in_eight_bits() -> None:
+    error = refused(Net((1, 4)), lambda body, x: body.elementwise([x], lambda a: a + a, i8))
+    assert error.code == "B321"
+    assert "arith.addi" in error.message
+
+
+def test_refuses_weights_that_are_computed() -> None:
+    def make(body, x, w):
+        acc = body.dense(x, np.zeros((4, 3), np.int8))
+        acc.owner.operands[1] = w
+        return body.requantise(acc, Scale(np.array(1, np.int32), 2))
+
+    error = refused(Net((1, 4), (4, 3)), make)
+    assert error.code == "B322"
+    assert "constant weights" in error.message
+
+
+def test_refuses_grouped_convolutions() -> None:
+    def make(body, x):
+        iterators = [
+            IteratorAttr.of(n, k, e) for n, k, e in [("n", P, 1), ("o", P, 4), ("h", P, 3)]
+        ]
+        iterators.append(IteratorAttr.of("r", R, 2))
+        maps = [
+            AffineMap(4, 0, (d(0), d(1), d(2) + d(3))),
+            AffineMap(4, 0, (d(1), AffineExpr.constant(0), d(3))),
+            AffineMap(4, 0, (d(0), d(1), d(2))),
+        ]
+        w = body.constant(np.ones((4, 1, 2), np.int8))
+        region = emit_body([i8, i8, i32], lambda a, b, c: multiply_accumulate(a, b, c, to=i32))
+        block = BlockOp(iterators, [x, w], [body.fill(0, (1, 4, 3))], maps, region)
+        return body.requantise(body.add(block), Scale(np.array(1, np.int32), 2))
+
+    error = refused(Net((1, 4, 4)), make)
+    assert error.code == "B322"
+    assert "in one group" in error.message
+
+
+def test_refuses_other_reductions() -> None:
+    net = Net((1, 4, 4, 4))
+    module = net.module(
+        net.composite("Node_7", net.inputs, lambda body, x: body.pool(x, "max", (2, 2)))
+    )
+    (pool,) = blocks_of(module)
+    pool.body.block.insert_op_before(
+        minimum := arith.MinSIOp(*pool.body.block.args), pool.body.block.first_op
+    )
+    pool.body.block.last_op.operands[0] = minimum.result
+    with pytest.raises(ByocirError, match="B322"):
+        VtaLegalisePass().apply(None, module)
+
+
+def test_refuses_numbers_beyond_32_bits() -> None:
+    weights = np.full((4, 3), 100, np.int8)
+    scale = Scale(np.array(2**30 + 1, np.int32), 40)
+    error = refused(Net((1, 4)), lambda body, x: body.requantise(body.dense(x, weights), scale))
+    assert error.code == "B323"
+
+
+def test_refuses_results_that_are_not_bytes() -> None:
+    error = refused(Net((1, 4)), lambda body, x: body.elementwise([x], lambda a: a.to(i64), i64))
+    assert error.code == "B320"
+
+
+def test_refuses_views_that_move_channels() -> None:
+    def make(body, x):
+        map_ = AffineMap(2, 0, (d(0), d(1) // 4, d(1) % 4))
+        return body.elementwise([x], lambda a: a, i8, [map_], (1, 12))
+
+    error = refused(Net((1, 3, 4)), make)
+    assert error.code == "B320"
+    assert "views" in error.message

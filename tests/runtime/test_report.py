@@ -1,0 +1,69 @@
+"""Reports: their schema, and what they say of each node."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import byocir
+from byocir.runtime.explain import explain, summary
+from byocir.runtime.report import Report
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+SHAPES = {"image": (1, 1, 8, 8)}
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return byocir.compile(DIGITS / "digits_int8.onnx", shapes=SHAPES).report
+
+
+@pytest.fixture(scope="module")
+def float_report() -> Report:
+    module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
+    return byocir.partition(module, ["vta"])
+
+
+def test_reports_meet_the_schema(report: Report, float_report: Report):
+    schema = json.loads((files("byocir.runtime") / "report.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for each in (report, float_report):
+        jsonschema.validate(json.loads(each.to_json()), schema)
+
+
+def test_a_report_reads_back(report: Report):
+    assert Report.from_dict(json.loads(report.to_json())).to_json() == report.to_json()
+
+
+def test_every_node_has_one_place(report: Report):
+    assert set(report.placement) == {node.name for node in report.nodes}
+    assert sum(report.macs.values()) == sum(node.macs for node in report.nodes)
+
+
+def test_padded_macs_stand_beside_the_models_own(report: Report):
+    padded = sum(device["padded_macs"] for device in report.device.values())
+    assert padded > report.macs["vta"] == 361_792
+    assert "361,792" in summary(report)
+    assert f"{padded:,}" in summary(report)
+
+
+def test_a_float_models_first_line_says_what_to_do(float_report: Report):
+    first = explain(float_report).splitlines()[0]
+    assert first.startswith("note: nothing was offloaded to vta: the model's tensors are f32")
+    assert "quantise" in first
+    assert summary(float_report).splitlines()[0] == first
+
+
+def test_a_host_node_lists_every_pattern_once(float_report: Report):
+    lines = explain(float_report, "/stem/conv/Conv").splitlines()
+    assert lines[0] == "/stem/conv/Conv  Conv  host"
+    assert any("vta.conv" in line and "expected x of i8, found f32" in line for line in lines)
+    patterns = [line.split()[1] for line in lines[1:]]
+    assert len(patterns) == len(set(patterns))
+
+
+def test_an_unknown_node_is_an_error(report: Report):
+    with pytest.raises(byocir.ByocirError, match="did you mean '/stem/conv/Conv'"):
+        explain(report, "/stem/conv/Con")

@@ -1,0 +1,36 @@
+"""`import byocir` is quick: it imports nothing heavy. Measured in modules, not in seconds."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "onnx", "onnxruntime", "rich", "safetensors", "xdsl")
+
+
+def modules_after(code: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has loaded after running this."""
+    program = f"{code}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(result.stdout.splitlines()[-1].split())
+
+
+def test_the_package_imports_nothing_heavy():
+    assert not modules_after("import byocir; dir(byocir)") & set(HEAVY)
+
+
+@pytest.mark.parametrize("code", ["import byocir.universe", "import byocir.cli.opt"])
+def test_what_knows_every_pass_imports_none(code):
+    program = f"{code}\nimport sys\nprint(*(n for n in sys.modules if n.startswith('byocir.')))"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = result.stdout.split()
+    assert not [name for name in loaded if name.startswith(("byocir.lowering", "byocir.targets"))]
+    assert "onnx" not in modules_after(code)
+
+
+def test_the_simulator_needs_no_compiler_framework():
+    assert not modules_after("import byocir.vta_sim") & {"xdsl", "onnx"}
