@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 300
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help install run test fuzz lint format types clean
+.PHONY: help install run test fuzz bench lint format types clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,13 +34,16 @@ run: .venv/run ## compile and run the example
 	$(BIN)/byocir run examples/digits
 
 test: .venv/dev ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (default 300)
 	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
 	while [ $$(date +%s) -lt $$end ]; do \
 		HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -x -m hypothesis || exit 1; \
 	done
+
+bench: .venv/dev ## print benchmarks, each beside a rival in the same run
+	$(BIN)/python benchmarks/digits.py
 
 lint: .venv/dev ## check style and formatting
 	$(BIN)/ruff check .

@@ -108,7 +108,9 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path):
     paths = [tmp_path / f"{seed}.bpkg" for seed in ("0", "1")]
     for path, seed in zip(paths, ("0", "1"), strict=True):
         subprocess.run(
-            [sys.executable, "-c", script, str(path)], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+            [sys.executable, "-c", script, str(path)],
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
     assert paths[0].read_bytes() == paths[1].read_bytes()
 

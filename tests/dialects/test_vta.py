@@ -27,7 +27,7 @@ from byocir.dialects.vta import (
 )
 from byocir.dialects.vta.base import FORBIDDEN_TOKENS, integer, integers
 from byocir.errors import ByocirError
-from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, assemble, decode, encode
+from byocir.vta_sim import DEFAULT_CONFIG, Memory, assemble, decode, encode
 
 BYTES = create_ssa_value(MemRefType(i8, (1 << 14, 16, 16)))
 WORDS = create_ssa_value(MemRefType(i32, (1 << 14, 16)))
@@ -126,7 +126,9 @@ def test_the_configuration_comes_from_the_target() -> None:
     function = function_for({"block": IntegerAttr(32, i64)})
     finish = FinishOp.of()
     function.body.block.add_op(finish)
-    assert config_of(finish) == VTAConfig(log_block=5)
+    config = config_of(finish)
+    assert config.block_out == 32
+    assert all(config.depth(memory) == DEFAULT_CONFIG.depth(memory) for memory in Memory)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_the_configuration_comes_from_the_target() -> None:
     [
         (IntegerAttr(12, i64), "expected option block to be a power of two, found 12"),
         (StringAttr("big"), 'expected option block to be a power of two, found "big"'),
-        (IntegerAttr(8, i64), "expected a block that VTA can encode, found 8: GEMM word 1"),
+        (IntegerAttr(1 << 20, i64), "expected a block that VTA can encode, found 1048576: "),
     ],
 )
 def test_a_block_that_no_vta_has(block: Attribute, message: str) -> None:

@@ -85,7 +85,7 @@ def test_every_graph_op_has_a_lowering():
 
 INSIDE = """
 func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
-  %0 = byoc.region #byoc.target<"any", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+  %0 = byoc.region #byoc.target<"vta", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %1 = byoc.composite "any.relu" at "graph" (%b = %a : tensor<4xi8>) -> tensor<4xi8> {
       %c = graph.constant #graph.array<[1, 2, 3, 4] : tensor<4xi8>>
       %2 = graph.relu %b : (tensor<4xi8>) -> tensor<4xi8>
@@ -99,7 +99,7 @@ func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
 }
 
 func.func private @any_0(%x: tensor<4xi8>) -> tensor<4xi8>
-    attributes {byoc.target = #byoc.target<"any", {}>} {
+    attributes {byoc.target = #byoc.target<"vta", {}>} {
   %0 = graph.add %x, %x : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
   func.return %0 : tensor<4xi8>
 }

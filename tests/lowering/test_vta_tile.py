@@ -145,11 +145,11 @@ def test_guarded_tiles_are_unrolled() -> None:
 
 def test_names_what_does_not_fit() -> None:
     module = apply(conv_net(16, 16, 4, 3, 1, 1), *BEFORE)
-    small = VTAConfig(log_acc_buff_size=7)
-    assert small.depth(Memory.ACC) == 2
+    small = VTAConfig(log_acc_buff_size=6)
+    assert small.depth(Memory.ACC) == 1
     (function,) = vta_functions(module)
     with pytest.raises(ByocirError) as caught:
         tile_function(function, small)
     assert caught.value.code == "B326"
-    assert "ACC 2 elements" in caught.value.message
+    assert "ACC 1 elements" in caught.value.message
     assert "node Conv_0" in caught.value.where

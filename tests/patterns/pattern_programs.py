@@ -25,7 +25,7 @@ def elementwise(*lines: str) -> str:
     for line in lines:
         name, _, rest = line.partition(" = ")
         kind, *operands = rest.split()
-        types = f"({', '.join([F] * len(operands))}) -> {F}" if len(operands) > 1 else F
+        types = f"({', '.join([F] * len(operands))}) -> {F}"
         values = ", ".join(f"%{operand}" for operand in operands)
         text.append(f'%{name} = graph.{kind} {values} : {types} loc("{name}")')
     returned = lines[-1].partition(" = ")[0]

@@ -175,7 +175,9 @@ def test_two_patterns_of_one_name_are_one_value():
 
 
 def test_alternatives_are_tried_in_order():
-    pattern = (op("graph.relu", wildcard("v")) @ "first") | (op("graph.relu", wildcard()) @ "second")
+    pattern = (op("graph.relu", wildcard("v")) @ "first") | (
+        op("graph.relu", wildcard()) @ "second"
+    )
     assert set(attempt(pattern, elementwise("a = relu x"), "a").match) == {"first", "v"}
 
 
@@ -248,7 +250,7 @@ def test_an_op_without_results_is_no_root():
 
 def test_scalars_and_zero_size_are_types_like_others():
     """Rules see them and may decline them: rank 0, and a dimension of 0."""
-    body = "%a = graph.relu %x : tensor<f32>\nfunc.return %a : tensor<f32>"
+    body = "%a = graph.relu %x : (tensor<f32>) -> tensor<f32>\nfunc.return %a : tensor<f32>"
     module = module_of(body, inputs="%x: tensor<f32>", result="tensor<f32>")
     found = Composite("toy.relu", (op("graph.relu", wildcard("x")),)).attempt(by_name(module)["a"])
     assert (found.match["x"].type.shape, found.match["x"].type.rank) == ((), 0)

@@ -186,10 +186,10 @@ def verify(model: Path, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, n
     expected = next(run_onnxruntime(model, [feeds]))
     code = 0
     for name, array in outputs.items():
-        reference = expected[name].astype(np.float64)
-        difference = np.abs(array.astype(np.float64) - reference)
+        reference: np.ndarray = expected[name].astype(np.float64)
+        difference: np.ndarray = np.abs(array.astype(np.float64) - reference)
         largest = float(difference.max(initial=0.0))
-        equal = 100 * float(np.mean(array == expected[name])) if array.size else 100.0
+        equal = 100 * float(np.equal(array, expected[name]).mean()) if array.size else 100.0
         spread = float(np.ptp(reference)) if reference.size else 0.0
         print(f"verify {name}: largest difference {largest:.6g}, {equal:.2f} % equal")
         if not largest <= max(spread / 20, 1e-3):

@@ -82,7 +82,7 @@ def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Va
 def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
     body = op.body.block
     for index in range(op.extent.value.data):
-        interpreter.run(body, [index])
+        interpreter.run(body, [np.int64(index)])
     return ()
 
 

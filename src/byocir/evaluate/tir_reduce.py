@@ -23,6 +23,8 @@ INTEGER_LIMIT = 2**21
 """Elements of a term that are held at once when integers are combined."""
 FLOAT_LIMIT = 2**15
 """The same for floats: large enough to amortise calls, small enough for the cache."""
+MATRIX_LEAST = 2**11
+"""Points below which a matrix product costs more than it saves."""
 MATRIX_LIMIT = 2**23
 """Elements of a factor that are held at once."""
 
@@ -60,7 +62,7 @@ class Reduction:
     ) -> np.ndarray:
         """The final accumulators. `views` have one axis per parallel iterator, then one per
         reduction iterator, of size 1 where they are constant; `acc` has the parallel axes."""
-        if self.factors is not None:
+        if self.factors is not None and acc.size * prod(reductions) >= MATRIX_LEAST:
             total = self._contract(views, self.factors, acc.ndim, reductions)
             if total is not None:
                 return acc + total.astype(acc.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import permutations
 from typing import Any, overload
 
@@ -25,7 +26,7 @@ from byocir.patterns.index import (
 )
 from byocir.patterns.match import Bound, Progress, State, python_value
 from byocir.patterns.nodes import Pattern, match_operand
-from byocir.patterns.scalars import ScalarPattern, match_body
+from byocir.patterns.scalars import Numbers, ScalarPattern, match_body
 
 
 @dataclass(frozen=True)
@@ -152,18 +153,26 @@ class BlockPattern(Pattern):
         if any(form is None for form in forms):
             progress.miss(before, "expected affine indices without division")
             return
-        reason, fits = "expected another body", False
+        reason, fits = "", False
+        for order, numbers in self._orders(op):
+            reason = reason or "expected other indices"
+            for unknowns in self._match_maps(op, order, forms):
+                named, pads = _with_names(state, {**numbers, **unknowns}), self._pads(op, order)
+                if named is not None and not pads:
+                    fits = True
+                    yield from self._match_operands(op, order, 0, named, progress)
+                if named is not None:
+                    reason = pads
+                    break
+        if not fits:
+            reached = state if self._is_shaped_like(op, forms) else before
+            progress.miss(reached, reason or "expected another body")
+
+    def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
+        """The orders of the operands in which the body fits, with the numbers it binds."""
         for order in permutations(range(len(op.ins))):
             for numbers in match_body(op, order, self.body):
-                reason = self._other_pads(op, order) or "expected other indices"
-                for unknowns in self._match_maps(op, order, forms):
-                    named = _with_names(state, {**numbers, **unknowns})
-                    if named is not None:
-                        fits = True
-                        yield from self._match_operands(op, order, 0, named, progress)
-                        break
-        if not fits:
-            progress.miss(state if self._is_shaped_like(op, forms) else before, reason)
+                yield order, numbers
 
     def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
         """Whether a block reads and writes as this pattern does, whatever it computes. Every
@@ -176,8 +185,6 @@ class BlockPattern(Pattern):
     def _match_maps(
         self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]
     ) -> Iterator[Unknowns]:
-        if self._other_pads(op, order):
-            return
         defaults = dict.fromkeys(sorted(self.coefficients), 1)
         for space, found in _spaces(op, self.iterators, self.out, forms[-1]):
             unknowns: Unknowns | None = found
@@ -187,7 +194,7 @@ class BlockPattern(Pattern):
             if unknowns is not None:
                 yield {**defaults, **unknowns}
 
-    def _other_pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
+    def _pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
         """How the numbers read outside the operands differ; empty when they do not. A block may do
         without the pad of a pattern: then all it reads is inside."""
         pads = op.pad_values
@@ -222,8 +229,9 @@ class BlockPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset({"tir.block"})
 
+    @cached_property
     def parts(self) -> frozenset[Pattern]:
-        return frozenset[Pattern]({self}).union(*(child.parts() for child in self.children()))
+        return super().parts | {self}
 
     def children(self) -> tuple[Pattern, ...]:
         init = (self.init,) if isinstance(self.init, Pattern) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, cast
 
 from xdsl.ir import Operation
@@ -43,21 +44,21 @@ class Composite:
         self.rules.append(function)
         return function
 
-    @property
+    @cached_property
     def level(self) -> str:
         """ "tensor" when the pattern is made of blocks, else "graph"."""
         tensor = any(isinstance(p, BlockPattern) for p in self.walk())
         return "tensor" if tensor else "graph"
 
-    @property
+    @cached_property
     def root_names(self) -> frozenset[str]:
         """Names of the ops at which the pattern can begin."""
         return frozenset[str]().union(*(pattern.root_names() for pattern in self.patterns))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many ops the longest alternative has."""
-        return max(len(pattern.parts()) for pattern in self.patterns)
+        return max(len(pattern.parts) for pattern in self.patterns)
 
     def walk(self) -> Iterator[Pattern]:
         """All pattern objects, each once, roots first."""

@@ -148,21 +148,36 @@ def match_index(
 ) -> Unknowns | None:
     """Unifies an index with a block's linear index forms, one per dimension; gives the unknowns
     bound so far, or None."""
-    pending = [part for part in index if isinstance(part, Affine)]
+    pending = tuple(part for part in index if isinstance(part, Affine))
     group = next((part for part in index if isinstance(part, Group)), None)
-    members: list[int] = []
-    for form in forms:
-        live = _live(form[0], space)
-        bound = _match_affine(pending[0], live, form[1], space, unknowns) if pending else None
-        if bound is not None:
-            unknowns = bound
-            del pending[0]
-        elif group and not form[1] and _is_member(live, space):
-            members.extend(live)
-        elif not space.group or live or form[1]:
-            return None
-    complete = _is_complete(group, members, space)
-    return unknowns if complete and not pending else None
+    return _match_dimensions(pending, group, (), forms, space, unknowns)
+
+
+def _match_dimensions(
+    pending: tuple[Affine, ...],
+    group: Group | None,
+    members: tuple[int, ...],
+    forms: Sequence[Form],
+    space: Space,
+    unknowns: Unknowns,
+) -> Unknowns | None:
+    """Each dimension is the next named part, an iterator of the group or, beside a group, of size
+    one; `members` are the group's iterators so far."""
+    if not forms:
+        complete = not pending and _is_complete(group, members, space)
+        return unknowns if complete else None
+    (terms, constant), rest = forms[0], forms[1:]
+    live = _live(terms, space)
+    bound = _match_affine(pending[0], live, constant, space, unknowns) if pending else None
+    if bound is not None:
+        found = _match_dimensions(pending[1:], group, members, rest, space, bound)
+        if found is not None:
+            return found
+    if group and not constant and _is_member(live, space):
+        members = (*members, *live)
+    elif not space.group or live or constant:
+        return None
+    return _match_dimensions(pending, group, members, rest, space, unknowns)
 
 
 def _is_member(live: Mapping[int, int], space: Space) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -51,9 +52,10 @@ class Pattern(ABC):
     def root_names(self) -> frozenset[str]:
         """Names of the ops that can be the root; empty when no op is."""
 
-    @abstractmethod
+    @cached_property
     def parts(self) -> frozenset[Pattern]:
         """The op patterns of the longest alternative, each once."""
+        return frozenset[Pattern]().union(*(child.parts for child in self.children()))
 
     def children(self) -> tuple[Pattern, ...]:
         """The patterns of the operands."""
@@ -96,9 +98,6 @@ class WildcardPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset()
 
-    def parts(self) -> frozenset[Pattern]:
-        return frozenset()
-
 
 class ConstantPattern(Pattern):
     """A constant; it moves into the composite."""
@@ -129,9 +128,6 @@ class ConstantPattern(Pattern):
         return f"constant {self.label}" if self.label else "a constant"
 
     def root_names(self) -> frozenset[str]:
-        return frozenset()
-
-    def parts(self) -> frozenset[Pattern]:
         return frozenset()
 
 
@@ -213,8 +209,9 @@ class OpPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset({self.name})
 
+    @cached_property
     def parts(self) -> frozenset[Pattern]:
-        return frozenset[Pattern]({self}).union(*(o.parts() for o in self.operands))
+        return super().parts | {self}
 
     def children(self) -> tuple[Pattern, ...]:
         return self.operands
@@ -243,8 +240,9 @@ class AnyOperandsPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset({self.name})
 
+    @cached_property
     def parts(self) -> frozenset[Pattern]:
-        return frozenset({self})
+        return super().parts | {self}
 
 
 class AlternativesPattern(Pattern):
@@ -270,8 +268,9 @@ class AlternativesPattern(Pattern):
     def root_names(self) -> frozenset[str]:
         return frozenset[str]().union(*(a.root_names() for a in self.alternatives))
 
+    @cached_property
     def parts(self) -> frozenset[Pattern]:
-        return max((alternative.parts() for alternative in self.alternatives), key=len)
+        return max((alternative.parts for alternative in self.alternatives), key=len)
 
     def children(self) -> tuple[Pattern, ...]:
         return self.alternatives

@@ -121,8 +121,12 @@ def _paths(composite: Composite, name: str) -> tuple[tuple[Pattern, ...], ...]:
     the alternatives between, which match nothing themselves."""
     found: dict[tuple[Pattern, ...], None] = {}
     pending: list[tuple[Pattern, ...]] = [(pattern,) for pattern in composite.patterns]
+    seen: set[tuple[Pattern, ...]] = set()
     while pending:
         path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
         node, above = path[0], path[1:]
         chooses = isinstance(node, AlternativesPattern)
         if above and not chooses and name in node.root_names():

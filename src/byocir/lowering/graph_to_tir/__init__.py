@@ -7,9 +7,9 @@ softmax is a chain of four blocks; a reshape is a block that copies through an i
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
 left as they are.
 
-Guarantees: no other graph op is left (else error B311, which names op and node); integer results, and
-those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the order
-of summation at most; every new op has the location of the op it stands for.
+Guarantees: no other graph op is left (else error B311, which names op and node); integer results,
+and those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the
+order of summation at most; every new op has the location of the op it stands for.
 
 Each op family has a module; a lowering is one function marked `@lowers(Op)`.
 """

@@ -2,8 +2,8 @@
 
 The estimate: loads of inputs and weights, compute (GEMM, ALU and loads of the accumulator) and
 stores run side by side, so a nest takes as long as the longest of the three, plus one tile's share
-of the other two before and after, plus a fixed cost per instruction. All candidates are judged at
-once, in arrays.
+of the other two before and after, plus a fixed cost per tile. Instructions, rows and bursts have
+fixed costs, too. All candidates are judged at once, in arrays.
 """
 
 from __future__ import annotations
@@ -26,8 +26,17 @@ MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC)
 LOAD_OVERHEAD = 24
 """Cycles of a load besides its data."""
 
+ROW_OVERHEAD = 2
+"""Cycles of each row of a load besides its data: it is a request of its own."""
+
+BURST_ELEMENTS, BURST_OVERHEAD = 8, 7
+"""A store writes rows in bursts of so many elements, each of which is acknowledged."""
+
 STEP_OVERHEAD = 8
 """Cycles of a GEMM or ALU instruction besides its points."""
+
+TILE_OVERHEAD = 32
+"""Cycles that handing one tile from queue to queue takes, whatever they do meanwhile."""
 
 MOST_CANDIDATES = 200_000
 """Longer lists of candidates are thinned out."""
@@ -147,9 +156,10 @@ class _Costs:
         for buffer in self.nest.buffers:
             if buffer.cycles:
                 box, times = self._box(buffer), self._times(buffer)
+                rows = np.prod([zero + 1, *box[:-1]], axis=0)
                 instructions = np.prod([zero + 1, *box[:-2]], axis=0)
-                elements = self._elements(buffer)
-                cost = times * (buffer.cycles * elements + LOAD_OVERHEAD * instructions)
+                overhead = LOAD_OVERHEAD * instructions + ROW_OVERHEAD * rows
+                cost = times * (buffer.cycles * self._elements(buffer) + overhead)
                 if buffer.memory is Memory.ACC:
                     compute = compute + cost
                 else:
@@ -159,7 +169,14 @@ class _Costs:
             repeats = self.counts[list(iterators)].prod(axis=0)
             points = covered[list(iterators)].prod(axis=0)
             compute = compute + cycles * points + STEP_OVERHEAD * repeats
-        store = STORE_CYCLES * covered[: self.nest.parallels - 1].prod(axis=0)
-        queues = np.stack([load, compute, store]).astype(np.float64)
+        queues = np.stack([load, compute, self._store(covered)]).astype(np.float64)
         longest = queues.max(axis=0)
-        return longest + (queues.sum(axis=0) - longest) / self.counts.prod(axis=0)
+        count = self.counts.prod(axis=0)
+        return longest + (queues.sum(axis=0) - longest) / count + TILE_OVERHEAD * count
+
+    def _store(self, covered: Ints) -> Ints:
+        """The cycles of all stores; `covered` is how far the tiles of each iterator reach."""
+        elements = covered[: self.nest.parallels - 1].prod(axis=0)
+        row = self.nest.parallels - 2
+        bursts = elements // self.tiles[row] * -(-self.tiles[row] // BURST_ELEMENTS)
+        return STORE_CYCLES * elements + BURST_OVERHEAD * bursts

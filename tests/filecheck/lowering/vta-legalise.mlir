@@ -1,0 +1,95 @@
+// RUN: byocir-opt --no-debuginfo -p vta-legalise %s | filecheck %s
+
+// A dense layer with relu: the bias is an operand; the relu and the lower clamp of the result are one;
+// no accumulator's product leaves i32, so none is clamped before it; the shift by 20 goes in two
+// steps, so that the rounding term is an immediate.
+// CHECK-LABEL: @dense
+// CHECK:         %[[W:.*]] = tir.constant {{.*}} : tensor<3x2xi8>
+// CHECK-NEXT:    %[[ZERO:.*]] = tir.fill 0 : i32 : tensor<1x2xi32>
+// CHECK-NEXT:    %[[ACC:.*]] = tir.block [n: 1, m: 2 | k: 3] ins({{.*}}[n, k] : tensor<1x3xi8>, %[[W]][k, m] : tensor<3x2xi8>) outs(%[[ZERO]][n, m]
+// CHECK:         %[[B:.*]] = tir.constant <[70000, -5] : tensor<2xi32>>
+// CHECK-NEXT:    %[[SUM:.*]] = tir.block [n: 1, c: 2] ins(%[[B]][c] : tensor<2xi32>) outs(%[[ACC]][n, c]
+// CHECK:           arith.addi
+// CHECK:         tir.block [n: 1, c: 2] outs(%[[SUM]][n, c]
+// CHECK:           arith.constant 9000 : i32
+// CHECK-NEXT:      arith.muli
+// CHECK:         arith.constant 5 : i32
+// CHECK-NEXT:      arith.shrsi
+// CHECK:         arith.constant 16384 : i32
+// CHECK-NEXT:      arith.addi
+// CHECK:         arith.constant 15 : i32
+// CHECK-NEXT:      arith.shrsi
+// CHECK:         arith.constant 0 : i32
+// CHECK-NEXT:      arith.maxsi
+// CHECK:         arith.constant 127 : i32
+// CHECK-NEXT:      arith.minsi
+// CHECK:         tir.empty : tensor<1x2xi8>
+// CHECK-NEXT:    tir.block
+// CHECK:           arith.trunci
+// CHECK:         byoc.yield
+func.func @dense(%x: tensor<1x3xi8>) -> tensor<1x2xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+  %y = byoc.composite "vta.dense" at "graph" (%a = %x : tensor<1x3xi8>) -> tensor<1x2xi8> {
+    %w = tir.constant <[1, 2, 3, 4, 5, 6] : tensor<3x2xi8>> : tensor<3x2xi8>
+    %zero = tir.fill 0 : i32 : tensor<1x2xi32>
+    %acc = tir.block [n: 1, m: 2 | k: 3] ins(%a[n, k] : tensor<1x3xi8>, %w[k, m] : tensor<3x2xi8>) outs(%zero[n, m] : tensor<1x2xi32>) {
+    ^bb0(%p: i8, %q: i8, %r: i32):
+      %0 = arith.extsi %p : i8 to i32
+      %1 = arith.extsi %q : i8 to i32
+      %2 = arith.muli %0, %1 : i32
+      %3 = arith.addi %r, %2 : i32
+      tir.yield %3 : i32
+    }
+    %b = tir.constant <[70000, -5] : tensor<2xi32>> : tensor<2xi32>
+    %e0 = tir.empty : tensor<1x2xi32>
+    %sum = tir.block [i: 1, j: 2] ins(%acc[i, j] : tensor<1x2xi32>, %b[j] : tensor<2xi32>) outs(%e0[i, j] : tensor<1x2xi32>) {
+    ^bb0(%p: i32, %q: i32, %r: i32):
+      %0 = arith.addi %p, %q : i32
+      tir.yield %0 : i32
+    }
+    %relu = tir.block [i: 1, j: 2] ins(%sum[i, j] : tensor<1x2xi32>) outs(%e0[i, j] : tensor<1x2xi32>) {
+    ^bb0(%p: i32, %r: i32):
+      %c = arith.constant 0 : i32
+      %0 = arith.maxsi %p, %c : i32
+      tir.yield %0 : i32
+    }
+    %m = tir.constant <[9000] : tensor<i32>> : tensor<i32>
+    %e1 = tir.empty : tensor<1x2xi8>
+    %q8 = tir.block [i: 1, j: 2] ins(%relu[i, j] : tensor<1x2xi32>, %m[] : tensor<i32>) outs(%e1[i, j] : tensor<1x2xi8>) {
+    ^bb0(%p: i32, %f: i32, %r: i8):
+      %0 = arith.extsi %p : i32 to i64
+      %1 = arith.extsi %f : i32 to i64
+      %2 = arith.muli %0, %1 : i64
+      %half = arith.constant 524288 : i64
+      %3 = arith.addi %2, %half : i64
+      %s = arith.constant 20 : i64
+      %4 = arith.shrsi %3, %s : i64
+      %low = arith.constant -128 : i64
+      %5 = arith.maxsi %4, %low : i64
+      %high = arith.constant 127 : i64
+      %6 = arith.minsi %5, %high : i64
+      %7 = arith.trunci %6 : i64 to i8
+      tir.yield %7 : i8
+    }
+    byoc.yield %q8 : tensor<1x2xi8>
+  }
+  func.return %y : tensor<1x2xi8>
+}
+
+// Another target's function stays as it is.
+// CHECK-LABEL: @other
+// CHECK:         arith.maxsi
+// CHECK:         i8
+// CHECK-NOT:     arith.trunci
+func.func @other(%x: tensor<1x3xi8>) -> tensor<1x3xi8> attributes {byoc.target = #byoc.target<"npu", {}>, byoc.level = "graph"} {
+  %y = byoc.composite "npu.relu" at "graph" (%a = %x : tensor<1x3xi8>) -> tensor<1x3xi8> {
+    %e = tir.empty : tensor<1x3xi8>
+    %0 = tir.block [i: 1, j: 3] ins(%a[i, j] : tensor<1x3xi8>) outs(%e[i, j] : tensor<1x3xi8>) {
+    ^bb0(%p: i8, %r: i8):
+      %c = arith.constant 0 : i8
+      %1 = arith.maxsi %p, %c : i8
+      tir.yield %1 : i8
+    }
+    byoc.yield %0 : tensor<1x3xi8>
+  }
+  func.return %y : tensor<1x3xi8>
+}

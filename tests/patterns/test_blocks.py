@@ -1,0 +1,256 @@
+"""Block patterns: any loop order, operand order and names; what they decline, and why."""
+
+import itertools
+
+import pytest
+from block_programs import Conv, Read, Spec, at, attempt, matmul, product
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import i8, i32, i64
+from byocir.patterns import Composite, block, number, wildcard
+
+SIZES = {"n": 2, "o": 3, "c": 4, "h": 5, "w": 6, "r": 2, "s": 3}
+
+
+def gemm():
+    a, b = wildcard("a"), wildcard("b")
+    return block("m n | k", a["m k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
+
+
+def conv(pad: int | None = 0):
+    x, k = wildcard("x"), wildcard("k")
+    image = x["n c (h*sh + r*dh - ph) (w*sw + s*dw - pw)"]
+    image = image if pad is None else image.padded(pad)
+    return block("n o h w | c r s", image, k["o c r s"], product)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("mnk")), ids="".join)
+@pytest.mark.parametrize("swap", [(0, 1), (1, 0)])
+def test_loops_and_operands_in_any_order(order, swap):
+    """A matrix product whose loops run in another order than the pattern's."""
+    spec = matmul(order=order, swap=swap)
+    found = attempt(spec, gemm())
+    assert found.fits
+    assert found.match["a"].type.shape == (3, 5)
+    assert found.match["b"].type.shape == (4, 5)
+    assert len(found.match.state.constants) == 1
+
+
+def test_names_of_iterators_do_not_matter():
+    spec = matmul(names={"m": "n", "n": "whatever", "k": "m"})
+    assert attempt(spec, gemm()).fits
+
+
+def test_equal_extents_do_not_confuse():
+    spec = matmul(4, 4, 4, order="knm")
+    found = attempt(spec, gemm())
+    assert found.match["a"].value is found.root.operands[0]
+
+
+def test_a_transposed_operand_declines():
+    spec = matmul()
+    spec.reads = [Read(at("m", "k")), Read(at("k", "n"))]
+    found = attempt(spec, gemm())
+    assert found.reason == "expected other indices"
+    assert not found.matched
+    a, b = wildcard(), wildcard()
+    assert attempt(spec, block("m n | k", a["m k"], b["k n"], product)).fits
+
+
+def test_a_transposed_result_is_another_index():
+    spec = matmul()
+    spec.out = at("n", "m")
+    a, b = wildcard("a"), wildcard("b")
+    found = attempt(spec, block("m n | k", a["m k"], b["n k"], product, out="n m"))
+    assert found.fits
+    # The product is symmetric in its operands, so this is also one with the operands swapped.
+    assert attempt(spec, gemm()).match["a"].type.shape == (4, 5)
+
+
+def test_other_bodies_decline():
+    for body in (
+        lambda acc, x, y: acc + x.to(i32) + y.to(i32),
+        lambda acc, x, y: acc - x.to(i32) * y.to(i32),
+        lambda acc, x, y: x.to(i32) * y.to(i32),
+        lambda acc, x, y: acc + (x * y).to(i32),
+    ):
+        spec = matmul()
+        spec.body = body
+        found = attempt(spec, gemm())
+        assert found.reason == "expected another body"
+        assert len(found.matched) == 1, "it reads and writes as the pattern does"
+
+
+def test_strides_dilations_and_pads_bind():
+    numbers = Conv(SIZES, strides=(2, 3), dilations=(1, 2), pads=(1, 2))
+    match = attempt(numbers.spec(order="srwchon", swap=(1, 0)), conv()).match
+    read = {name: match[name] for name in ("sh", "sw", "dh", "dw", "ph", "pw")}
+    assert read == {"sh": 2, "sw": 3, "dh": 1, "dw": 2, "ph": 1, "pw": 2}
+
+
+def test_numbers_in_an_index_must_be_equal():
+    x, k = wildcard(), wildcard()
+    image = x["n c (2*h + r) (w*2 + s + 0)"]
+    pattern = block("n o h w | c r s", image, k["o c r s"], product)
+    assert attempt(Conv(SIZES, strides=(2, 2)).spec(), pattern).fits
+    assert not attempt(Conv(SIZES, strides=(2, 1)).spec(), pattern).fits
+    assert not attempt(Conv(SIZES, strides=(2, 2), pads=(1, 0)).spec(), pattern).fits
+
+
+def test_one_unknown_has_one_value():
+    x, k = wildcard(), wildcard()
+    pattern = block("n o h w | c r s", x["n c (h*t + r) (w*t + s)"], k["o c r s"], product)
+    assert attempt(Conv(SIZES, strides=(3, 3)).spec(), pattern).match["t"] == 3
+    assert not attempt(Conv(SIZES, strides=(2, 3)).spec(), pattern).fits
+    # A row alone tells nothing of its stride, so the columns decide.
+    flat = Conv({**SIZES, "h": 1}, strides=(1, 3)).spec()
+    flat.reads[0].index[2] = ({"r": 1}, 0)
+    assert attempt(flat, pattern).match["t"] == 3
+
+
+def test_iterators_of_extent_one_may_be_missing():
+    """A 1x1 convolution of one image, as written by hand: no batch and no kernel loops."""
+    reads = [Read(at("0", "c", "h", "w")), Read(at("o", "c", "0", "0"))]
+    sizes = {"o": 3, "h": 5, "w": 6}
+    spec = Spec(sizes, {"c": 4}, reads, at("0", "o", "h", "w"), product)
+    found = attempt(spec, conv(pad=None))
+    assert found.fits
+    assert (found.match["sh"], found.match["dw"], found.match["ph"]) == (1, 1, 0)
+
+
+def test_a_missing_iterator_is_not_one_that_is_there():
+    reads = [Read(at("0", "c", "h", "w")), Read(at("o", "c", "0", "0"))]
+    sizes = {"b": 2, "o": 3, "h": 5, "w": 6}
+    spec = Spec(sizes, {"c": 4}, reads, at("0", "o", "h", "w"), product)
+    assert not attempt(spec, conv(pad=None)).fits, "it runs twice over the result"
+
+
+def test_pads():
+    padded = Conv(SIZES, pads=(1, 1))
+    found = attempt(padded.spec(), conv(pad=None))
+    index = "n c (h*sh + r*dh - ph) (w*sw + s*dw - pw)"
+    assert found.reason == f"expected no pad at [{index}], found 0"
+    assert attempt(padded.spec(), conv(pad=-1)).reason == f"expected pad -1 at [{index}], found 0"
+    assert attempt(Conv(SIZES).spec(), conv(pad=7)).fits, "nothing is read outside"
+
+
+def test_what_the_result_starts_from():
+    """The initial value is a fill before the block; another number declines."""
+    assert attempt(matmul(init=0), gemm()).fits
+    found = attempt(matmul(init=5), gemm())
+    assert found.reason == "expected the result to start from 0, found 5"
+    found = attempt(matmul(init=None), gemm())
+    assert found.reason == "expected the result to start from 0, found tir.empty"
+    a, b = wildcard(), wildcard()
+    assert attempt(matmul(init=5), block("m n | k", a["m k"], b["n k"], product, init=5)).fits
+
+
+def test_a_start_from_any_value_is_a_pattern():
+    """A bias as the initial value: the sum begins with it."""
+    spec = matmul()
+    module, op = spec.module()
+    bias = Spec({"m": 3, "n": 4}, {}, [Read(at("n"), i32)], at("m", "n"), lambda acc, b: b)
+    value = module.body.block.first_op.body.block.insert_arg(bias.type_of(bias.reads[0]), 2)
+    made = bias.build([value])
+    op.parent.insert_ops_before(made, op)
+    op.operands[2] = made[-1].results[0]
+    a, b, start = wildcard("a"), wildcard("b"), wildcard("start")
+    added = block("*i", start["~i"], lambda acc, b: b)
+    pattern = block("m n | k", a["m k"], b["n k"], product, init=added)
+    found = Composite("toy.biased", (pattern,)).attempt(op)
+    assert found.fits
+    assert (len(found.matched), found.total) == (2, 2)
+    assert found.match["start"].type.shape == (4,)
+    assert Composite("toy.gemm", (gemm(),)).attempt(op).reason == (
+        "expected the result to start from 0, found tir.block"
+    )
+
+
+def test_parts_of_a_block_decline():
+    spec = matmul()
+    _, op = spec.module()
+    guarded = with_part(
+        op, where=AffineMap(3, 0, (AffineExpr.constant(2) - AffineExpr.dimension(0),))
+    )
+    reason = "expected a whole block, found a part (where or bases)"
+    assert Composite("toy.gemm", (gemm(),)).attempt(guarded).reason == reason
+    based = with_part(op, bases=Block(arg_types=[IndexType()] * 3).args)
+    assert Composite("toy.gemm", (gemm(),)).attempt(based).reason == reason
+
+
+def with_part(op: BlockOp, **part) -> BlockOp:
+    maps = [attr.data for attr in op.maps]
+    made = BlockOp(list(op.iterators), op.ins, op.outs, maps, op.body.clone(), **part)
+    op.parent.insert_op_after(made, op)
+    return made
+
+
+def test_divided_indices_decline():
+    spec = matmul()
+    _, op = spec.module()
+    maps = [attr.data for attr in op.maps]
+    k = AffineExpr.dimension(2)
+    maps[0] = AffineMap(3, 0, (maps[0].results[0], k // 2))
+    made = BlockOp(list(op.iterators), op.ins, op.outs, maps, op.body.clone())
+    op.parent.insert_op_after(made, op)
+    found = Composite("toy.gemm", (gemm(),)).attempt(made)
+    assert found.reason == "expected affine indices without division"
+
+
+def test_other_numbers_of_inputs_and_iterators():
+    x = wildcard()
+    found = attempt(matmul(), block("m n | k", x["m k"], lambda acc, x: acc + x))
+    assert found.reason == "expected a block of 1 inputs, found 2"
+    found = attempt(Conv(SIZES).spec(), gemm())
+    assert found.reason == "expected at most 1 reduction iterators, found 3"
+    a, b = wildcard(), wildcard()
+    found = attempt(matmul(), block("m n *p | k", a["m k"], b["n k"], product))
+    assert found.reason == "expected 3 parallel iterators or more, found 2"
+    found = attempt(matmul(), block("m | k", a["m k"], b["k"], product))
+    assert found.reason == "expected other indices"
+
+
+def test_the_root_must_be_a_block():
+    spec = matmul()
+    _, op = spec.module()
+    found = Composite("toy.gemm", (gemm(),)).attempt(op.outs[0].owner)
+    assert found.reason == "expected a block, found tir.fill"
+
+
+def test_numbers_of_a_body_bind_and_must_agree():
+    def body(acc, x):
+        return (x.to(i64) * 7 + 4 >> 3).clamp(-128, 127).to(i8)
+
+    spec = Spec({"i": 6}, {}, [Read(at("i"), i32)], at("i"), body, element=i8, init=None)
+    x = wildcard("x")
+
+    def pattern(acc, x):
+        scaled = x.to(i64) * number("m") + number("half") >> number("s")
+        return scaled.clamp(-128, 127).to(i8)
+
+    match = attempt(spec, block("*i", x["*i"], pattern)).match
+    assert (match["m"], match["half"], match["s"]) == (7, 4, 3)
+
+    def same(acc, x):
+        scaled = x.to(i64) * number("m") + number("m") >> number("s")
+        return scaled.clamp(-128, 127).to(i8)
+
+    assert not attempt(spec, block("*i", x["*i"], same)).fits
+
+
+def test_a_number_alone_is_a_body():
+    spec = Spec({"i": 3}, {}, [], at("i"), lambda acc: acc.max(3).min(3), init=None)
+    assert not attempt(spec, block("*i", lambda acc: 3)).fits
+
+
+def test_an_unused_start_is_no_input_and_a_used_one_is():
+    """A block that adds in place reads what its result starts from."""
+    spec = Spec({"i": 6}, {}, [Read(at("i"), i32)], at("i"), lambda acc, x: acc + x, init=3)
+    x = wildcard("x")
+    found = attempt(spec, block("*i", x["*i"], lambda acc, x: acc + x))
+    assert found.fits
+    assert [c.name for c in found.match.state.constants] == ["tir.fill"]
+    assert IntegerAttr(3, i32) == found.match.state.constants[0].value
