@@ -102,6 +102,33 @@ def test_loops_run_blocks_at_bases():
     np.testing.assert_array_equal(sums, x.sum(axis=1))
 
 
+def test_index_arithmetic():
+    """Counts visits of 4 * i + min(j, 2)."""
+    (counts,) = run(
+        """
+        func.func @main(%y: memref<8xi32>) {
+          tir.for %i = 0 to 2 serial {
+            %four = arith.constant 4 : index
+            %start = arith.muli %i, %four : index
+            tir.for %j = 0 to 4 serial {
+              %two = arith.constant 2 : index
+              %near = arith.cmpi slt, %j, %two : index
+              %at = arith.select %near, %j, %two : index
+              %row = arith.addi %start, %at : index
+              tir.block [h: 1] at(%row) outs(%y[h] : memref<8xi32>) {
+              ^bb0(%old: i32):
+                %one = arith.constant 1 : i32
+                %new = arith.addi %old, %one : i32
+                tir.yield %new : i32
+              }
+            }
+          }
+          func.return
+        }"""
+    )
+    np.testing.assert_array_equal(counts, [1, 1, 2, 0, 1, 1, 2, 0])
+
+
 def test_accesses_outside_are_errors():
     text = """
     func.func @main(%x: memref<4xi8>, %y: memref<4xi8>) {

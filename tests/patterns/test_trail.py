@@ -98,7 +98,7 @@ def misses(pattern, lines, at):
     composite = Composite("toy.p", (pattern,))
     return [
         (m.reason, len(m.matched), m.total)
-        for m in nearest_misses(by_name(module)[at], [composite])
+        for m in nearest_misses(by_name(module)[at], [composite], {})
     ]
 
 
@@ -137,3 +137,21 @@ def test_the_nearest_of_several_paths():
     lines = *LINES, "c = sub b x"
     expected = "expected graph.div to use its result, found graph.sub"
     assert misses(pattern, lines, "a") == [(expected, 2, 3)]
+
+
+def test_an_op_above_that_another_composite_took():
+    """The sum alone is left: its relu went elsewhere."""
+    module = module_of(elementwise(*LINES))
+    ops, pattern = by_name(module), op("graph.relu", op("graph.add", wildcard(), wildcard()))
+    composite = Composite("toy.p", (pattern,))
+    (miss,) = nearest_misses(ops["a"], [composite], {ops["b"]: "toy.relu"})
+    assert miss.reason == "graph.relu (b) belongs to toy.relu already"
+    assert miss.matched == (ops["a"],)
+
+
+def test_a_user_that_takes_the_value_as_an_input_is_no_way_up():
+    """`b` fits the pattern, but with `a` as the plain operand."""
+    pattern = op("graph.sub", op("graph.add", wildcard(), wildcard()), wildcard())
+    lines = "a = add x y", "c = add y x", "b = sub c a"
+    expected = "expected graph.sub to use its result, found graph.sub"
+    assert misses(pattern, lines, "a") == [(expected, 1, 2)]

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.cli.reference import run_onnxruntime
+from byocir.compiler import generate
 from byocir.dialects.array import Array
 from byocir.dialects.text import print_module
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -111,14 +112,16 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         if dump is not None:
             dump.stage(pass_.name, module)
 
-    package = byocir.compile(
-        options.model,
-        targets=targets_of(options),
-        shapes=shapes_of(options),
-        levels=levels_of(options),
-        after_pass=after_pass,
-        on_step=steps.begin,
+    steps.begin("import")
+    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+    if dump is not None:
+        dump.stage("import", module)
+    steps.begin("partition")
+    report = byocir.partition(
+        module, targets_of(options), levels=levels_of(options), after_pass=after_pass
     )
+    steps.begin("generate code")
+    package = generate(module, report, after_pass=after_pass)
     steps.end()
     if dump is not None:
         dump.package(package)

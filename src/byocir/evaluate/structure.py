@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
@@ -30,10 +31,12 @@ def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Seq
 
 @evaluates(*BINARY, arith.ConstantOp, arith.CmpiOp, arith.IndexCastOp, arith.SelectOp)
 def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
+    """Index values are Python's integers: they are quicker to compute addresses with."""
     function = interpreter.plans.get(op)
     if function is None:
         function = interpreter.plans[op] = function_of(op)
-    return (function(*arguments),)
+    value = function(*(np.int64(v) if isinstance(v, int) else v for v in arguments))
+    return (int(value) if isinstance(op.results[0].type, IndexType) else value,)
 
 
 @evaluates(func.CallOp)

@@ -5,7 +5,7 @@ Records are made from the very attempts that decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
@@ -15,6 +15,7 @@ from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp
 from byocir.dialects.locations import names
 from byocir.patterns.composite import Composite
 from byocir.patterns.dataflow import Producer, produced, uses
+from byocir.patterns.legality import describe
 from byocir.patterns.match import Attempt, Progress, State
 from byocir.patterns.nodes import AlternativesPattern, Pattern
 
@@ -102,13 +103,16 @@ def _declined(decision: DecisionAttr, reason: str) -> DecisionAttr:
     )
 
 
-def nearest_misses(op: Operation, composites: Iterable[Composite]) -> Iterator[Attempt]:
+def nearest_misses(
+    op: Operation, composites: Iterable[Composite], taken: Mapping[Operation, str]
+) -> Iterator[Attempt]:
     """For an op that nothing took: how far each pattern that has such an op inside would have come.
 
     The op is held against the pattern's inner node, then the pattern is climbed towards its root
-    along the op's users. Where that reaches the root, the attempt there has told the reason."""
+    along the op's users, as far as ops are not `taken` (by the composite of that name). Where that
+    reaches the root, the attempt there has told the reason."""
     for composite in composites:
-        misses = [_climb(op, composite, path) for path in _paths(composite, op.name)]
+        misses = [_climb(op, composite, path, taken) for path in _paths(composite, op.name)]
         partial = [miss for miss in misses if miss is not None]
         best = max(partial, key=lambda miss: len(miss.matched), default=None)
         if best is not None and best.matched and len(partial) == len(misses):
@@ -135,26 +139,44 @@ def _paths(composite: Composite, name: str) -> tuple[tuple[Pattern, ...], ...]:
     return tuple(found)
 
 
-def _climb(op: Operation, composite: Composite, path: tuple[Pattern, ...]) -> Attempt | None:
+def _climb(
+    op: Operation, composite: Composite, path: Sequence[Pattern], taken: Mapping[Operation, str]
+) -> Attempt | None:
     """How far a path leads from this op; None when it leads to the root."""
     reached, candidates = tuple[Operation, ...](), [op]
     for node in path:
         miss = Progress()
-        found = next((user for user in candidates if _fits(node, user, miss)), None)
-        if found is None:
-            wanted = " or ".join(sorted(node.root_names()))
-            seen = ", ".join(dict.fromkeys(user.name for user in candidates)) or "nothing"
-            reason = miss.reason or f"expected {wanted} to use its result, found {seen}"
-            matched = reached or miss.matched
+        fitting = [
+            state
+            for user in candidates
+            for state in [_fit(node, user, reached, miss)]
+            if state is not None
+        ]
+        free = next((state for state in fitting if taken.keys().isdisjoint(state.ops)), None)
+        if free is None:
+            reason = miss.reason or _not_used(node, candidates)
+            if fitting:
+                other = next(other for other in fitting[0].ops if other in taken)
+                reason = f"{describe(other)} belongs to {taken[other]} already"
+            matched = reached or miss.matched or (op,)
             return Attempt(composite, op, None, matched, composite.size, reason)
-        reached = tuple(dict.fromkeys((*reached, found)))
-        candidates = uses(produced(found)[0], found)
+        reached = tuple(dict.fromkeys((*reached, free.ops[0])))
+        candidates = uses(produced(free.ops[0])[0], free.ops[0])
     return None
 
 
-def _fits(node: Pattern, op: Operation, progress: Progress) -> bool:
+def _not_used(node: Pattern, users: Sequence[Operation]) -> str:
+    wanted = " or ".join(sorted(node.root_names()))
+    seen = ", ".join(dict.fromkeys(user.name for user in users)) or "nothing"
+    return f"expected {wanted} to use its result, found {seen}"
+
+
+def _fit(
+    node: Pattern, op: Operation, reached: Sequence[Operation], progress: Progress
+) -> State | None:
+    """The first way in which a pattern fits at an op, with all of `reached` inside."""
     value = next(iter(produced(op)), None)
     if op.name not in node.root_names() or value is None:
-        return False
-    state = State(op.parent)
-    return next(node.match(value, Producer(op), state, progress), None) is not None
+        return None
+    states = node.match(value, Producer(op), State(op.parent), progress)
+    return next((state for state in states if set(reached) <= set(state.ops)), None)

@@ -120,4 +120,5 @@ def _record_misses(
         if op in claims.taken or op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
             continue
         for target, composites in offers:
-            claims.decisions += [record(miss, target) for miss in nearest_misses(op, composites)]
+            misses = nearest_misses(op, composites, claims.taken)
+            claims.decisions += [record(miss, target) for miss in misses]

@@ -1,0 +1,159 @@
+"""Random graphs through the whole hand-off: same values, legal interfaces, nothing done twice."""
+
+import pytest
+from byoc_graphs import (
+    HAND_OFF,
+    assert_same,
+    composites,
+    fused,
+    parsed,
+    program,
+    region_functions,
+    regions,
+    run,
+    takes,
+    text_of,
+    toy,
+    values,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.func import ReturnOp
+
+from byocir.dialects.byoc import CallOp, CompositeOp, RegionOp, inline
+from byocir.dialects.dominance import verify_dominance
+from byocir.dialects.text import parse_module
+from byocir.patterns import Composite, op, wildcard
+
+KINDS = {"relu": 1, "add": 2, "sub": 2, "mul": 2, "softmax": 1}
+
+
+@st.composite
+def programs(draw):
+    """Up to 14 ops on three inputs and one constant; any values may be results, inputs as well."""
+    lines, known = ["k = constant 0.5"], ["x", "y", "z", "k"]
+    for i in range(draw(st.integers(1, 14))):
+        kind = draw(st.sampled_from(sorted(KINDS)))
+        recent = st.sampled_from(known[-4:]) | st.sampled_from(known)
+        lines.append(f"v{i} = {kind} " + " ".join(draw(recent) for _ in range(KINDS[kind])))
+        known.append(f"v{i}")
+    results = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3))
+    return lines, [*results, known[-1]]
+
+
+def exposing(target: str):
+    """A target whose composites have a further result: a sum and its relu, both used anywhere."""
+    total = op("graph.add", wildcard(), wildcard(), exposed=True)
+    return toy(
+        target,
+        Composite(f"{target}.both", (op("graph.relu", total),)),
+        Composite(f"{target}.square", (op("graph.mul", total, wildcard()),)),
+        Composite(f"{target}.sub", (op("graph.sub", wildcard(), wildcard()),)),
+    )
+
+
+TARGETS = {
+    "single ops": [lambda: takes("a", "relu", "add", "sub", "mul")],
+    "fused": [lambda: fused("a")],
+    "two": [lambda: takes("a", "relu", "mul"), lambda: takes("b", "add", "sub")],
+    "exposing": [lambda: exposing("a")],
+    "exposing and fused": [lambda: exposing("a"), lambda: fused("b")],
+}
+both = pytest.mark.parametrize("targets", TARGETS.values(), ids=TARGETS)
+
+
+@both
+@given(programs())
+def test_every_stage_computes_the_same(targets, graph):
+    module = parsed(program(*graph), *(target() for target in targets))
+    expected = values(module)
+    for name in HAND_OFF.split(","):
+        run(module, name)
+        verify_dominance(module)
+        assert_same(values(module), expected)
+    assert_same(values(parse_module(text_of(module))), expected)
+
+
+@both
+@given(programs())
+def test_a_second_run_changes_nothing(targets, graph):
+    module = parsed(program(*graph), *(target() for target in targets))
+    once = text_of(run(module))
+    assert text_of(run(module)) == once
+
+
+@both
+@given(programs())
+def test_inlining_everything_gives_the_program_back(targets, graph):
+    module = parsed(program(*graph), *(target() for target in targets))
+    expected = values(module)
+    before = sorted(o.name for o in module.walk() if o.name != "graph.constant")
+    run(module, "match-composites,assign-targets,merge-regions")
+    for kind in (RegionOp, CompositeOp):
+        for found in [o for o in module.walk() if isinstance(o, kind)]:
+            inline(found)
+    assert (
+        sorted(o.name for o in module.walk() if o.name not in ("graph.constant", "byoc.trail"))
+        == before
+    )
+    verify_dominance(module)
+    assert_same(values(module), expected)
+
+
+@both
+@given(programs())
+def test_interfaces_list_each_value_once(targets, graph):
+    """Inputs and outputs of regions and composites; nothing dead unless all of it is."""
+    module = parsed(program(*graph), *(target() for target in targets))
+    run(module, "match-composites,assign-targets,merge-regions")
+    for found in module.walk():
+        if isinstance(found, RegionOp | CompositeOp):
+            yielded = found.body.block.last_op.operands
+            assert len(set(found.inputs)) == len(found.inputs)
+            assert len(set(yielded)) == len(yielded)
+            used = [result for result in found.outputs if result.uses]
+            assert used == list(found.outputs) or not used
+            assert all(arg.uses for arg in found.body.block.args)
+
+
+@both
+@given(programs())
+def test_regions_of_one_target_do_not_touch_without_need(targets, graph):
+    """No further merge along an edge is legal: there is a path between the two from outside."""
+    module = parsed(program(*graph), *(target() for target in targets))
+    run(module, "match-composites,assign-targets,merge-regions")
+    for later in regions(module):
+        for value in later.inputs:
+            earlier = value.owner
+            if isinstance(earlier, RegionOp) and earlier.target == later.target:
+                assert leads_to(earlier, later)
+
+
+def leads_to(start, goal) -> bool:
+    """Whether a path leads from one op to another through a third."""
+    pending = [u.operation for r in start.results for u in r.uses if u.operation is not goal]
+    seen = set()
+    while pending:
+        found = pending.pop()
+        if found is goal:
+            return True
+        if found not in seen and not isinstance(found, ReturnOp):
+            seen.add(found)
+            pending += [u.operation for r in found.results for u in r.uses]
+    return False
+
+
+@both
+@given(programs())
+def test_calls_stand_for_what_was_taken(targets, graph):
+    module = parsed(program(*graph), *(target() for target in targets))
+    run(module)
+    functions = region_functions(module)
+    calls = [o for o in module.walk() if isinstance(o, CallOp)]
+    assert [c.callee.root_reference.data for c in calls] == list(functions)
+    for call in calls:
+        function = functions[call.callee.root_reference.data]
+        record = call.handed_off
+        assert [t.pattern.data for t in record.composites] == composites(function)
+        assert list(record.inputs) == list(function.function_type.inputs)
+        assert list(record.outputs) == list(function.function_type.outputs)
