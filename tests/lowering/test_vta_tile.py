@@ -28,7 +28,7 @@ CONFIGS = [
     VTAConfig(),
     VTAConfig(log_inp_buff_size=9, log_wgt_buff_size=14, log_acc_buff_size=11),
     VTAConfig(log_inp_buff_size=8, log_wgt_buff_size=12, log_acc_buff_size=11),
-    VTAConfig(log_inp_buff_size=6, log_wgt_buff_size=11, log_acc_buff_size=10),
+    VTAConfig(log_inp_buff_size=6, log_wgt_buff_size=11, log_acc_buff_size=11),
 ]
 """From the default down to a few elements, so that every dimension gets a loop."""
 

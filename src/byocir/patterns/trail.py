@@ -158,7 +158,7 @@ def _climb(
             if fitting:
                 other = next(other for other in fitting[0].ops if other in taken)
                 reason = f"{describe(other)} belongs to {taken[other]} already"
-            matched = reached or miss.matched or (op,)
+            matched = reached or ((op,) if fitting else miss.matched)
             return Attempt(composite, op, None, matched, composite.size, reason)
         reached = tuple(dict.fromkeys((*reached, free.ops[0])))
         candidates = uses(produced(free.ops[0])[0], free.ops[0])
