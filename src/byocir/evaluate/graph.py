@@ -40,8 +40,8 @@ from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
 
-Rule = Callable[[Any, Sequence[np.ndarray]], np.ndarray]
-"""Computes the one result of an op from its operands."""
+Rule = Callable[[Any, Sequence[np.ndarray]], np.ndarray | Sequence[np.ndarray]]
+"""Computes the results of an op, or its only one, from its operands."""
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -49,24 +49,26 @@ def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.
     Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B109 for
     an op that is no graph op."""
     rule = GRAPH_RULES.get(type(op), _by_reference)
-    result = rule(op, operands)
-    type_ = op.results[0].type
-    assert result.shape == shape_of(type_), (op.name, result.shape, type_)
-    assert result.dtype == dtype_of(element_type_of(type_)), (op.name, result.dtype, type_)
-    return [result]
+    made = rule(op, operands)
+    arrays = [made] if isinstance(made, np.ndarray) else list(made)
+    for array, result in zip(arrays, op.results, strict=True):
+        type_ = result.type
+        assert array.shape == shape_of(type_), (op.name, array.shape, type_)
+        assert array.dtype == dtype_of(element_type_of(type_)), (op.name, array.dtype, type_)
+    return arrays
 
 
 # -- by onnx's reference
 
 
-def _by_reference(op: Operation, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _by_reference(op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     reference = _reference(
         cast(type[GraphOp], type(op)),
         tuple(value.type for value in op.operands),
         tuple(op.properties.items()),
-        op.results[0].type,
+        tuple(result.type for result in op.results),
     )
-    return reference.run(dict(zip(reference.inputs, operands, strict=True)))[0]
+    return reference.run(dict(zip(reference.inputs, operands, strict=True)))
 
 
 @lru_cache(maxsize=1024)
@@ -74,13 +76,13 @@ def _reference(
     op: type[GraphOp],
     operands: tuple[Attribute, ...],
     properties: tuple[tuple[str, Attribute], ...],
-    result: Attribute,
+    results: tuple[Attribute, ...],
 ) -> Reference:
     """The evaluator of all ops with these types and properties: a function of one op, exported."""
     block = Block(arg_types=operands)
-    only = op.create(operands=block.args, result_types=[result], properties=dict(properties))
-    block.add_ops([only, ReturnOp(only.results[0])])
-    return Reference(export_onnx(FuncOp("op", (operands, [result]), Region(block))))
+    only = op.create(operands=block.args, result_types=results, properties=dict(properties))
+    block.add_ops([only, ReturnOp(*only.results)])
+    return Reference(export_onnx(FuncOp("op", (operands, results), Region(block))))
 
 
 # -- windows
@@ -158,7 +160,7 @@ def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 # -- contractions
 
 
-def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[np.ndarray]:
     """Integers exactly: products of bytes summed in float64 stay far below 2^53, and matrix
     products of floats are fast."""
     x, w = operands[0], operands[1]
@@ -178,7 +180,7 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return result.astype(np.int32)
 
 
-def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[np.ndarray]:
     lhs, rhs = operands
     if element_type_of(op.lhs.type) not in BYTES:
         return _by_reference(op, operands)

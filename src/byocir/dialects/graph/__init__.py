@@ -1,8 +1,9 @@
 """The graph dialect: operators on ranked tensors, ONNX's semantics in normalised form."""
 
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, Operation
 
 from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph import const, elementwise, nn, quant, reduce, shape
 from byocir.dialects.graph.base import GraphOp
 from byocir.dialects.graph.const import ConstantOp
 from byocir.dialects.graph.elementwise import (
@@ -41,36 +42,21 @@ from byocir.dialects.graph.shape import (
     UnsqueezeOp,
 )
 
-Graph = Dialect(
-    "graph",
-    [
-        AddOp,
-        AveragePoolOp,
-        ClipOp,
-        ConcatOp,
-        ConstantOp,
-        ConvOp,
-        DequantizeOp,
-        DivOp,
-        FlattenOp,
-        GlobalAveragePoolOp,
-        MatmulOp,
-        MaxPoolOp,
-        MulOp,
-        QuantizeOp,
-        ReduceMeanOp,
-        ReluOp,
-        RequantizeOp,
-        ReshapeOp,
-        SoftmaxOp,
-        SqueezeOp,
-        SubOp,
-        SumPoolOp,
-        TransposeOp,
-        UnsqueezeOp,
-    ],
-    [ArrayAttr, FixedAttr, FloatHalfEvenAttr],
-)
+_FAMILIES = (elementwise, nn, quant, reduce, shape, const)
+
+
+def _ops() -> list[type[Operation]]:
+    """The ops of all families, in order of name: every class that has an op name of its own."""
+    classes: set[type[Operation]] = {
+        value
+        for family in _FAMILIES
+        for value in vars(family).values()
+        if isinstance(value, type) and issubclass(value, GraphOp) and "name" in vars(value)
+    }
+    return sorted(classes, key=lambda op: op.name)
+
+
+Graph = Dialect("graph", _ops(), [ArrayAttr, FixedAttr, FloatHalfEvenAttr])
 
 __all__ = [
     "AddOp",

@@ -14,11 +14,11 @@ from byocir.dialects.graph import GraphOp
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.writer import GraphWriter
 
-Read = Callable[[NodeReader], Value]
-"""Imports a node: emits ops and gives the value of its first output."""
+Read = Callable[[NodeReader], Value | Sequence[Value]]
+"""Imports a node: emits ops and gives its outputs, or its only one."""
 
-Write = Callable[[GraphOp, GraphWriter], str]
-"""Exports an op: writes nodes and gives the name of its result."""
+Write = Callable[[GraphOp, GraphWriter], str | Sequence[str]]
+"""Exports an op: writes nodes and gives the names of its results, or of its only one."""
 
 Property = Callable[[NodeReader], Attribute | int | Sequence[int] | None]
 """Reads a property of a graph op from a node; None leaves an optional property out."""
@@ -56,14 +56,14 @@ def regular(
     """
     readers = properties or {}
 
-    def read_regular(node: NodeReader) -> Value:
+    def read_regular(node: NodeReader) -> Sequence[Value]:
         node.ignore(*ignored)
         count = len(node.sources) if operands is None else operands
         read = {name: reader(node) for name, reader in readers.items()}
         values = [node.optional(index) for index in range(count)]
-        return node.emit(op, *values, **{k: v for k, v in read.items() if v is not None})
+        return node.emit_all(op, *values, **{k: v for k, v in read.items() if v is not None})
 
-    def write_regular(this: GraphOp, graph: GraphWriter) -> str:
+    def write_regular(this: GraphOp, graph: GraphWriter) -> Sequence[str]:
         inputs = [graph.name(value) for value in this.operands]
         for name in as_inputs:
             value = this.properties.get(name)
@@ -71,7 +71,7 @@ def regular(
         attributes = {
             name: _plain(value) for name, value in this.properties.items() if name not in as_inputs
         }
-        return graph.node(onnx, inputs, **attributes)
+        return graph.node_of(onnx, inputs, len(this.results), **attributes)
 
     return Entry(onnx, read or read_regular, op, write or write_regular)
 

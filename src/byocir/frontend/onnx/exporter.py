@@ -70,13 +70,15 @@ def _write(op: Operation, graph: GraphWriter) -> None:
             where=", ".join(names(op.location)),
         )
     graph.prefix = "+".join(names(op.location)) or op.name.removeprefix("graph.")
-    graph.bind(op.results[0], write(op, graph))
+    made = write(op, graph)
+    for result, name in zip(op.results, [made] if isinstance(made, str) else made, strict=True):
+        graph.bind(result, name)
 
 
 def _name_results(graph: GraphWriter, results: Sequence[SSAValue], outputs: Sequence[str]) -> None:
     """Gives the results their names: a node's output is renamed, what is an input, a constant or
     another result already is copied."""
-    made = {node.output[0] for node in graph.nodes}
+    made = {name for node in graph.nodes for name in node.output}
     renamed: dict[str, str] = {}
     for value, wanted in zip(results, outputs, strict=True):
         name = graph.name(value)

@@ -95,11 +95,12 @@ class _Importer:
             raise unsupported_operator(node)
         reader = NodeReader(node, sources, self._insert)
         try:
-            result = read(reader)
+            read_values = read(reader)
             reader.check_all_read()
         except (Unsupported, VerifyException) as error:
             raise unsupported(node, str(error)) from error
-        self.values[node.output[0]] = result
+        outputs = read_values if isinstance(read_values, Sequence) else [read_values]
+        self.values.update(zip(node.output, outputs, strict=False))
         self.macs[node.name] = sum(map(macs, reader.emitted))
 
     def _insert(self, op: Operation) -> None:
@@ -113,7 +114,7 @@ class _Importer:
             return self.values[name]
         if name not in self.weights:
             # Checked models have no other undefined names.
-            raise unsupported(user, f"expected only first outputs to be used, found '{name}'")
+            raise unsupported(user, f"expected a supported output of its producer, found '{name}'")
         try:
             array = array_of(self.weights[name])
         except Unsupported as error:

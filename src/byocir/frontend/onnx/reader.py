@@ -130,11 +130,21 @@ class NodeReader:
         *operands: SSAValue | None,
         **properties: Attribute | int | Sequence[int],
     ) -> SSAValue:
-        """The result of a new op of this class, located at the node."""
+        """The only result of a new op of this class, located at the node."""
+        (result,) = self.emit_all(op, *operands, **properties)
+        return result
+
+    def emit_all(
+        self,
+        op: type[GraphOp],
+        *operands: SSAValue | None,
+        **properties: Attribute | int | Sequence[int],
+    ) -> Sequence[SSAValue]:
+        """The results of a new op of this class, located at the node."""
         new = op.make(*operands, location=self.location, **properties)
         self.insert(new)
         self.emitted.append(new)
-        return new.results[0]
+        return new.results
 
     def constant(self, values: np.ndarray | Array) -> SSAValue:
         """A constant of the program, located at the node that uses it."""

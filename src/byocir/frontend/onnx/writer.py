@@ -76,13 +76,21 @@ class GraphWriter:
         return self._arrays[array]
 
     def node(self, op_type: str, inputs: Sequence[str], **attributes: int | Sequence[int]) -> str:
-        """A new node of the default domain; gives the name of its output. Inputs that are absent
+        """A new node of the default domain with one output; gives its name. Inputs that are absent
         are empty names."""
+        (output,) = self.node_of(op_type, inputs, 1, **attributes)
+        return output
+
+    def node_of(
+        self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: int | Sequence[int]
+    ) -> Sequence[str]:
+        """A new node of the default domain with so many outputs; gives their names."""
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
         name = self.fresh(self.prefix)
-        node = onnx.helper.make_node(op_type, inputs, [name], name=name)
+        made = [name, *(self.fresh(f"{name}_result_{index}") for index in range(1, outputs))]
+        node = onnx.helper.make_node(op_type, inputs, made, name=name)
         node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
         self.nodes.append(node)
-        return name
+        return made
