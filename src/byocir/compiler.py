@@ -13,8 +13,9 @@ each target's own passes, then its code generator
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -22,7 +23,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.fix_point import FixPointPass
@@ -30,6 +31,7 @@ from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.package import Package
 from byocir.runtime.report import Report, report_of
 from byocir.targets.base import Point, Target, target_of
+from byocir.targets.files import check_target, named_target
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,7 +40,9 @@ LEVELS = ("graph", "tensor")
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,outline-regions,clean-up"
 
-Targets = Sequence[str | Target]
+Targets = str | Target | Sequence[str | Target]
+"""Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
+
 Step = Callable[[str], None]
 """Told what begins."""
 
@@ -80,16 +84,9 @@ def partition_pipeline(
     module: ModuleOp, targets: Targets, levels: Sequence[str]
 ) -> list[ModulePass]:
     """Names the targets in the module and gives the passes that partition it."""
-    unknown = [level for level in levels if level not in LEVELS]
-    if unknown or not levels:
-        raise ByocirError(
-            "B212",
-            f"expected levels among {', '.join(LEVELS)}, found {', '.join(unknown) or 'none'}",
-        )
-    attributes = [attribute for target in targets for attribute in _attributes(target)]
-    set_targets(module, attributes)
-    instances = [target_of(attribute) for attribute in attributes]
-    passes = [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+    levels = _checked_levels(levels)
+    passes = meaning_pipeline(module, targets)
+    instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += _at(instances, "before-match")
     if "graph" in levels:
         passes += parse_pipeline(f"match-composites,{HAND_OFF}")
@@ -100,6 +97,27 @@ def partition_pipeline(
     return passes
 
 
+def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
+    """Names the targets in the module and gives the passes that bring it to the numbers which
+    every placement then computes: all rewrites before the first hand-off."""
+    attributes = _attributes(targets)
+    set_targets(module, attributes)
+    instances = [target_of(attribute) for attribute in attributes]
+    return [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+
+
+def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:
+    levels = levels.split(",") if isinstance(levels, str) else levels
+    unknown = [level for level in levels if level not in LEVELS]
+    if unknown or not levels:
+        raise ByocirError(
+            "B212",
+            f"expected levels among {', '.join(LEVELS)}, found {', '.join(unknown) or 'none'}",
+            help=did_you_mean(unknown[0], list(LEVELS)) if unknown else "",
+        )
+    return levels
+
+
 def compile(
     model: str | Path | bytes | ModelProto,
     *,
@@ -108,12 +126,15 @@ def compile(
     levels: Sequence[str] = LEVELS,
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
+    **options: Any,
 ) -> Package:
     """Compiles an ONNX model into a package.
 
-    `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins. Other
-    arguments as `import_onnx` and `partition`.
+    `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins;
+    further `options` go to every target that has an option of that name. Other arguments as
+    `import_onnx` and `partition`.
     """
+    targets = _with_options(targets, options)
     on_step("import")
     module = import_onnx(model, shapes=shapes)
     on_step("partition")
@@ -131,7 +152,7 @@ def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None =
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
         symbols = [region.symbol for region in report.regions if region.target == target.name]
-        made: Mapping[str, bytes] = target.emit(module, symbols) if symbols else {}
+        made: Mapping[str, bytes] = _emitted(target, module, symbols) if symbols else {}
         if made:
             blobs[target.name] = made
             _declare(module, symbols)
@@ -140,11 +161,69 @@ def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None =
     return Package(module, blobs, report)
 
 
-def _attributes(target: str | Target) -> list[TargetAttr]:
+def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+    """What a target generates; raises ByocirError B218 for what a package cannot hold."""
+    made: Any = target.emit(module, symbols)
+    blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {"": made}
+    for name, blob in blobs.items():
+        if not isinstance(name, str) or not name or not isinstance(blob, bytes):
+            raise ByocirError(
+                "B218",
+                f"expected target '{target.name}' to emit bytes by name, found "
+                f"{type(blob).__name__} for {name!r}",
+                help="encode text: text.encode()",
+            )
+    return blobs
+
+
+def _attributes(targets: Targets) -> list[TargetAttr]:
+    """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
+    given = [targets] if isinstance(targets, str | Target) else targets
+    attributes = [attribute for target in given for attribute in _attributes_of(target)]
+    names = [attribute.target_name.data for attribute in attributes]
+    for name in names:
+        if names.count(name) > 1:
+            raise ByocirError("B213", f"expected each target once, found {name} twice")
+    return attributes
+
+
+def _attributes_of(target: object) -> list[TargetAttr]:
     if isinstance(target, str):
-        return parse_targets(target)
+        return parse_targets(named_target(target))
+    if not isinstance(target, Target):
+        shown = target.__name__ if isinstance(target, type) else repr(target)
+        raise ByocirError(
+            "B216",
+            f"expected a target's name or an instance of byocir.Target, found {shown}",
+            help=f"write {shown}()" if isinstance(target, type) else "",
+        )
+    check_target(type(target))
     register(target.name, type(target))
     return [attr_of(target)]
+
+
+def _with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
+    """The targets with these options set, each on all that have it; raises ByocirError B213."""
+    if not options:
+        return targets
+    instances = [target_of(attribute) for attribute in _attributes(targets)]
+    known = {field.name for target in instances for field in fields(target)}
+    for name in options:
+        if name not in known:
+            raise ByocirError(
+                "B213",
+                f"expected an option of {', '.join(t.name for t in instances)}, found '{name}'",
+                help=did_you_mean(name, sorted(known)),
+            )
+    return [_with(target, options) for target in instances]
+
+
+def _with(target: Target, options: Mapping[str, Any]) -> Target:
+    own = {field.name for field in fields(target)}
+    try:
+        return replace(target, **{k: v for k, v in options.items() if k in own})
+    except (TypeError, ValueError) as error:
+        raise ByocirError("B213", f"target '{target.name}': {error}") from error
 
 
 def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:

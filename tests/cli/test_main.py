@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import byocir
 from byocir.cli.main import main
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -112,6 +113,20 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
         (["run", MODEL, *SHAPE, "--levels", "loop"], "B212", "graph, tensor"),
         (["run", MODEL, *SHAPE, "--input", "none.npz"], "B101", "none.npz"),
         (["explain", MODEL, *SHAPE, "--node", "Conv_x"], "B230", "unknown node"),
+        (["run", MODEL, *SHAPE, "--shape", "image=2,1,8,8"], "B110", "two for image"),
+        (["run", MODEL, *SHAPE, "--target", ""], "B213", "choose from vta"),
+        (["run", MODEL, *SHAPE, "--target", "vta{block"], "B213", "path/to/npu.py:Npu"),
+        (["run", MODEL, *SHAPE, "--target", "vta{roundin=half_up}"], "B213", "'rounding'"),
+        (["run", MODEL, *SHAPE, "--target", "vta{block=7}"], "B213", "16"),
+        (["run", MODEL, *SHAPE, "--target", "vta", "--target", "vta"], "B213", "twice"),
+        (["run", MODEL, *SHAPE, "--target", "none.py:Npu"], "B217", "none.py"),
+        (["run", MODEL, *SHAPE, "--output", "none/out.npz"], "B112", "no folder none"),
+        (["run", MODEL, *SHAPE, "--report", "."], "B112", "a folder"),
+        (["run", MODEL, *SHAPE, "--dump", "/proc/none"], "B112", "/proc/none"),
+        (["compile", MODEL, *SHAPE, "-o", MODEL], "B112", "another file than the model"),
+        (["run", "none.bpkg"], "B130", "none.bpkg"),
+        (["run", "none.bpkg", "--verify"], "B114", "--verify"),
+        (["run", str(DIGITS), "--target", "vta"], "B114", "job.json"),
     ],
 )
 def test_user_errors_are_one_message(
@@ -128,6 +143,91 @@ def test_usage_errors_exit_with_2():
     with pytest.raises(SystemExit) as error:
         main(["fly"])
     assert error.value.code == 2
+
+
+def test_inputs_that_are_no_arrays_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    np.save(tmp_path / "one.npy", np.ones(3))
+    (tmp_path / "empty.npz").write_bytes(b"")
+    np.savez(tmp_path / "more.npz", image=np.ones((1, 1, 8, 8), np.float32), other=np.ones(1))
+    for name, code in (("one.npy", "B111"), ("empty.npz", "B111"), ("more.npz", "B310")):
+        assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / name)]) == 1
+        assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_an_error_of_our_own_is_written_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("byocir.targets.vta.Vta.emit", lambda *_: 1 // 0)
+    assert main(["run", MODEL, *SHAPE]) == 70
+    err = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError" in err
+    assert "Traceback" not in err
+    (crash,) = tmp_path.rglob("crash.txt")
+    assert str(crash) in err
+    assert "byocir run" in crash.read_text()
+
+
+NPU = """
+import byocir
+from dataclasses import dataclass
+from byocir.patterns import composite, op, wildcard
+
+@composite("npu.relu")
+def relu():
+    return op("graph.relu", wildcard("x"))
+
+@dataclass(frozen=True)
+class Npu(byocir.Target):
+    name, patterns = "npu", (relu,)
+    block: int = 8
+"""
+
+
+def test_a_target_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "npu.py").write_text(NPU)
+    model, target = str(DIGITS / "digits_f32.onnx"), f"{tmp_path / 'npu.py'}:Npu{{block=4}}"
+    package = str(tmp_path / "digits.bpkg")
+    assert main(["run", model, *SHAPE, "--target", target, "--verify"]) == 0
+    assert "npu" in capsys.readouterr().out
+    assert (
+        main(["compile", model, *SHAPE, "--target", str(tmp_path / "npu.py"), "-o", package]) == 0
+    )
+    assert main(["run", package, "--target", target]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("import byocir\n", "npu.py", "expected one byocir.Target, found none"),
+        (NPU, "npu.py:Nqu", "did you mean 'Npu'"),
+        ("x = 1\n1 / 0\n", "npu.py", "npu.py:2"),
+        ("x = (\n", "npu.py", "npu.py:1"),
+    ],
+)
+def test_a_file_without_a_target(
+    text: str, name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "npu.py").write_text(text)
+    assert main(["explain", MODEL, *SHAPE, "--target", f"{tmp_path}/{name}"]) == 1
+    err = capsys.readouterr().err
+    assert "error[B217]" in err
+    assert words in err
+
+
+def test_verify_fails_when_code_generation_went_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run = byocir.Package.run
+
+    def one_step_off(package: byocir.Package, feeds: dict[str, np.ndarray]):
+        return {name: array + 0.02 for name, array in run(package, feeds).items()}
+
+    monkeypatch.setattr("byocir.runtime.package.Package.run", one_step_off)
+    assert main(["run", MODEL, *SHAPE, "--verify"]) == 3
+    out = capsys.readouterr().out
+    assert "FAIL logits: the evaluator" in out
+    assert "ok   logits: ONNX Runtime" in out
 
 
 def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -14,7 +14,7 @@ from byocir.dialects.vta import InstructionOp, ProgramOp
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
-from byocir.evaluate.vta import program_externals, run_program
+from byocir.evaluate.vta import run_program
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
@@ -125,7 +125,7 @@ def test_calls_of_a_program_are_evaluated() -> None:
     (expected,) = evaluate(module, {"arg0": x}).values()
     for lowering in (VtaTensorisePass(), VtaInsertTokensPass(), VtaEncodePass()):
         lowering.apply(context, module)
-    interpreter = Interpreter(module, program_externals(module))
+    interpreter = Interpreter(module)
     (found,) = evaluate(module, {"arg0": x}, interpreter=interpreter).values()
     np.testing.assert_array_equal(found, expected)
 

@@ -1,5 +1,6 @@
 """Packages: what is in the file, and what is refused."""
 
+import hashlib
 import json
 import struct
 import zipfile
@@ -155,3 +156,73 @@ def test_running_changes_no_feed(package: byocir.Package):
     feeds["image"].flags.writeable = False
     package.run(feeds)
     assert np.array_equal(before, feeds["image"])
+
+
+def forged(saved: Path, member: str, data: bytes) -> None:
+    """A package with another member and digests that fit it."""
+    contents = members(saved)
+    contents[member] = data
+    manifest = json.loads(contents["manifest.json"])
+    manifest["members"][member] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    contents["manifest.json"] = json.dumps(manifest).encode()
+    rewrite(saved, contents)
+
+
+@pytest.mark.parametrize(
+    ("member", "data"),
+    [
+        ("report.json", b"xx"),
+        ("report.json", b"{}"),
+        ("report.json", b"[]"),
+        ("module.mlir", b"\xff\xfe"),
+    ],
+)
+def test_members_that_hold_something_else_are_refused(saved: Path, member: str, data: bytes):
+    forged(saved, member, data)
+    refused(saved, "B135")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dram": 10**13},
+        {"dram": -3},
+        {"dram": 3},
+        {"inputs": [{"address": 10**9, "shape": [1, 1, 8, 8, 16], "dtype": "int8"}]},
+        {"inputs": [{"address": 0, "shape": [1], "dtype": "O"}]},
+        {"config": {}},
+        {"spans": 3},
+    ],
+)
+def test_programs_that_hold_something_else_are_refused(saved: Path, change: dict[str, object]):
+    program = json.loads(members(saved)["blobs/vta/vta_0.json"])
+    forged(saved, "blobs/vta/vta_0.json", json.dumps(program | change).encode())
+    with pytest.raises(byocir.ByocirError, match="B330"):
+        byocir.load(saved).run(image())
+
+
+def test_the_manifest_tells_the_interface(saved: Path):
+    manifest = json.loads(members(saved)["manifest.json"])
+    assert manifest["inputs"] == {"image": "tensor<1x1x8x8xf32>"}
+    assert manifest["outputs"] == {"logits": "tensor<1x10xf32>"}
+    assert manifest["targets"] == [{"name": "vta", "options": {"rounding": "half_up", "block": 16}}]
+
+
+def test_wrong_targets_and_options_leave_no_trace():
+    with pytest.raises(byocir.ByocirError, match="B216"):
+        byocir.compile(DIGITS / "digits_int8.onnx", targets=[byocir.Vta], shapes=SHAPES)  # type: ignore[list-item]
+    with pytest.raises(byocir.ByocirError, match="B213"):
+        byocir.compile(DIGITS / "digits_int8.onnx", shapes=SHAPES, speed=3)
+    package = byocir.compile(
+        DIGITS / "digits_int8.onnx", targets="vta", levels="graph", shapes=SHAPES, block=8
+    )
+    (target,) = package.targets
+    assert target.options.data["block"].value.data == 8
+
+
+def test_feeds_may_be_lists_and_must_be_named(package: byocir.Package):
+    pixels = image()["image"]
+    with pytest.raises(byocir.ByocirError, match="float64"):
+        package.run({"image": pixels.tolist()})
+    with pytest.raises(byocir.ByocirError, match="by name"):
+        package.run(pixels)  # type: ignore[arg-type]

@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.progress import track
 
 import byocir
+from byocir.cli.guard import CHECK_FAILED
 from byocir.cli.reference import run_onnxruntime
-from byocir.cli.run import CHECK_FAILED, Steps
+from byocir.cli.run import Steps
 from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package

@@ -1,6 +1,6 @@
 """`byocir`: compile, run and explain models from the command line.
 
-Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error.
+Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,28 +9,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from byocir.cli.guard import OK, guarded
 from byocir.errors import ByocirError
-
-OK, USER_ERROR, CHECK_FAILED, INTERNAL = 0, 1, 3, 70
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point; gives the exit code."""
     options = build_parser().parse_args(args)
-    from byocir.rewrites.reproducer import ByocirInternalError
-    from byocir.vta_sim.errors import VTAError
-
-    try:
-        return options.verb(options)
-    except (ByocirError, VTAError) as error:
-        print(error, file=sys.stderr)
-        return USER_ERROR
-    except ByocirInternalError as error:
-        print(error, file=sys.stderr)
-        return INTERNAL
-    except BrokenPipeError:
-        return OK
+    command = ["byocir", *(sys.argv[1:] if args is None else args)]
+    return guarded(lambda: options.verb(options), command)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,6 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="byocir", description="Compile ONNX models for hardware that you bring yourself."
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_run(verbs.add_parser("run", help="compile a model (or load a package) and run it"))
     _add_compile(verbs.add_parser("compile", help="compile a model into a package"))
@@ -48,19 +38,26 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, help="an ONNX file")
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"byocir {version('byocir')}")
+        parser.exit()
+
+
+def _add_model(parser: argparse.ArgumentParser, what: str = "an ONNX file") -> None:
+    parser.add_argument("model", type=Path, help=what)
     parser.add_argument(
         "--target",
         action="append",
         metavar="T",
-        help="a target with options, e.g. vta{rounding=half_even}; repeat in order of preference "
-        "(default: vta)",
+        help="a target with options, e.g. vta{rounding=half_even}, or one in a file, npu.py:Npu; "
+        "repeat in order of preference (default: vta)",
     )
     parser.add_argument(
         "--levels",
-        default="graph,tensor",
-        help="where targets may take work (default: %(default)s)",
+        help="where targets may take work (default: graph,tensor)",
     )
     parser.add_argument(
         "--shape",
@@ -72,11 +69,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
+    _add_model(parser, "an ONNX file, a package, or a folder with a job.json")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
     parser.add_argument("--output", type=Path, help="write the outputs by name (.npz)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
-    parser.add_argument("--verify", action="store_true", help="compare with ONNX Runtime")
+    parser.add_argument(
+        "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
+    )
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
     parser.set_defaults(verb=_run)
 
@@ -97,21 +96,27 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.model.is_dir():
-        from byocir.cli.job import run_job
+    from byocir.cli.run import refuse, run
 
-        return run_job(options.model)
-    from byocir.cli.run import run
+    if not options.model.is_dir():
+        return run(options)
+    from byocir.cli.job import run_job
 
-    return run(options)
+    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump"]
+    refuse(options, "a job folder, whose job.json says it all", own)
+    return run_job(options.model)
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from byocir.cli.run import compile_with_steps, write_report
+    from byocir.cli.files import check_writable
+    from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, write_report
     from byocir.runtime.explain import summary
 
+    path = options.output or options.model.with_suffix(PACKAGE_SUFFIX)
+    check_writable(path, options.report)
+    if path.exists() and path.samefile(options.model):
+        raise ByocirError("B112", "expected another file than the model to write", where=str(path))
     package = compile_with_steps(options)
-    path = options.output or options.model.with_suffix(".bpkg")
     package.save(path)
     write_report(package.report, options.report)
     print(summary(package.report))

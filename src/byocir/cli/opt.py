@@ -14,7 +14,6 @@ import argparse
 import gc
 import io
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,8 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.utils.lexer import Span
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from byocir.cli.arguments import read_shapes
+from byocir.cli.guard import OK, guarded
 from byocir.dialects.array import Array, ByocirContext
 from byocir.dialects.context import OWN_DIALECTS
 from byocir.dialects.text import ModulePrinter, SourceParser, text_error
@@ -39,10 +40,6 @@ from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arr
 from byocir.errors import ByocirError
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
-from byocir.rewrites.reproducer import ByocirInternalError
-
-USER_ERROR = 1
-INTERNAL_ERROR = 70
 
 _VERIFIES_ATTRIBUTES = Attribute.__post_init__
 
@@ -106,13 +103,24 @@ class ByocirOptMain(xDSLOptMain):
         arg_parser.add_argument(
             "--shape",
             metavar="NAME=D,D,…",
-            type=_input_shape,
             action="append",
             default=[],
             help="the shape of an input that an ONNX model leaves open; may be repeated",
         )
+        arg_parser.add_argument(
+            "--load-target",
+            metavar="FILE.py:CLASS",
+            action="append",
+            default=[],
+            help="a target in a file, which the module or set-targets names; may be repeated",
+        )
 
     def setup_pipeline(self) -> None:
+        if self.args.load_target:
+            from byocir.targets.files import named_target
+
+            for target in self.args.load_target:
+                named_target(target)
         passes = parse_pipeline(self.args.passes, self.available_passes)
         self.pipeline = PassPipeline(passes)
 
@@ -165,7 +173,7 @@ class ByocirOptMain(xDSLOptMain):
         # By its path where it has one: weights may be in files beside the model.
         name = self.args.input_file
         model = stream.read() if name in (None, "-") else Path(name)
-        return import_onnx(model, shapes=dict(self.args.shape))
+        return import_onnx(model, shapes=read_shapes(self.args.shape))
 
     # What is done
 
@@ -247,42 +255,23 @@ class _HighlightingPrinter(ModulePrinter, SyntaxPrinter):
     """The same with colours."""
 
 
-def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, dims = text.rpartition("=")
-    try:
-        shape = tuple(int(dim) for dim in dims.split(","))
-    except ValueError:
-        shape = ()
-    if not name or not shape:
-        raise argparse.ArgumentTypeError(f"expected NAME=1,3,8,8, found '{text}'")
-    return name, shape
-
-
 def run_opt(args: Sequence[str] | None = None) -> int:
     """Runs the tool in this process and reports errors; its exit code. Usage errors raise
     SystemExit(2)."""
+
+    def tool() -> int:
+        try:
+            ByocirOptMain(args).run()
+        except ArgSpecParseError as error:
+            raise ByocirError("B220", str(error)) from error
+        return OK
+
     try:
-        ByocirOptMain(args).run()
-    except ByocirError as error:
-        print(error.render(), file=sys.stderr)
-        return USER_ERROR
-    except ArgSpecParseError as error:
-        print(ByocirError("B220", str(error)).render(), file=sys.stderr)
-        return USER_ERROR
-    except ByocirInternalError as error:
-        print(error.render(), file=sys.stderr)
-        return INTERNAL_ERROR
-    except BrokenPipeError:
-        raise
-    except Exception:  # outside a pass, where there is no module to write down
-        traceback.print_exc()
-        print("internal error: this is a bug, please report it", file=sys.stderr)
-        return INTERNAL_ERROR
+        return guarded(tool, ["byocir-opt", *(sys.argv[1:] if args is None else args)])
     finally:
         # --disable-verify and --syntax-highlight change classes of xDSL for the whole process.
         Attribute.__post_init__ = _VERIFIES_ATTRIBUTES
         Diagnostic.colored = False
-    return 0
 
 
 def main() -> int:
@@ -291,13 +280,7 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="\n")
-    try:
-        code = run_opt()
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        sys.stdout = None  # else the interpreter would try to flush it once more
-        return USER_ERROR
+    return run_opt()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,8 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import byocir
-from byocir.cli.reference import run_onnxruntime
-from byocir.compiler import generate
+from byocir.cli.arguments import Shapes, read_shapes
+from byocir.cli.files import check_writable, make_folder, write_arrays, write_text
+from byocir.compiler import LEVELS, generate
 from byocir.dialects.array import Array
 from byocir.dialects.text import print_module
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -25,10 +25,10 @@ from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.report import Report
+from byocir.targets.files import named_target
 
 PACKAGE_SUFFIX = ".bpkg"
 SEED = 0
-CHECK_FAILED = 3
 
 
 class Steps:
@@ -56,26 +56,29 @@ class Steps:
 
 def targets_of(options: argparse.Namespace) -> list[str]:
     """The targets as given, in order of preference."""
-    return options.target or ["vta"]
+    return ["vta"] if options.target is None else options.target
 
 
 def levels_of(options: argparse.Namespace) -> list[str]:
     """The levels as given."""
-    return [level for level in options.levels.split(",") if level]
+    return list(LEVELS) if options.levels is None else options.levels.split(",")
 
 
-def shapes_of(options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """`--shape x=1,3,8,8` as a mapping; raises ByocirError B110 for anything else."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in options.shape:
-        name, _, dims = text.rpartition("=")
-        try:
-            shapes[name] = tuple(int(dim) for dim in dims.split(","))
-        except ValueError:
-            raise ByocirError(
-                "B110", f"expected --shape NAME=D,D,…, found '{text}'", help="e.g. x=1,3,32,32"
-            ) from None
-    return shapes
+def shapes_of(options: argparse.Namespace) -> Shapes:
+    """The shapes as given; raises ByocirError B110."""
+    return read_shapes(options.shape)
+
+
+def refuse(options: argparse.Namespace, what: str, names: list[str]) -> None:
+    """Raises ByocirError B114 for options that have no meaning for what is run."""
+    given = [name for name in names if getattr(options, name) not in (None, [], False)]
+    if given:
+        raise ByocirError(
+            "B114",
+            f"expected no --{given[0]} with {what}, found one",
+            where=str(options.model),
+            help="give the ONNX model itself",
+        )
 
 
 class Dump:
@@ -84,11 +87,11 @@ class Dump:
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
         self._arrays: dict[str, Array] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     def stage(self, name: str, module: ModuleOp) -> None:
         path = self._folder / f"{self._count:02d}_{name}.mlir"
-        path.write_text(print_module(module))
+        write_text(path, print_module(module))
         self._count += 1
         arrays = large_arrays(module)
         if arrays.keys() - self._arrays.keys():
@@ -100,7 +103,7 @@ class Dump:
         from byocir.targets.vta import assembly
 
         for name, text in assembly(package.blobs.get("vta", {})).items():
-            (self._folder / f"{name}.asm").write_text(text)
+            write_text(self._folder / f"{name}.asm", text)
 
 
 def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) -> Package:
@@ -131,43 +134,70 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
 def write_report(report: Report, path: Path | None) -> None:
     """Writes the report as JSON if asked to."""
     if path is not None:
-        path.write_text(report.to_json())
+        write_text(path, report.to_json())
+
+
+def is_package(path: Path) -> bool:
+    """Whether a file is meant to be a package, be it sound or not."""
+    return path.suffix == PACKAGE_SUFFIX or (path.is_file() and zipfile.is_zipfile(path))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compiles (or loads) and runs a model; `--verify` compares with ONNX Runtime."""
-    steps = Steps(5 if options.verify else 4)
-    is_package = options.model.suffix == PACKAGE_SUFFIX and zipfile.is_zipfile(options.model)
-    package = byocir.load(options.model) if is_package else compile_with_steps(options, steps)
+    """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
+    check_writable(options.output, options.report)
+    if is_package(options.model):
+        refuse(options, "a package", ["levels", "shape", "dump", "verify"])
+        for target in targets_of(options):
+            named_target(target)  # of a file: makes it known
+        steps = Steps(2)
+        steps.begin("load")
+        package = byocir.load(options.model)
+    else:
+        steps = Steps(5 if options.verify else 4)
+        package = compile_with_steps(options, steps)
     feeds = read_feeds(options.input, package)
     steps.begin("run")
     outputs = package.run(feeds)
     steps.end()
     print(summary(package.report))
     write_report(package.report, options.report)
-    if options.output is not None:
-        np.savez(options.output, **dict[str, Any](outputs))
     for name, array in outputs.items():
-        print(f"{name}: {'x'.join(map(str, array.shape))} {array.dtype}")
+        print(f"{name}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
+    if options.output is not None:
+        write_arrays(options.output, outputs)
+        print(f"wrote {options.output}")
     if not options.verify:
         return 0
+    from byocir.cli.verify import verify
+
     steps.begin("verify")
-    code = verify(options.model, feeds, outputs)
+    lines, code = verify(options.model, shapes_of(options), targets_of(options), feeds, outputs)
     steps.end()
+    print("\n".join(lines))
     return code
 
 
 def read_feeds(path: Path | None, package: Package) -> dict[str, np.ndarray]:
-    """The inputs of a file, or seeded ones: standard normal floats, small integers."""
+    """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
+    ByocirError B101 or B111."""
     if path is None:
         return seeded_feeds(package)
     if not path.is_file():
-        raise ByocirError("B101", "expected a file, found none", where=str(path))
+        found = "a folder" if path.is_dir() else "none"
+        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in package.inputs}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ByocirError("B111", "expected arrays by name (.npz)", where=str(path)) from error
+        archive: Any = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("one array without a name")
+        with archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ByocirError(
+            "B111",
+            f"expected arrays by name (.npz), found: {error}",
+            where=str(path),
+            help=f"write it with numpy.savez(path, {', '.join(f'{n}=…' for n in package.inputs)})",
+        ) from error
 
 
 def seeded_feeds(package: Package) -> dict[str, np.ndarray]:
@@ -181,21 +211,3 @@ def seeded_feeds(package: Package) -> dict[str, np.ndarray]:
         else:
             feeds[name] = rng.standard_normal(shape).astype(dtype)
     return feeds
-
-
-def verify(model: Path, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> int:
-    """Prints the largest difference from ONNX Runtime and the share of equal values; a difference
-    above a twentieth of the output's spread is a failed check."""
-    expected = next(run_onnxruntime(model, [feeds]))
-    code = 0
-    for name, array in outputs.items():
-        reference: np.ndarray = expected[name].astype(np.float64)
-        difference: np.ndarray = np.abs(array.astype(np.float64) - reference)
-        largest = float(difference.max(initial=0.0))
-        equal = 100 * float(np.equal(array, expected[name]).mean()) if array.size else 100.0
-        spread = float(np.ptp(reference)) if reference.size else 0.0
-        print(f"verify {name}: largest difference {largest:.6g}, {equal:.2f} % equal")
-        if not largest <= max(spread / 20, 1e-3):
-            print(f"verify {name}: above {max(spread / 20, 1e-3):.6g}, a twentieth of the spread")
-            code = CHECK_FAILED
-    return code

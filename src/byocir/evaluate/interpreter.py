@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
@@ -85,6 +85,7 @@ class Interpreter:
         self.plans: dict[Operation, Any] = {}
         """What rules remember about an op between runs."""
         self._functions = {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+        self._programs = {name: op for op in module.ops if (name := _symbol(op)) is not None}
         self._steps: dict[Block, list[_Step]] = {}
         self._values: dict[SSAValue, Value] = {}
 
@@ -100,6 +101,10 @@ class Interpreter:
         if found.is_declaration:
             raise ByocirError("B302", f"expected a body of function @{name}, found a declaration")
         return found
+
+    def program(self, name: str) -> Operation | None:
+        """The code of this name that is no function: what a target generated for a region."""
+        return self._programs.get(name)
 
     def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
         """The results of a function."""
@@ -125,6 +130,12 @@ class Interpreter:
             values.update(zip(results, made, strict=True))
         last = block.last_op
         return [values[v] for v in last.operands] if last is not None and _ends(last) else []
+
+
+def _symbol(op: Operation) -> str | None:
+    """The name of an op that stands for code and is no function."""
+    name = op.get_attr_or_prop("sym_name")
+    return name.data if isinstance(name, StringAttr) and not isinstance(op, FuncOp) else None
 
 
 def _ends(op: Operation) -> bool:

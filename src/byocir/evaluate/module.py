@@ -7,8 +7,10 @@ calls of region functions (see `byocir.evaluate.interpreter` for how a dialect j
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -38,6 +40,8 @@ def evaluate(
     """
     interpreter = interpreter or Interpreter(module)
     entry = interpreter.function(function)
+    if not isinstance(cast(object, feeds), Mapping):
+        raise ByocirError("B310", f"expected feeds by name, found {type(feeds).__name__}")
     types = list(entry.function_type.inputs)
     arguments = port_names(entry.arg_attrs, len(types), "arg")
     inputs, outputs = (
@@ -99,8 +103,12 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default
     ]
 
 
-def _checked(array: np.ndarray, type_: Attribute, what: str) -> np.ndarray:
+def _checked(given: npt.ArrayLike, type_: Attribute, what: str) -> np.ndarray:
     """The array in row-major order, if it has this type."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # lists of different lengths
+        raise ByocirError("B310", f"expected an array for {what}, found: {error}") from error
     dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
     if (array.dtype, array.shape) != (dtype, shape):
         found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"

@@ -4,7 +4,7 @@ and the graph level, whose ops have an evaluator of their own."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from xdsl.dialects import arith, func
@@ -14,8 +14,9 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.evaluate.graph import evaluate_graph_op
-from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
 from byocir.evaluate.scalar import BINARY, function_of
 
 
@@ -48,11 +49,37 @@ def _call(interpreter: Interpreter, op: func.CallOp, arguments: Sequence[Value])
 def _call_region(
     interpreter: Interpreter, op: byoc.CallOp, arguments: Sequence[Value]
 ) -> Sequence[Value]:
-    external = interpreter.externals.get(op.callee.string_value())
+    symbol = op.callee.string_value()
+    external = interpreter.externals.get(symbol)
     if external is not None:
-        return external(arguments)
-    function = interpreter.function(op.callee.string_value())
-    return call_on_tensors(interpreter, function, arguments)
+        return _checked(external(arguments), op, symbol)
+    program = interpreter.program(symbol)
+    if program is not None:
+        return rule_of(program)(interpreter, program, arguments)
+    return call_on_tensors(interpreter, interpreter.function(symbol), arguments)
+
+
+def _checked(results: object, op: byoc.CallOp, symbol: str) -> Sequence[Value]:
+    """What a target's code returned, if it is what the call promises."""
+    arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
+    wanted = [_text(shape_of(type_), dtype_of(element_type_of(type_))) for type_ in op.result_types]
+    seen = [_text(a.shape, a.dtype) if _is_array(a) else type(a).__name__ for a in arrays]
+    if seen != wanted:
+        raise ByocirError(
+            "B311",
+            f"expected {', '.join(wanted)} from the code of region {symbol}, "
+            f"found {', '.join(seen) or 'nothing'}",
+            help="the target's runner gives one numpy array for each output of the region",
+        )
+    return arrays
+
+
+def _is_array(value: Any) -> TypeGuard[np.ndarray]:
+    return isinstance(value, np.ndarray)
+
+
+def _text(shape: Sequence[int], dtype: np.dtype) -> str:
+    return f"{'x'.join(map(str, shape)) or 'scalar'} of {dtype}"
 
 
 def call_on_tensors(

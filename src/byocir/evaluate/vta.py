@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.vta import (
@@ -27,7 +26,7 @@ from byocir.dialects.vta import (
     config_of,
 )
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import External, Interpreter, Value, as_array, evaluates
+from byocir.evaluate.interpreter import Interpreter, Value, as_array, evaluates
 from byocir.vta_sim import Instruction, Machine, SimResult, VTAConfig
 from byocir.vta_sim import Program as Stream
 from byocir.vta_sim.isa import LAYOUT
@@ -60,14 +59,9 @@ def _machine(interpreter: Interpreter, op: InstructionOp) -> Machine:
     return machine
 
 
-def program_externals(module: ModuleOp) -> dict[str, External]:
-    """The encoded programs of a module as functions on arrays, by symbol."""
-
-    def external(op: ProgramOp) -> External:
-        return lambda arrays: run_program(op, arrays).outputs
-
-    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
-    return {op.sym_name.data: external(op) for op in programs}
+@evaluates(ProgramOp)
+def _program(_: Interpreter, op: ProgramOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    return run_program(op, [as_array(argument) for argument in arguments]).outputs
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, ClassVar, Literal, Protocol, cast
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
 from byocir.dialects.byoc import TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
@@ -89,8 +90,17 @@ def find_class(name: str) -> TakerClass:
 
 def instantiate(spec: ArgSpec) -> Taker:
     """A target with these options; raises ByocirError B210 (name) or B213 (options)."""
+    kind = find_class(spec.name)
+    known = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    for option in spec.parameters:
+        if option.replace("-", "_") not in known:
+            raise ByocirError(
+                "B213",
+                f"expected an option of target '{spec.name}', found '{option}'",
+                help=did_you_mean(option, known),
+            )
     try:
-        return find_class(spec.name).from_spec(spec)
+        return kind.from_spec(spec)
     except ValueError as error:
         raise ByocirError(
             "B213",
@@ -116,11 +126,19 @@ def parse_targets(text: str) -> list[TargetAttr]:
     """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`."""
     try:
         specs = list(parse_pipeline(text))
-    except ParseError as error:
+    except (ParseError, ArgSpecParseError) as error:
         raise ByocirError(
-            "B213", f"cannot read targets '{text}'", help="write name{option=value},name…"
+            "B213",
+            f"expected targets as name{{option=value …}},name…, found '{text}'",
+            help=f"{_choose()}, or give a file: path/to/npu.py:Npu",
         ) from error
+    if not specs:
+        raise ByocirError("B213", "expected a target, found none", help=_choose())
     return [attr_of(instantiate(spec)) for spec in specs]
+
+
+def _choose() -> str:
+    return f"choose from {', '.join(names())}"
 
 
 def targets_of(module: ModuleOp) -> list[TargetAttr]:

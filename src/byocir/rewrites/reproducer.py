@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +15,15 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+
+
+def write_crash(error: BaseException, command: Sequence[str]) -> Path:
+    """Writes what is known of an error outside of passes: versions, the command and where it was
+    raised, to a new folder for temporary files."""
+    path = Path(tempfile.mkdtemp(prefix="byocir-")) / "crash.txt"
+    trace = "".join(traceback.format_exception(error))
+    path.write_text(f"{_versions()}\n{shlex.join(command)}\n\n{trace}", encoding="utf-8")
+    return path
 
 
 class ByocirInternalError(Exception):
@@ -42,7 +52,7 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: st
     path = Path(tempfile.mkdtemp(prefix="byocir-")) / "reproducer.mlir"
     pipeline = shlex.quote(",".join(map(str, passes)))
     header = [
-        f"byocir {_version('byocir')}, xdsl {_version('xdsl')}, python {sys.version.split()[0]}",
+        _versions(),
         *problem.splitlines(),
         f"byocir-opt {path.name} -p {pipeline}",
     ]
@@ -52,6 +62,11 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: st
     if arrays:
         save_arrays(arrays, path.with_suffix(SUFFIX))
     return path
+
+
+def _versions() -> str:
+    python = sys.version.split()[0]
+    return f"byocir {_version('byocir')}, xdsl {_version('xdsl')}, python {python}"
 
 
 def _version(package: str) -> str:

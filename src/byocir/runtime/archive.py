@@ -7,6 +7,7 @@
 | B132 | a version that this byocir does not read |
 | B133 | a member that is missing, unknown, compressed or has a path that leaves the package |
 | B134 | a member whose bytes are not those that were written |
+| B135 | a member that does not hold what its name says |
 """
 
 from __future__ import annotations
@@ -38,9 +39,14 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_archive(
-    path: Path, module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]], report: Report
+    path: Path,
+    module: ModuleOp,
+    blobs: Mapping[str, Mapping[str, bytes]],
+    report: Report,
+    about: Mapping[str, Any],
 ) -> None:
-    """Writes a package file; the same contents give the same bytes."""
+    """Writes a package file; the same contents give the same bytes. `about` is what the manifest
+    says of the package beside its members: plain data."""
     members = {
         MODULE: print_module(module).encode(),
         WEIGHTS: dump_weights(module),
@@ -49,6 +55,7 @@ def write_archive(
     for target, files in sorted(blobs.items()):
         members.update({f"blobs/{target}/{name}": files[name] for name in sorted(files)})
     manifest = {
+        **about,
         "schema_version": SCHEMA_VERSION,
         "members": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
@@ -82,16 +89,28 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
         raise ByocirError(
             "B131", "expected a byocir package, found another or a damaged file", where=str(path)
         ) from error
-    context = load_context()
-    read_weights(members[WEIGHTS], context.arrays, str(path))
-    module = parse_module(members[MODULE].decode(), context)
-    report = Report.from_dict(json.loads(members[REPORT]))
+    module, report = _parsed(members, path)
     blobs: dict[str, dict[str, bytes]] = {}
     for name, data in members.items():
         parts = name.split("/")
         if parts[0] == "blobs":
             blobs.setdefault(parts[1], {})[parts[2]] = data
     return module, blobs, report
+
+
+def _parsed(members: Mapping[str, bytes], path: Path) -> tuple[ModuleOp, Report]:
+    context = load_context()
+    read_weights(members[WEIGHTS], context.arrays, str(path))
+    try:
+        module = parse_module(members[MODULE].decode(), context)
+        return module, Report.from_dict(json.loads(members[REPORT]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ByocirError(
+            "B135",
+            f"expected members that byocir wrote, found {type(error).__name__}: {error}",
+            where=str(path),
+            help="this file was not written by byocir; do not use it",
+        ) from error
 
 
 def _checked_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
@@ -137,8 +156,12 @@ def _manifest(archive: zipfile.ZipFile, names: list[str], path: Path) -> dict[st
         manifest = json.loads(archive.read(MANIFEST)) if MANIFEST in names else None
     except ValueError:
         manifest = None
-    if isinstance(manifest, dict) and isinstance(cast(Any, manifest).get("members"), dict):
-        return cast(dict[str, Any], manifest)
+    if isinstance(manifest, dict):
+        members: object = cast(Any, manifest).get("members")
+        if isinstance(members, dict) and all(
+            isinstance(entry, dict) for entry in cast("dict[str, object]", members).values()
+        ):
+            return cast(dict[str, Any], manifest)
     raise ByocirError("B131", "expected a byocir package, found no manifest", where=str(path))
 
 

@@ -8,9 +8,10 @@ from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
@@ -20,10 +21,12 @@ from xdsl.ir import Attribute
 from byocir.dialects.byoc import TargetAttr
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, evaluate, port_names
-from byocir.patterns.targets import targets_of
+from byocir.patterns.match import python_value
+from byocir.patterns.targets import register, targets_of
 from byocir.runtime.archive import read_archive, write_archive
 from byocir.runtime.report import Report
 from byocir.targets.base import Profile, Target, target_of
+from byocir.targets.files import named_target
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -64,7 +67,18 @@ class Package:
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
-        write_archive(Path(path), self.module, self.blobs, self.report)
+        about: dict[str, Any] = {
+            "inputs": {name: str(type_) for name, type_ in self.inputs.items()},
+            "outputs": {name: str(type_) for name, type_ in self.outputs.items()},
+            "targets": [
+                {
+                    "name": target.target_name.data,
+                    "options": {k: python_value(v) for k, v in target.options.data.items()},
+                }
+                for target in self.targets
+            ],
+        }
+        write_archive(Path(path), self.module, self.blobs, self.report, about)
 
     def profile(self) -> list[Profile]:
         """Where each target's programs spend their time, for targets that can tell."""
@@ -100,8 +114,17 @@ def _ports(
     }
 
 
-def load(path: str | Path) -> Package:
+def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     """Reads a package. Version and digests are checked before anything else; raises ByocirError
-    B130 to B135 for a file that is not a package, or was changed, cut short or made to escape."""
+    B130 to B135 for a file that is not a package, or was changed, cut short or made to escape.
+
+    A package names its targets and holds no code of theirs: give those that are not installed in
+    `targets`, as instances or as files (`npu.py:Npu`).
+    """
+    for target in targets:
+        if isinstance(target, str):
+            named_target(target)
+        else:
+            register(target.name, type(target))
     module, blobs, report = read_archive(Path(path))
     return Package(module, blobs, report)

@@ -16,7 +16,7 @@ from byocir.dialects.vta.config import config_of
 from byocir.errors import ByocirError
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.vta_patterns import PATTERNS
-from byocir.vta_sim import Program, VTAConfig, disassemble
+from byocir.vta_sim import Program, VTAConfig, VTAError, disassemble
 from byocir.vta_sim.isa import INSN_BYTES
 from byocir.vta_sim.timing import units_of
 
@@ -25,6 +25,12 @@ LOWERING = (
     "vta-tensorise,vta-insert-tokens,vta-encode"
 )
 ROUNDINGS = ("half_up", "half_even")
+
+BLOCKS = (1, 2, 4, 8, 16, 32, 64)
+"""Sides of the GEMM unit whose instructions can be encoded when the buffers grow with the block."""
+
+MAX_DRAM = 2**32
+"""Bytes that the accelerator can address."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Vta(Target):
     def __post_init__(self) -> None:
         if self.rounding not in ROUNDINGS:
             raise ValueError(f"expected rounding half_up or half_even, found {self.rounding!r}")
+        if self.block not in BLOCKS:
+            raise ValueError(f"expected block among {BLOCKS}, found {self.block}")
 
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:
@@ -109,8 +117,13 @@ class _Port:
     dtype: np.dtype
 
     @staticmethod
-    def read(data: Mapping[str, Any]) -> _Port:
-        return _Port(data["address"], tuple(data["shape"]), np.dtype(data["dtype"]))
+    def read(data: Mapping[str, Any], dram: int) -> _Port:
+        """Raises ValueError for a port that does not lie in a DRAM of so many bytes."""
+        port = _Port(data["address"], tuple(data["shape"]), np.dtype(data["dtype"]))
+        sound = port.dtype.kind in "iu" and all(size >= 0 for size in port.shape)
+        if not sound or not 0 <= port.bytes.start <= port.bytes.stop <= dram:
+            raise ValueError(f"port {dict(data)} in {dram} bytes of DRAM")
+        return port
 
     @property
     def bytes(self) -> slice:
@@ -131,21 +144,35 @@ class _Loaded:
 
     @staticmethod
     def read(symbol: str, blobs: Mapping[str, bytes]) -> _Loaded:
-        """Raises ByocirError B330 when a file of the program is missing."""
+        """Raises ByocirError B330 when a file of the program is missing or holds something else."""
         missing = [e for e in ("json", "insns", "dram") if f"{symbol}.{e}" not in blobs]
         if missing:
             raise ByocirError("B330", f"expected {symbol}.{missing[0]} in the package, found none")
+        try:
+            return _Loaded._read(symbol, blobs)
+        except (ValueError, KeyError, TypeError, AttributeError, VTAError) as error:
+            raise ByocirError(
+                "B330",
+                f"expected program {symbol} as byocir writes it, found: {error}",
+                help="the package was changed or damaged: compile the model again",
+            ) from error
+
+    @staticmethod
+    def _read(symbol: str, blobs: Mapping[str, bytes]) -> _Loaded:
         interface = json.loads(blobs[f"{symbol}.json"])
         insns = np.frombuffer(blobs[f"{symbol}.insns"], np.uint8).reshape(-1, INSN_BYTES)
         image = np.frombuffer(blobs[f"{symbol}.dram"], np.uint8)
-        dram = np.zeros(interface["dram"], np.uint8)
+        size = interface["dram"]
+        if not image.size <= size <= MAX_DRAM:
+            raise ValueError(f"{size} bytes of DRAM")
+        dram = np.zeros(size, np.uint8)
         dram[: image.size] = image
         return _Loaded(
             symbol,
             Program(insns, VTAConfig.from_dict(interface["config"])),
             dram,
-            [_Port.read(port) for port in interface["inputs"]],
-            [_Port.read(port) for port in interface["outputs"]],
+            [_Port.read(port, size) for port in interface["inputs"]],
+            [_Port.read(port, size) for port in interface["outputs"]],
             [(count, tuple(nodes)) for count, nodes in interface["spans"]],
         )
 

@@ -1,0 +1,28 @@
+"""How the texts of command-line options are read; both tools read them here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byocir.errors import ByocirError
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def read_shapes(texts: Sequence[str]) -> Shapes:
+    """`--shape x=1,3,8,8`, once for each input, as a mapping; raises ByocirError B110."""
+    shapes: Shapes = {}
+    for text in texts:
+        name, _, dims = text.rpartition("=")
+        try:
+            shape = tuple(int(dim) for dim in dims.split(","))
+        except ValueError:
+            shape = ()
+        if not name or not shape:
+            raise ByocirError(
+                "B110", f"expected --shape NAME=D,D,…, found '{text}'", help="e.g. x=1,3,32,32"
+            )
+        if name in shapes:
+            raise ByocirError("B110", f"expected one --shape for each input, found two for {name}")
+        shapes[name] = shape
+    return shapes

@@ -1,0 +1,47 @@
+"""What ends both tools: every error becomes one message and an exit code, never a traceback.
+
+Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from byocir.errors import ByocirError
+
+OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
+
+
+def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
+    """Runs a tool and reports what it raises on stderr; `command` is what the user typed. Gives
+    the exit code."""
+    from byocir.rewrites.reproducer import ByocirInternalError, write_crash
+    from byocir.vta_sim.errors import VTAError
+
+    try:
+        code = tool()
+        sys.stdout.flush()
+        return code
+    except (ByocirError, VTAError) as error:
+        print(error, file=sys.stderr)
+        return USER_ERROR
+    except ByocirInternalError as error:
+        print(error, file=sys.stderr)
+        return INTERNAL
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+        return OK
+    except Exception as error:
+        where = write_crash(error, command)
+        print(
+            f"internal error: {type(error).__name__}: {error}\n"
+            f"  details  {where}\n"
+            "  help  this is a bug: please report it with that file",
+            file=sys.stderr,
+        )
+        return INTERNAL

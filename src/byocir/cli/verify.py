@@ -1,0 +1,79 @@
+"""`byocir run --verify`: are the outputs what the model means?
+
+Two answers, since two things can go wrong. The compiled model must agree with the evaluator on the
+module as it is before any hand-off, where quantised meaning is settled: whatever was offloaded,
+lowered or generated changed nothing. And the model itself must be near ONNX Runtime, whose
+requantisation may differ by single steps from a target's fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import byocir
+from byocir.cli.arguments import Shapes
+from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.reference import run_onnxruntime
+from byocir.compiler import meaning_pipeline
+from byocir.dialects.context import load_context
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.pipeline import run_passes
+
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+"""How far floats may be from the evaluator: relative to the value, and to the outputs' spread."""
+
+NEAR = 20
+"""ONNX Runtime may be this part of the outputs' spread away."""
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def verify(
+    model: Path, shapes: Shapes, targets: Sequence[str], feeds: Arrays, outputs: Arrays
+) -> tuple[list[str], int]:
+    """What to print, and the exit code."""
+    module = byocir.import_onnx(model, shapes=shapes)
+    run_passes(module, load_context(), meaning_pipeline(module, targets))
+    meant = evaluate(module, feeds)
+    runtime = next(run_onnxruntime(model, [dict(feeds)]))
+    lines: list[str] = []
+    code = OK
+    for name, array in outputs.items():
+        for holds, text in (_exact(array, meant[name]), _near(array, runtime[name])):
+            lines.append(f"{'ok  ' if holds else 'FAIL'} {name}: {text}")
+            code = code if holds else CHECK_FAILED
+    return lines, code
+
+
+def _exact(array: np.ndarray, meant: np.ndarray) -> tuple[bool, str]:
+    if np.array_equal(array, meant, equal_nan=array.dtype.kind == "f"):
+        return True, "equal to the evaluator, bit for bit"
+    difference, spread = _difference(array, meant)
+    limit = RELATIVE * np.abs(meant.astype(np.float64)) + ABSOLUTE * spread
+    holds = array.dtype.kind == "f" and bool((difference <= limit).all())
+    return holds, f"the evaluator: largest difference {difference.max(initial=0.0):.6g}"
+
+
+def _near(array: np.ndarray, reference: np.ndarray) -> tuple[bool, str]:
+    difference, spread = _difference(array, reference)
+    largest, limit = float(difference.max(initial=0.0)), max(spread / NEAR, 1e-3)
+    equal = 100 * float((difference == 0).mean()) if array.size else 100.0
+    return largest <= limit, (
+        f"ONNX Runtime: largest difference {largest:.6g}, {equal:.2f} % equal "
+        f"(limit {limit:.6g}, a {NEAR}th of the outputs' spread)"
+    )
+
+
+def _difference(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
+    """How far each element is from its reference (0 where both are NaN or the same infinity), and
+    the spread of the finite ones."""
+    ours, theirs = array.astype(np.float64), reference.astype(np.float64)
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(ours - theirs))
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    finite = theirs[np.isfinite(theirs)]
+    return difference, float(np.ptp(finite)) if finite.size else 0.0
