@@ -76,15 +76,24 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
     )
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    _add_stages(parser)
     parser.set_defaults(verb=_run)
+
+
+def _add_stages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    parser.add_argument(
+        "--check-each",
+        action="store_true",
+        help="evaluate after every pass; stop at the first that changes a result",
+    )
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    _add_stages(parser)
     parser.set_defaults(verb=_compile)
 
 
@@ -102,7 +111,7 @@ def _run(options: argparse.Namespace) -> int:
         return run(options)
     from byocir.cli.job import run_job
 
-    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump"]
+    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump", "check_each"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model)
 
