@@ -4,7 +4,7 @@ before `fix-point` they are ONNX Runtime's."""
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from mixed_models import WITHOUT_MEANS, input_shape, mixed_models
 from qdq_models import images
 from xdsl.dialects.builtin import ModuleOp
@@ -26,12 +26,22 @@ def fixed(model: onnx.ModelProto, rounding: str) -> ModuleOp:
 
 
 def onnxruntime_of(model: onnx.ModelProto):
-    """Runs a model on ONNX Runtime, its graph optimisations off."""
+    """Runs a model on ONNX Runtime, its graph optimisations off.
+
+    Rejects models that ONNX Runtime refuses: with ceil_mode its shape inference counts pool windows
+    that begin in the end pad, which its kernels, ONNX's text and byocir leave out.
+    """
     onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+        if "ShapeInferenceError" not in str(error):
+            raise
+        reject()
     names = [output.name for output in session.get_outputs()]
     return lambda image: dict(zip(names, session.run(None, {"x": image}), strict=True))
 
