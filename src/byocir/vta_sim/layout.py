@@ -93,7 +93,7 @@ class Field:
 
 def _factor(group: str, memory: Memory) -> tuple[Field, Field]:
     width = Width(memories=(memory,))
-    what = f"added to the {memory.name} index of {group}"
+    what = f"added to the {group} index ({memory.name})"
     return (
         Field(f"{group}_factor_out", width, 1, group, f"{what} at each outer iteration"),
         Field(f"{group}_factor_in", width, 1, group, f"{what} at each inner iteration"),
