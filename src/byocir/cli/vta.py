@@ -51,7 +51,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dram", required=True, metavar="FILE", help="DRAM before the run: uint8 .npy or raw bytes"
     )
-    parser.add_argument("--output", metavar="FILE", help="DRAM after the run: .npy, or raw bytes")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="DRAM after the run: .npy, or raw bytes"
+    )
     parser.add_argument("--engine", default="auto", help="how to compute (default: %(default)s)")
     parser.add_argument(
         "--check", action="store_true", help="refuse what only some runs get right; exit code 3"

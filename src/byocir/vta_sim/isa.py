@@ -152,7 +152,12 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise VTAError("V107", f"integers for {name}", f"dtype {array.dtype}")
-    if array.size and array.dtype.kind == "u" and int(array.max()) >= 1 << 63:
+    if (
+        array.size
+        and array.dtype.kind == "u"
+        and array.dtype.itemsize == 8
+        and int(array.max()) >= 1 << 63
+    ):
         raise VTAError("V107", f"integers below 2^63 for {name}", str(array.max()))
     return array.astype(np.int64)
 
@@ -186,8 +191,9 @@ def encode_uops(
 def decode_uops(
     uops: NDArray[np.uint32], config: VTAConfig = DEFAULT_CONFIG
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split micro-ops into (dst, src, wgt) index arrays of the same shape."""
-    wide = uops.astype(np.int64)
+    """Split micro-ops into (dst, src, wgt) index arrays of the same shape. Raises VTAError V107
+    for an array of anything but integers."""
+    wide = _integers(uops, "micro-ops")
     dst, src, wgt = ((wide >> slot.shift) & slot.mask for slot in uop_slots(config))
     return dst, src, wgt
 
