@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -108,7 +108,7 @@ class Code:
 
 
 @contextmanager
-def _as_written(symbol: str) -> Iterator[None]:
+def _as_written(symbol: str) -> Generator[None, None, None]:
     """Whatever is wrong with the files of a program is one user error."""
     try:
         yield
