@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from byocir.cli.guard import OK, guarded
+from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
 
 
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
+    add_vta(verbs.add_parser("vta", help="assemble, disassemble and run VTA programs"))
     return parser
 
 
