@@ -8,6 +8,7 @@ from quantized_layers import (
     FLOAT_OPS,
     Layer,
     activations,
+    average_pool,
     conv,
     dense,
     layers,
@@ -15,13 +16,15 @@ from quantized_layers import (
     residual,
     steps_apart,
 )
+from random_qdq_nets import draw_window
 from rewrite_nets import Net, evaluate, located, op_names, run_passes
 
-from byocir.dialects.graph import AddOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp
+from byocir.dialects.graph import AddOp, AveragePoolOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp
 from byocir.dialects.types import i8, ui8
 from byocir.errors import ByocirError
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
+from byocir.rewrites.windows import window_counts
 
 roundings = st.sampled_from(["half_up", "half_even"])
 
@@ -54,6 +57,46 @@ def test_dense(layer, activation, rounding):
 def test_regridding(layer, activation, rounding):
     module, x = regridded(layer, 200, activation)
     assert compared(module, [x], rounding)[0] <= 1
+
+
+@given(layers, st.data(), activations, roundings, st.booleans())
+def test_average_pool(layer, data, activation, rounding, power_of_two):
+    layer.power_of_two = power_of_two
+    shape = data.draw(st.sampled_from([(1, 2, 5, 6), (2, 1, 7), (1, 1, 3, 4, 3)]))
+    window = data.draw(st.none() | windows(shape))
+    module, x = average_pool(layer, shape, window, activation)
+    farthest, equal = compared(module, [x], rounding)
+    assert farthest <= 1
+    ones = window is not None and max(window["kernel_shape"]) == 1
+    if power_of_two and rounding == "half_even" and (ones or _powers_of_two(module)):
+        assert equal == 1
+
+
+def _powers_of_two(module) -> bool:
+    """Whether every window of the module's pool averages a number of values that is a power of
+    two, so that f32 divides exactly."""
+    pool = next(op for op in module.walk() if "average_pool" in op.name)
+    counts = np.array(pool.input.type.get_shape()[2:]).prod()
+    if isinstance(pool, AveragePoolOp):
+        counts = window_counts(pool, include_pads=bool(pool.count_include_pad.value.data))
+    return bool(np.all(np.bitwise_count(counts) == 1))
+
+
+@st.composite
+def windows(draw, shape):
+    """Pool windows none of which covers pads alone."""
+    window = draw_window(draw, shape[2:]) or dict(
+        zip(["kernel_shape", "strides", "dilations"], [[1] * (len(shape) - 2)] * 3, strict=True),
+        pads=[0] * 2 * (len(shape) - 2),
+        ceil_mode=0,
+    )
+    window["count_include_pad"] = draw(st.integers(0, 1))
+    net = Net(np.zeros(shape, np.float32))
+    pool = AveragePoolOp.make(net.arguments[0], **window)
+    if not window_counts(pool, include_pads=False).all():
+        window |= {"pads": [0] * 2 * (len(shape) - 2), "dilations": [1] * (len(shape) - 2)}
+        window["ceil_mode"] = 0
+    return window
 
 
 @given(layers, activations, roundings)

@@ -8,19 +8,16 @@ from quantized_layers import (
     FLOAT_OPS,
     Layer,
     activations,
-    average_pool,
     conv,
     dense,
     layers,
     regridded,
     steps_apart,
 )
-from random_qdq_nets import draw_window
 from rewrite_nets import Net, evaluate, located, op_names, run_passes
 
-from byocir.dialects.graph import AddOp, AveragePoolOp, ConvOp, MatmulOp
+from byocir.dialects.graph import AddOp, ConvOp, MatmulOp
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
-from byocir.rewrites.windows import window_counts
 
 
 def compared(module, *inputs) -> tuple[int, float]:
@@ -59,34 +56,6 @@ def test_dense(layer, depth, activation, bias, power_of_two):
     farthest, equal = compared(module, x)
     assert farthest <= 1
     assert equal == 1 or not power_of_two
-
-
-@given(layers, st.data(), activations, st.booleans())
-def test_average_pool(layer, data, activation, power_of_two):
-    layer.power_of_two = power_of_two
-    shape = data.draw(st.sampled_from([(1, 2, 5, 6), (2, 1, 7), (1, 1, 3, 4, 3)]))
-    window = data.draw(st.none() | windows(shape))
-    module, x = average_pool(layer, shape, window, activation)
-    farthest, equal = compared(module, x)
-    assert farthest <= 1
-    assert equal == 1 or not power_of_two
-
-
-@st.composite
-def windows(draw, shape):
-    """Pool windows none of which covers pads alone."""
-    window = draw_window(draw, shape[2:]) or dict(
-        zip(["kernel_shape", "strides", "dilations"], [[1] * (len(shape) - 2)] * 3, strict=True),
-        pads=[0] * 2 * (len(shape) - 2),
-        ceil_mode=0,
-    )
-    window["count_include_pad"] = draw(st.integers(0, 1))
-    net = Net(np.zeros(shape, np.float32))
-    pool = AveragePoolOp.make(net.arguments[0], **window)
-    if not window_counts(pool, include_pads=False).all():
-        window |= {"pads": [0] * 2 * (len(shape) - 2), "dilations": [1] * (len(shape) - 2)}
-        window["ceil_mode"] = 0
-    return window
 
 
 @given(layers, activations)

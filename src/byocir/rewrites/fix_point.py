@@ -3,16 +3,18 @@
 Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.fixed`: a multiplier
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). A residual
 add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, becomes two
-requantize to a common i32 grid, an i32 add and a shift back.
+requantize to a common i32 grid, an i32 add and a shift back. An average pool between dequantize and
+quantize becomes a sum of integers and such a requantize.
 
 Requires: qdq-to-integer has run. A target asks for this pass; it runs before the first hand-off, so
 that every placement computes the same numbers. Scales that are no constants and grids that are not
 symmetric, per-tensor and 8-bit keep the float form.
 
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
-multiplier has up to 23 bits where f32 has 24, and half_up sends ties up where ONNX sends them to
-the even integer. With half_even, power-of-two scales and sums below 2^24 nothing changes. The i32
-sum of a residual add never overflows. Locations are kept.
+multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
+even integer, and the float errors that decide ties of a mean are gone. With half_even, power-of-two
+scales and sums below 2^24 nothing changes. The i32 sum of a residual add never overflows. Locations
+are kept.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ from byocir.rewrites.activation import (
     relu_before,
     through_activations,
 )
+from byocir.rewrites.average_pools import AveragePoolToInteger
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import Grid, constant_array, grid_of, integer_range, symmetric_bytes
 
@@ -57,7 +60,8 @@ _ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even
 
 @dataclass(frozen=True)
 class FixPointPass(ModulePass):
-    """Makes requantize and residual adds integer arithmetic; may change a value by one step."""
+    """Makes requantize, residual adds and average pools integer arithmetic; may change a value by
+    one step."""
 
     name = "fix-point"
 
@@ -73,6 +77,7 @@ class FixPointPass(ModulePass):
                 where="pass fix-point",
                 help=did_you_mean(self.rounding, list(_ROUNDINGS)),
             )
+        rewrite_module(op, [AveragePoolToInteger()])
         rewrite_module(op, [FloatScalesToMultiplier(rounding), ResidualAddToInteger(rounding)])
 
 

@@ -66,48 +66,6 @@ func.func @matmul_with_bias(%x: tensor<2x3xi8>) -> tensor<2x4xi8> {
   func.return %5 : tensor<2x4xi8>
 }
 
-// The output scale carries the number of values a window averages.
-// CHECK-LABEL: @average_pool
-// CHECK:         %[[S:.*]] = graph.sum_pool %x {{.*}} : (tensor<1x2x4x4xi8>) -> tensor<1x2x2x2xi32>
-// CHECK-NEXT:    %[[IN:.*]] = graph.constant #graph.array<[0.5] : tensor<f32>>
-// CHECK-NEXT:    %[[OUT:.*]] = graph.constant #graph.array<[2.0] : tensor<f32>>
-// CHECK-NEXT:    graph.requantize %[[S]], %[[IN]], %[[OUT]]
-func.func @average_pool(%x: tensor<1x2x4x4xi8>) -> tensor<1x2x2x2xi8> {
-  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
-  %z = graph.constant #graph.array<[0] : tensor<i8>>
-  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x2x4x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4x4xf32>
-  %1 = graph.average_pool %0 {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = 0 : i64, count_include_pad = 0 : i64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32>
-  %2 = graph.quantize %1, %s, %z {axis = 1 : i64} : (tensor<1x2x2x2xf32>, tensor<f32>, tensor<i8>) -> tensor<1x2x2x2xi8>
-  func.return %2 : tensor<1x2x2x2xi8>
-}
-
-// Windows that leave pads out average different numbers of values: a scale per position.
-// CHECK-LABEL: @padded_average_pool
-// CHECK:         graph.sum_pool
-// CHECK:         graph.constant #graph.array<[2.0, 3.0, 3.0, 2.0] : tensor<4xf32>>
-// CHECK-NEXT:    graph.requantize
-func.func @padded_average_pool(%x: tensor<1x2x4xi8>) -> tensor<1x2x4xi8> {
-  %s = graph.constant #graph.array<[1.0] : tensor<f32>>
-  %z = graph.constant #graph.array<[0] : tensor<i8>>
-  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x2x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xf32>
-  %1 = graph.average_pool %0 {kernel_shape = array<i64: 3>, strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, ceil_mode = 0 : i64, count_include_pad = 0 : i64} : (tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
-  %2 = graph.quantize %1, %s, %z {axis = 1 : i64} : (tensor<1x2x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xi8>
-  func.return %2 : tensor<1x2x4xi8>
-}
-
-// CHECK-LABEL: @global_average_pool
-// CHECK:         graph.sum_pool %x {kernel_shape = array<i64: 2, 4>, {{.*}} -> tensor<1x3x1x1xi32>
-// CHECK:         graph.constant #graph.array<[8.0] : tensor<f32>>
-// CHECK-NEXT:    graph.requantize
-func.func @global_average_pool(%x: tensor<1x3x2x4xi8>) -> tensor<1x3x1x1xi8> {
-  %s = graph.constant #graph.array<[1.0] : tensor<f32>>
-  %z = graph.constant #graph.array<[0] : tensor<i8>>
-  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x3x2x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x3x2x4xf32>
-  %1 = graph.global_average_pool %0 : (tensor<1x3x2x4xf32>) -> tensor<1x3x1x1xf32>
-  %2 = graph.quantize %1, %s, %z {axis = 1 : i64} : (tensor<1x3x1x1xf32>, tensor<f32>, tensor<i8>) -> tensor<1x3x1x1xi8>
-  func.return %2 : tensor<1x3x1x1xi8>
-}
-
 // CHECK-LABEL: @relu_between_grids
 // CHECK:         %[[R:.*]] = graph.relu %x : (tensor<4xi8>) -> tensor<4xi8>
 // CHECK:         graph.requantize %[[R]], {{.*}} : (tensor<4xi8>, tensor<f32>, tensor<f32>) -> tensor<4xi8>
