@@ -8,6 +8,7 @@ The stable interface is what this module exports. It needs numpy only::
 
 from byocir.vta_sim.asm import assemble, disassemble
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.energy import Energy, EnergyModel, energy_of
 from byocir.vta_sim.engine_numpy import Machine
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import (
@@ -21,13 +22,15 @@ from byocir.vta_sim.isa import (
     encode_uops,
 )
 from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
-from byocir.vta_sim.timing import Timeline, TimingModel, estimate
+from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
 
 __all__ = [
     "DEFAULT_CONFIG",
     "AluOp",
     "Counters",
     "Decoded",
+    "Energy",
+    "EnergyModel",
     "Instruction",
     "Machine",
     "Memory",
@@ -36,6 +39,7 @@ __all__ = [
     "SimResult",
     "Timeline",
     "TimingModel",
+    "UnitTime",
     "VTAConfig",
     "VTAError",
     "assemble",
@@ -44,6 +48,7 @@ __all__ = [
     "disassemble",
     "encode",
     "encode_uops",
+    "energy_of",
     "estimate",
     "run_in_order",
     "simulate",

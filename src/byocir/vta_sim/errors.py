@@ -10,6 +10,7 @@ HELP = {
     "V002": "dram is a flat uint8 array; its index is the byte address",
     "V003": "the choice is between the engines listed above; 'auto' takes the fastest",
     "V004": "a config is the nine LOG_ keys of vta_config.json",
+    "V009": "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
     "V101": "the stream ends inside an instruction; was the file cut?",
     "V102": "opcodes are 0 LOAD, 1 STORE, 2 GEMM, 3 FINISH, 4 ALU",
     "V103": "LOAD takes UOP, WGT, INP, ACC or ACC_8BIT; STORE takes OUT",
@@ -30,6 +31,7 @@ HELP = {
     "V303": "end the stream with one FINISH; the device never stops without it",
     "V304": "FINISH must be the last instruction executed; remove it or move it to the end",
     "V305": "let the stage's last instruction push a token to compute, popped before FINISH",
+    "V306": "move the instruction that makes room before the one that waits for it",
 }
 
 
