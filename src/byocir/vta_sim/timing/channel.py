@@ -8,7 +8,7 @@ FETCH = 3
 """The client number of fetch; load, compute and store are numbered as in ``Queue``."""
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Request:
     """``left`` beats for ``client``, wanted from cycle ``arrival`` on; the lowest rank goes first.
 
@@ -39,18 +39,24 @@ class Channel:
         Right only if no further request can arrive before that cycle.
         """
         while True:
-            self.now = max(self.now, min(request.arrival for request in self.pending))
-            served = min(
-                (request for request in self.pending if request.arrival <= self.now),
-                key=lambda request: request.rank,
-            )
+            served = self._next()
+            self.now = max(self.now, served.arrival)
             stop = self.now + served.left
             for request in self.pending:
-                if request.rank < served.rank:
-                    stop = min(stop, request.arrival)
+                if request.rank < served.rank and request.arrival < stop:
+                    stop = request.arrival
             self.spans.append((served.client, self.now, stop))
             served.left -= stop - self.now
             self.now = stop
             if not served.left:
                 self.pending.remove(served)
                 return served.client, stop
+
+    def _next(self) -> Request:
+        """The request to serve next: of those that have arrived, or arrive first, the lowest."""
+        best = self.pending[0]
+        for request in self.pending[1:]:
+            arrival, first = max(request.arrival, self.now), max(best.arrival, self.now)
+            if (arrival, request.rank) < (first, best.rank):
+                best = request
+        return best

@@ -53,7 +53,7 @@ class Servers:
         self.start, self.end, self.freed = ([UNKNOWN] * count for _ in range(3))
         self.tokens = [UNKNOWN] * (2 * count)
         self.heads, self.free = [0, 0, 0], [0, 0, 0]
-        self.next, self.read, self.fetch_free = 0, 0, 0
+        self.next, self.read, self.reading, self.fetch_free = 0, 0, False, 0
         self.channel, self.steps = Channel(), 0
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class Servers:
         while self.next < self.count:
             index = self.next
             if index == self.read:
-                if any(request.client == FETCH for request in self.channel.pending):
+                if self.reading:
                     return
                 self._read_chunk()
                 continue
@@ -104,12 +104,13 @@ class Servers:
         arrival = self.fetch_free + self.model.fetch_latency
         if beats:
             self.channel.pending.append(Request(Rank.FETCH, arrival, beats, FETCH))
+            self.reading = True
         else:
             self._chunk_arrived(arrival)
         self.steps += 1
 
     def _chunk_arrived(self, now: int) -> None:
-        self.fetch_free = now
+        self.fetch_free, self.reading = now, False
         self.read = min(self.read + self.model.fetch_chunk, self.count)
 
     def _advance(self, queue: int) -> None:

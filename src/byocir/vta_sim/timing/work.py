@@ -66,7 +66,7 @@ def work_of(decoded: Decoded, model: TimingModel) -> Work:
 
 def fetch_beats(model: TimingModel, instructions: int) -> int:
     """Cycles of the read channel to fetch so many instructions with one request."""
-    return _beats(np.array([instructions * INSN_BYTES], np.int64), model).item()
+    return -(-instructions * INSN_BYTES // model.bus_bytes) if model.bus_bytes else 0
 
 
 def loop_steps(decoded: Decoded) -> Cycles:
