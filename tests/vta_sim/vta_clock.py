@@ -127,7 +127,7 @@ class Clock:
         self.causes = {name: Counter() for name in ("fetch", *UNITS)}
         self.fetched = self.read_to = 0
         self.chunk: Request | None = None
-        self.issued = 0  # cycles spent on handing over the next instruction
+        self.issued, self.issuing = 0, False  # cycles spent on handing over the next instruction
 
     def run(self) -> Clock:
         while self.fetched < len(self.insns) or sum(self.left.values()):
@@ -221,13 +221,10 @@ class Clock:
         for name, unit in self.units.items():
             self.causes[name][self.cause(name, unit)] += 1
             busy |= unit.running is not None
-        if not moving and not busy and self.causes_are_stuck():
+        if not moving and not busy and not self.issuing:
             raise Stuck
         self.now += 1
         assert self.now < LIMIT
-
-    def causes_are_stuck(self) -> bool:
-        return self.chunk is None and not self.issuing
 
     def fetch_cause(self, served: Request | None) -> str:
         self.issuing = False
@@ -242,7 +239,7 @@ class Clock:
         return "queue"
 
     def cause(self, name: str, unit: Unit) -> str:
-        """An instruction's cycles of work are counted first, then its waits: the sum is the same."""
+        """The work of an instruction is counted first, then its waits: the sums are the same."""
         if unit.running is not None:
             unit.worked += 1
             return "busy" if unit.worked <= self.cost[unit.running.index].work else "dram"

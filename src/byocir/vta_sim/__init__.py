@@ -23,6 +23,7 @@ from byocir.vta_sim.isa import (
 )
 from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
 from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
+from byocir.vta_sim.trace import trace_events, write_trace
 
 __all__ = [
     "DEFAULT_CONFIG",
@@ -52,4 +53,6 @@ __all__ = [
     "estimate",
     "run_in_order",
     "simulate",
+    "trace_events",
+    "write_trace",
 ]

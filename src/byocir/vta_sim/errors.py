@@ -11,6 +11,7 @@ HELP = {
     "V003": "the choice is between the engines listed above; 'auto' takes the fastest",
     "V004": "a config is the nine LOG_ keys of vta_config.json",
     "V009": "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
+    "V010": "give one name per instruction, or none at all",
     "V101": "the stream ends inside an instruction; was the file cut?",
     "V102": "opcodes are 0 LOAD, 1 STORE, 2 GEMM, 3 FINISH, 4 ALU",
     "V103": "LOAD takes UOP, WGT, INP, ACC or ACC_8BIT; STORE takes OUT",
