@@ -86,7 +86,7 @@ def check_flows(trace: dict[str, Any]) -> None:
             )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["de10", "narrow", "tight unlimited"])
 @given(insns=streams(), data=st.data())
 def test_any_trace_is_well_formed(name: str, insns: np.ndarray, data: st.DataObject) -> None:
     times = timed(insns, MODELS[name])
