@@ -69,7 +69,7 @@ def test_isolated_load(line: str, cycles: int, busy: int) -> None:
         ("store.out dram=0x4 y=1 x=8", 2, 8),
         ("store.out y=3 x=2 stride=8", 3, 6),
         ("store.out dram=0x7 y=2 x=2 stride=8", 4, 4),
-        ("store.out y=40 x=3 stride=3", 40 + 10, 120),
+        ("store.out y=43 x=3 stride=3", 43 + 11, 129),
         ("store.out y=65535 x=1", 65535, 65535),
     ],
 )

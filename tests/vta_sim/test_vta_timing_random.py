@@ -55,7 +55,11 @@ def moves(draw: st.DrawFn) -> Row:
     store = draw(st.booleans()) and draw(st.booleans())
     memory = Memory.OUT if store else draw(st.sampled_from([m for m in Memory if m != Memory.OUT]))
     fields = {"memory_type": int(memory), "dram_base": draw(st.integers(0, 20))}
-    fields |= {"y_size": draw(small), "x_size": draw(st.integers(0, 5)), "x_stride": draw(small)}
+    fields |= {
+        "y_size": draw(st.integers(0, 6)),
+        "x_size": draw(st.integers(0, 5)),
+        "x_stride": draw(small),
+    }
     if not store:
         fields |= {name: draw(small) for name in ("y_pad_0", "x_pad_1")}
     return "store" if store else "load", fields
