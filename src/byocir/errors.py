@@ -36,6 +36,10 @@ class ByocirError(Exception):
         return "\n".join(lines)
 
 
+class CheckFailed(ByocirError):
+    """What was computed is not what it must be: exit code 3 instead of 1."""
+
+
 def did_you_mean(name: str, choices: "list[str]") -> str:
     """A help line for a mistyped name: the nearest choice, else all of them."""
     import difflib

@@ -42,7 +42,7 @@ func.func @main(%x: memref<3x5xi8>, %y: memref<4x6xi32>) {{
 }}"""
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.integers(-4, 5), st.integers(-5, 7))
 def test_copies_move_a_box_and_pad_what_is_outside(a, b):
     x = np.arange(-7, 8, dtype=np.int8).reshape(3, 5)

@@ -34,7 +34,7 @@ def error_of(function, *arguments):
     return None
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(cases())
 def test_blocks_equal_their_definition(case):
     arguments = case.op, case.ins, case.outs, case.bases
@@ -45,7 +45,6 @@ def test_blocks_equal_their_definition(case):
         np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=80, deadline=None)
 @given(cases(), st.integers(0, 9))
 def test_neither_small_pieces_nor_matrix_products_change_anything(case, limit):
     arguments = case.op, case.ins, case.outs, case.bases
@@ -60,7 +59,6 @@ def test_neither_small_pieces_nor_matrix_products_change_anything(case, limit):
     np.testing.assert_array_equal(found[0], expected[0])
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_blocks_survive_printing_and_parsing(case):
     module = case.module()

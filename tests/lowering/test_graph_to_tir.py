@@ -53,6 +53,7 @@ def check(case):
             assert locations.names(op.location) == ("node",), op.name
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(
     "cases",
     [
@@ -71,7 +72,7 @@ def check(case):
     ids=lambda cases: cases.__name__,
 )
 def test_lowering_computes_what_the_op_computes(cases):
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=2 * settings.default.max_examples // 3)
     @given(cases())
     def check_cases(case):
         check(case)

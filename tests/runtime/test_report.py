@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
+import onnx
 import pytest
 
 import byocir
@@ -54,6 +55,23 @@ def test_a_float_models_first_line_says_what_to_do(float_report: Report):
     assert first.startswith("note: nothing was offloaded to vta: the model's tensors are f32")
     assert "quantise" in first
     assert summary(float_report).splitlines()[0] == first
+
+
+UNSIGNED = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[1, 4] x) => (float[1, 3] y)
+<float s = {0.5}, uint8 z = {128}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+  xq = QuantizeLinear (x, s, z)
+  xf = DequantizeLinear (xq, s, z)
+  wf = DequantizeLinear (w, s)
+  y = MatMul (xf, wf)
+}"""
+
+
+def test_a_model_on_unsigned_grids_hears_of_symmetric_ones():
+    model = onnx.parser.parse_model(UNSIGNED)
+    note = byocir.partition(byocir.import_onnx(model), ["vta"]).notes[0]
+    assert note.startswith("nothing was offloaded to vta: the model is quantised")
+    assert "zero point 0" in note
 
 
 def test_a_host_node_lists_every_pattern_once(float_report: Report):

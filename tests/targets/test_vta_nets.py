@@ -22,7 +22,7 @@ def fixed(model: onnx.ModelProto, rounding: str):
 @pytest.mark.parametrize("rounding", ["half_up", "half_even"])
 @pytest.mark.parametrize("levels", [("graph",), ("tensor",)], ids="+".join)
 @given(model=models())
-@settings(max_examples=12)
+@settings(max_examples=settings.default.max_examples // 5)
 def test_vta_computes_what_the_evaluator_computes(
     model: onnx.ModelProto, levels: tuple[str, ...], rounding: str
 ):
@@ -40,7 +40,7 @@ def test_vta_computes_what_the_evaluator_computes(
 
 @pytest.mark.parametrize("block", [8, 32])
 @given(model=models())
-@settings(max_examples=6)
+@settings(max_examples=settings.default.max_examples // 10)
 def test_other_block_sizes_give_the_same_integers(model: onnx.ModelProto, block: int):
     package = byocir.compile(model, targets=[f"vta{{block={block}}}"])
     reference = fixed(model, "half_up")

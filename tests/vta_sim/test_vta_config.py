@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vta_configs import vta_configs
 
 from byocir.vta_sim import Memory, VTAConfig, VTAError
 
@@ -58,11 +66,24 @@ def test_batch_and_block_change_the_memories() -> None:
         ({"LOG_BATCH": -1}, "found -1"),
         ({"LOG_BATCH": True}, "found True"),
         ({"LOG_BATCH": 3.0}, "found 3.0"),
-        ({"LOG_UOP_BUFF_SIZE": 16}, "GEMM and ALU word 0 to fit 64 bits, found 65 bits"),
+        ({"LOG_UOP_BUFF_SIZE": 16}, "GEMM word 0 to fit 64 bits, found 65 bits"),
         ({"LOG_ACC_BUFF_SIZE": 18}, "to fit 64 bits"),
         ({"LOG_INP_BUFF_SIZE": 3}, "room for one INP element"),
         ({"LOG_ACC_WIDTH": 2}, "at least as wide as inputs"),
-        ({"LOG_INP_WIDTH": 0, "LOG_BLOCK": 1}, "elements of at least one byte"),
+        ({"LOG_ACC_WIDTH": 2, "LOG_INP_WIDTH": 1}, "at least as wide as weights, found 4 and 8"),
+        ({"LOG_ACC_WIDTH": 6}, "LOG_ACC_WIDTH to be an integer in 0..5, found 6"),
+        ({"LOG_INP_WIDTH": 0, "LOG_BLOCK": 1}, "INP elements of 1..4096 bytes, found 2 bits"),
+        ({"LOG_BLOCK": 7, "LOG_WGT_BUFF_SIZE": 24}, "WGT elements of 1..4096 bytes, found 16384"),
+        ({"LOG_INP_BUFF_SIZE": 22}, "at most 65536 INP elements, found 2^18"),
+        ({"LOG_WGT_BUFF_SIZE": 19}, "GEMM word 1 to fit 64 bits, found 66 bits"),
+        ({"LOG_BLOCK": 10**30}, "LOG_BLOCK to be an integer in 0..31, found 1000000000"),
+        ({"LOG_BLOCK": 10**9999}, "found a very large int"),
+        ({"LOG_BLOCK": float("nan")}, "found nan"),
+        ({"LOG_BLOCK": "4"}, "found '4'"),
+        ({"LOG_BLOCK": [4]}, "found [4]"),
+        ({"TARGET": 3}, "TARGET to be a string, found 3"),
+        ({"HW_VER": None}, "HW_VER to be a string, found None"),
+        ({"\n": 3}, "unknown '\\n'"),
     ],
 )
 def test_refusals(change: dict[str, object], text: str) -> None:
@@ -70,6 +91,99 @@ def test_refusals(change: dict[str, object], text: str) -> None:
         VTAConfig.from_dict({**KEYS, **change})
     assert caught.value.code == "V004"
     assert text in str(caught.value)
+
+
+def test_the_class_checks_what_it_is_given() -> None:
+    with pytest.raises(VTAError, match=r"V004.*LOG_BLOCK to be an integer in 0\.\.31, found 4\.0"):
+        VTAConfig(log_block=4.0)  # type: ignore[arg-type]
+    with pytest.raises(VTAError, match=r"V004.*an object with the keys of a config, found list"):
+        VTAConfig.from_dict([])  # type: ignore[arg-type]
+
+
+@given(vta_configs())
+def test_depths_and_words_follow_the_formulas(config: VTAConfig) -> None:
+    """hw_spec.h, spelled out: log2 depth = log2 buffer bytes + 3 - log2 element bits."""
+    lanes, block = config.log_batch + config.log_block, config.log_block
+    uop = config.log_uop_buff_size - 5 + 3
+    inp = config.log_inp_buff_size - lanes - config.log_inp_width + 3
+    wgt = config.log_wgt_buff_size - 2 * block - config.log_wgt_width + 3
+    acc = config.log_acc_buff_size - lanes - config.log_acc_width + 3
+    logs = {Memory.UOP: uop, Memory.INP: inp, Memory.WGT: wgt, Memory.ACC: acc, Memory.OUT: acc}
+    for memory, log in logs.items():
+        assert config.depth(memory) == 1 << log
+    assert 7 + 1 + uop + (uop + 1) + 14 + 14 <= 64
+    assert 2 * (acc + inp + wgt) <= 64
+    assert 4 * acc + 3 + 1 + 16 <= 64
+    assert acc + max(acc, inp) + wgt <= 32
+    assert VTAConfig.from_dict(config.to_dict()) == config
+
+
+def test_from_json_reads_the_eleven_keys(tmp_path: Path) -> None:
+    path = tmp_path / "vta_config.json"
+    path.write_text(json.dumps({"TARGET": "sim", "HW_VER": "0.0.2", **KEYS, "LOG_BLOCK": 5}))
+    config = VTAConfig.from_json(path)
+    assert (config.block_in, config.name) == (32, "1x32_i8w8a32_15_15_18_17")
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "text"),
+    [
+        (b"", "V006", "a JSON object, found Expecting value: line 1 column 1"),
+        (b"{", "V006", "line 1 column 2"),
+        (b"[1]", "V006", "a JSON object, found [1]"),
+        (b"3", "V006", "found 3"),
+        (b'"\xff"', "V006", "UTF-8 text"),
+        (b"[" * 100_000, "V006", "nested too deeply"),
+        (b'{"LOG_BLOCK": 4, "LOG_BLOCK": 4}', "V006", "each key once, found LOG_BLOCK again"),
+        (b'{"LOG_BLOCK": %s}' % (b"9" * 5000), "V006", "Exceeds the limit"),
+        (b"{}", "V004", "missing LOG_ACC_BUFF_SIZE"),
+        (json.dumps({**KEYS, "LOG_BLOCK": -3}).encode(), "V004", "found -3"),
+    ],
+)
+def test_bad_files_are_one_message(data: bytes, code: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(data)
+    with pytest.raises(VTAError) as caught:
+        VTAConfig.from_json(path)
+    assert (caught.value.code, caught.value.where) == (code, str(path))
+    assert text in caught.value.expected + ", found " + caught.value.found
+
+
+@pytest.mark.parametrize("name", ["none.json", ".", "a\0b"])
+def test_unreadable_files(name: str, tmp_path: Path) -> None:
+    with pytest.raises(VTAError, match=r"V006.*a readable file"):
+        VTAConfig.from_json(str(tmp_path) + "/" + name)
+
+
+numbers = st.one_of(
+    st.integers(-2, 40), st.integers(), st.floats(), st.booleans(), st.none(), st.text(max_size=3)
+)
+json_values = st.recursive(
+    numbers, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+)
+
+
+@given(
+    base=st.sampled_from([{}, KEYS]),
+    change=st.dictionaries(st.sampled_from([*KEYS, "TARGET", "HW_VER"]) | st.text(), json_values),
+)
+def test_random_json_gives_a_config_or_one_error(
+    base: dict[str, object], change: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "random_config.json"
+    path.write_text(json.dumps(base | change))
+    with suppress(VTAError):
+        config = VTAConfig.from_json(path)
+        assert VTAConfig.from_dict(config.to_dict()) == config
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_are_no_config(data: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "random.json"
+        path.write_bytes(data)
+        with pytest.raises(VTAError):
+            VTAConfig.from_json(path)
 
 
 def test_missing_and_unknown_keys_are_one_error() -> None:

@@ -143,12 +143,12 @@ def test_a_full_command_queue_holds_up_fetch() -> None:
     assert estimate(insns, model=replace(DE10, command_queue=3)).cycles > 0
     with pytest.raises(VTAError) as caught:
         estimate(insns, model=replace(DE10, command_queue=2))
-    assert str(caught.value) == (
-        "[V306] expected a queue with room, found a deadlock after 0 of 5 with queues of "
-        "2 commands, 255 tokens\n"
-        "  at fetch holds instruction 2 for a full command queue\n"
-        "     load waits for a token at instruction 0\n"
-        "  help: move the instruction that makes room before the one that waits for it"
+    error = caught.value
+    assert error.code == "V306"
+    assert error.found == "a deadlock after 0 of 5 with queues of 2 commands, 255 tokens"
+    assert error.where == (
+        "fetch holds instruction 2 for a full command queue\n"
+        "     load waits for a token at instruction 0"
     )
 
 

@@ -83,13 +83,13 @@ def test_deadlock_reports_heads_counts_and_missing_tokens() -> None:
     )
     assert report.code == "V301"
     assert str(report) == (
-        "[V301] expected a queue that can run, found a deadlock after 2 of 6; tokens: "
+        "error[V301]: expected a queue that can run, found a deadlock after 2 of 6; tokens: "
         "load->compute 0, compute->load 0, compute->store 0, store->compute 0\n"
-        "  at load head, instruction 1: load.inp {pop_next} (missing compute->load)\n"
+        "  at    load head, instruction 1: load.inp {pop_next} (missing compute->load)\n"
         "     compute head, instruction 3: gemm uop=0,1 {pop_prev,pop_next}"
         " (missing load->compute, store->compute)\n"
         "     store head, instruction 4: store.uop {pop_prev} (missing compute->store)\n"
-        "  help: a popped token must be pushed by the neighbouring stage"
+        "  help  a popped token must be pushed by the neighbouring stage"
     )
 
 

@@ -175,7 +175,7 @@ def test_written_traces_read_back(tmp_path: Path) -> None:
 
 
 def test_locations_must_fit() -> None:
-    with pytest.raises(VTAError, match=r"V010.*expected 9 locations, found 1"):
+    with pytest.raises(VTAError, match=r"V005.*expected 9 locations, found 1"):
         trace_events(Program(assemble(TWO_TILES)), locations=["tile"])
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, CheckFailed
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 
@@ -24,6 +24,9 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
         code = tool()
         sys.stdout.flush()
         return code
+    except CheckFailed as error:
+        print(error, file=sys.stderr)
+        return CHECK_FAILED
     except (ByocirError, VTAError) as error:
         print(error, file=sys.stderr)
         return USER_ERROR

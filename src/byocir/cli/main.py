@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from byocir.cli.guard import OK, guarded
+from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
 
 
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
+    add_vta(verbs.add_parser("vta", help="assemble, disassemble and run VTA programs"))
     return parser
 
 
@@ -76,15 +78,24 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
     )
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    _add_stages(parser)
     parser.set_defaults(verb=_run)
+
+
+def _add_stages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    parser.add_argument(
+        "--check-each",
+        action="store_true",
+        help="evaluate after every pass; stop at the first that changes a result",
+    )
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    _add_stages(parser)
     parser.set_defaults(verb=_compile)
 
 
@@ -102,7 +113,7 @@ def _run(options: argparse.Namespace) -> int:
         return run(options)
     from byocir.cli.job import run_job
 
-    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump"]
+    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump", "check_each"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model)
 

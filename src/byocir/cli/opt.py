@@ -38,6 +38,7 @@ from byocir.dialects.text import ModulePrinter, SourceParser, text_error
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays
 from byocir.errors import ByocirError
+from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
 
@@ -57,6 +58,7 @@ class ByocirOptMain(xDSLOptMain):
         self.large: dict[str, Array] = {}
         self.output = _Output()
         self.line_offset = 0
+        self.check: CheckEach | None = None
         super().__init__("Runs passes on MLIR text or an ONNX model.", args)
 
     # What is known
@@ -106,6 +108,11 @@ class ByocirOptMain(xDSLOptMain):
             action="append",
             default=[],
             help="the shape of an input that an ONNX model leaves open; may be repeated",
+        )
+        arg_parser.add_argument(
+            "--check-each",
+            action="store_true",
+            help="evaluate after every pass; stop at the first that changes a result",
         )
         arg_parser.add_argument(
             "--load-target",
@@ -182,6 +189,9 @@ class ByocirOptMain(xDSLOptMain):
             if not self.args.disable_verify:
                 verify_module(prog)
             passes = self.pipeline.passes
+            if self.args.check_each:
+                self.check = CheckEach()
+                self.check.begin(prog)
             verify = not self.args.disable_verify
             run_passes(prog, self.ctx, passes, callback=self._after_pass, verify=verify)
         except ByocirError as error:
@@ -191,6 +201,8 @@ class ByocirOptMain(xDSLOptMain):
         self.large |= large_arrays(prog)
 
     def _after_pass(self, done: ModulePass, module: ModuleOp, seconds: float) -> None:
+        if self.check is not None:
+            self.check(done, module, seconds)
         if self.args.time_passes:
             print(f"{seconds:10.4f} s  {done}", file=sys.stderr)
         if self.args.print_between_passes and done is not self.pipeline.passes[-1]:

@@ -19,16 +19,16 @@ from byocir.cli.files import check_writable, make_folder, write_arrays, write_te
 from byocir.compiler import LEVELS, generate
 from byocir.dialects.array import Array
 from byocir.dialects.text import print_module
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.weights import large_arrays, save_arrays
 from byocir.errors import ByocirError
+from byocir.evaluate.module import random_feeds
+from byocir.rewrites.check_each import CheckEach
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.report import Report
 from byocir.targets.files import named_target
 
 PACKAGE_SUFFIX = ".bpkg"
-SEED = 0
 
 
 class Steps:
@@ -75,7 +75,7 @@ def refuse(options: argparse.Namespace, what: str, names: list[str]) -> None:
     if given:
         raise ByocirError(
             "B114",
-            f"expected no --{given[0]} with {what}, found one",
+            f"expected no --{given[0].replace('_', '-')} with {what}, found it",
             where=str(options.model),
             help="give the ONNX model itself",
         )
@@ -110,15 +110,20 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
     """Compiles as the command line asks, telling each step."""
     steps = steps or Steps(3)
     dump = Dump(options.dump) if options.dump else None
+    check = CheckEach() if options.check_each else None
 
     def after_pass(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
         if dump is not None:
             dump.stage(pass_.name, module)
+        if check is not None:
+            check(pass_, module, seconds)
 
     steps.begin("import")
     module = byocir.import_onnx(options.model, shapes=shapes_of(options))
     if dump is not None:
         dump.stage("import", module)
+    if check is not None:
+        check.begin(module)
     steps.begin("partition")
     report = byocir.partition(
         module, targets_of(options), levels=levels_of(options), after_pass=after_pass
@@ -146,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
     if is_package(options.model):
-        refuse(options, "a package", ["levels", "shape", "dump", "verify"])
+        refuse(options, "a package", ["levels", "shape", "dump", "verify", "check_each"])
         for target in targets_of(options):
             named_target(target)  # of a file: makes it known
         steps = Steps(2)
@@ -181,7 +186,7 @@ def read_feeds(path: Path | None, package: Package) -> dict[str, np.ndarray]:
     """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
     ByocirError B101 or B111."""
     if path is None:
-        return seeded_feeds(package)
+        return random_feeds(package.module)
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
@@ -198,16 +203,3 @@ def read_feeds(path: Path | None, package: Package) -> dict[str, np.ndarray]:
             where=str(path),
             help=f"write it with numpy.savez(path, {', '.join(f'{n}=…' for n in package.inputs)})",
         ) from error
-
-
-def seeded_feeds(package: Package) -> dict[str, np.ndarray]:
-    """The same inputs at every run."""
-    rng = np.random.default_rng(SEED)
-    feeds: dict[str, np.ndarray] = {}
-    for name, type_ in package.inputs.items():
-        dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
-        if np.issubdtype(dtype, np.integer):
-            feeds[name] = rng.integers(0, 100, shape).astype(dtype)
-        else:
-            feeds[name] = rng.standard_normal(shape).astype(dtype)
-    return feeds

@@ -35,6 +35,9 @@ Rule = Callable[["Interpreter", Any, Sequence[Value]], Sequence[Value]]
 
 External = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
+Observer = Callable[[Operation, Sequence[Value]], None]
+"""Told each op and its results as it runs."""
+
 RULES: dict[type[Operation], Rule] = {}
 """How each op class is evaluated."""
 
@@ -78,8 +81,14 @@ _Step = tuple[Rule, Operation, tuple[SSAValue, ...], tuple[SSAValue, ...]]
 class Interpreter:
     """Evaluates the functions of one module, which must not change meanwhile."""
 
-    def __init__(self, module: ModuleOp, externals: Mapping[str, External] | None = None) -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        externals: Mapping[str, External] | None = None,
+        observe: Observer | None = None,
+    ) -> None:
         self.module = module
+        self._observe = observe
         self.externals = dict(externals or {})
         """Region functions that run elsewhere, by symbol: arrays in, arrays out."""
         self.plans: dict[Operation, Any] = {}
@@ -128,6 +137,8 @@ class Interpreter:
         for rule, op, operands, results in steps:
             made = rule(self, op, [values[operand] for operand in operands])
             values.update(zip(results, made, strict=True))
+            if self._observe is not None:
+                self._observe(op, made)
         last = block.last_op
         return [values[v] for v in last.operands] if last is not None and _ends(last) else []
 

@@ -66,6 +66,22 @@ def evaluate(
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
+def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs by name for the entry function, the same for the same seed: standard normal floats,
+    small integers, booleans."""
+    entry = Interpreter(module).function(MAIN)
+    types = list(entry.function_type.inputs)
+    rng = np.random.default_rng(seed)
+    feeds: dict[str, np.ndarray] = {}
+    for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
+        dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
+        if dtype.kind == "f":
+            feeds[name] = rng.standard_normal(shape).astype(dtype)
+        else:
+            feeds[name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+    return feeds
+
+
 def evaluate_function(
     module: ModuleOp, name: str, arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:

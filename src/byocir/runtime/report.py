@@ -245,6 +245,17 @@ def _decision(attribute: DecisionAttr) -> Decision:
     )
 
 
+_FLOAT = (
+    "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
+    "onnxruntime.quantization.quantize_static"
+)
+_ASYMMETRIC = (
+    "the model is quantised, but its convolutions and products keep their float form, which they "
+    "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
+    "and the extra options ActivationSymmetric and WeightSymmetric"
+)
+
+
 def _notes(report: Report, module: ModuleOp) -> list[str]:
     """What a user should know first."""
     total = sum(node.macs for node in report.nodes)
@@ -253,10 +264,10 @@ def _notes(report: Report, module: ModuleOp) -> list[str]:
         return []
     share = 100 * on_host / total
     if not report.regions and any(_is_float_contraction(op) for op in _host_ops(module)):
-        return [
-            f"nothing was offloaded to {', '.join(report.targets)}: the model's tensors are f32; "
-            "quantise it to int8 (QDQ), for example with onnxruntime.quantization.quantize_static"
-        ]
+        missing = (
+            _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
+        )
+        return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
     return [f"{share:.1f} % of the multiply-accumulates stay on the host; `explain` says why"]
 
 

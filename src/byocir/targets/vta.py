@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from byocir.errors import ByocirError
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.vta_patterns import PATTERNS
 from byocir.vta_sim import Program, VTAConfig, VTAError, disassemble
-from byocir.vta_sim.isa import INSN_BYTES
+from byocir.vta_sim.isa import as_stream
 from byocir.vta_sim.timing import units_of
 
 LOWERING = (
@@ -83,10 +84,61 @@ class Vta(Target):
         return [_Loaded.read(symbol, blobs).profile() for symbol in sorted(symbols)]
 
 
+@dataclass(frozen=True)
+class Code:
+    """The instructions of one program (uint8 [N, 16]), what they are encoded for, and the nodes
+    that each came from (N strings)."""
+
+    insns: np.ndarray
+    config: VTAConfig
+    locations: list[str]
+
+    @staticmethod
+    def read(symbol: str, blobs: Mapping[str, bytes]) -> Code:
+        """Raises ByocirError B330 when a file of the program is missing or holds something else."""
+        with _as_written(symbol):
+            interface = json.loads(_blob(symbol, "json", blobs))
+            insns = as_stream(np.frombuffer(_blob(symbol, "insns", blobs), np.uint8))
+            counts = [count for count, _ in interface["spans"]]
+            if min(counts, default=0) < 0 or sum(counts) != len(insns):
+                raise ValueError(f"names for {sum(counts)} of {len(insns)} instructions")
+            names = [", ".join(nodes) for _, nodes in interface["spans"]]
+            locations = [name for n, name in zip(counts, names, strict=True) for _ in range(n)]
+            return Code(insns, VTAConfig.from_dict(interface["config"]), locations)
+
+
+@contextmanager
+def _as_written(symbol: str) -> Generator[None, None, None]:
+    """Whatever is wrong with the files of a program is one user error."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, VTAError) as error:
+        raise ByocirError(
+            "B330",
+            f"expected program {symbol} as byocir writes it, found: {error}",
+            help="the package was changed or damaged: compile the model again",
+        ) from error
+
+
+def streams(blobs: Mapping[str, bytes]) -> dict[str, Code]:
+    """The instructions of each program, by symbol."""
+    symbols = sorted(name.removesuffix(".json") for name in blobs if name.endswith(".json"))
+    return {symbol: Code.read(symbol, blobs) for symbol in symbols}
+
+
 def assembly(blobs: Mapping[str, bytes]) -> dict[str, str]:
     """Each program's instructions as text, with the nodes they came from, by symbol."""
-    symbols = sorted(name.removesuffix(".json") for name in blobs if name.endswith(".json"))
-    return {symbol: _Loaded.read(symbol, blobs).assembly() for symbol in symbols}
+    return {
+        symbol: "\n".join(disassemble(code.insns, code.config, code.locations)) + "\n"
+        for symbol, code in streams(blobs).items()
+    }
+
+
+def _blob(symbol: str, extension: str, blobs: Mapping[str, bytes]) -> bytes:
+    name = f"{symbol}.{extension}"
+    if name not in blobs:
+        raise ByocirError("B330", f"expected {name} in the package, found none")
+    return blobs[name]
 
 
 def _blobs(program: ProgramOp) -> dict[str, bytes]:
@@ -145,23 +197,14 @@ class _Loaded:
     @staticmethod
     def read(symbol: str, blobs: Mapping[str, bytes]) -> _Loaded:
         """Raises ByocirError B330 when a file of the program is missing or holds something else."""
-        missing = [e for e in ("json", "insns", "dram") if f"{symbol}.{e}" not in blobs]
-        if missing:
-            raise ByocirError("B330", f"expected {symbol}.{missing[0]} in the package, found none")
-        try:
+        with _as_written(symbol):
             return _Loaded._read(symbol, blobs)
-        except (ValueError, KeyError, TypeError, AttributeError, VTAError) as error:
-            raise ByocirError(
-                "B330",
-                f"expected program {symbol} as byocir writes it, found: {error}",
-                help="the package was changed or damaged: compile the model again",
-            ) from error
 
     @staticmethod
     def _read(symbol: str, blobs: Mapping[str, bytes]) -> _Loaded:
-        interface = json.loads(blobs[f"{symbol}.json"])
-        insns = np.frombuffer(blobs[f"{symbol}.insns"], np.uint8).reshape(-1, INSN_BYTES)
-        image = np.frombuffer(blobs[f"{symbol}.dram"], np.uint8)
+        interface = json.loads(_blob(symbol, "json", blobs))
+        insns = as_stream(np.frombuffer(_blob(symbol, "insns", blobs), np.uint8))
+        image = np.frombuffer(_blob(symbol, "dram", blobs), np.uint8)
         size = interface["dram"]
         if not image.size <= size <= MAX_DRAM:
             raise ValueError(f"{size} bytes of DRAM")
@@ -182,17 +225,6 @@ class _Loaded:
             dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         after = self.program.run(dram).dram
         return [after[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
-
-    def assembly(self) -> str:
-        """One line per instruction; a comment where instructions begin to serve other nodes."""
-        decoded = self.program.decoded
-        lines = disassemble(decoded.insns, self.program.config)
-        text: list[str] = []
-        first = 0
-        for count, nodes in self.spans:
-            text += [f"# {', '.join(nodes)}", *lines[first : first + count]]
-            first += count
-        return "\n".join(text) + "\n"
 
     def profile(self) -> Profile:
         """Busy cycles of each unit, by the nodes its instructions came from, and its waits."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from byocir.dialects.tir import bodies
-from byocir.dialects.types import i8, i32, i64, shape_of
+from byocir.dialects.types import element_type_of, i8, i32, i64, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -53,8 +53,8 @@ def _is_fixed(m: Match) -> tuple[bool, Any]:
 
 def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     """The scale is one number or one per channel."""
-    scale, rank = m["scale"].type.shape, m["requantize"].type.rank
-    channels = (m["requantize"].type.shape[1], *[1] * (rank - 2))
+    scale, result = m["scale"].type.shape, m["requantize"].type.shape
+    channels = (*result[1:2], *[1] * len(result[2:]))
     return all(size == 1 for size in scale) or scale == channels, scale
 
 
@@ -98,8 +98,8 @@ def dense_bias_is_per_output(m: Match) -> tuple[bool, Any]:
     """The bias is one number per output."""
     if "b" not in m:
         return True, "no bias"
-    shape = m["b"].type.shape
-    return shape in ((m["w"].type.shape[1],), (1, m["w"].type.shape[1])), shape
+    shape, out = m["b"].type.shape, m["w"].type.shape[-1]
+    return shape in ((out,), (1, out)), shape
 
 
 @composite("vta.add")
@@ -295,6 +295,15 @@ def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     return sum(size > 1 for size in shape) <= 1, shape
 
 
+@elementwise.rule
+def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
+    """Both terms have the same shape."""
+    if "b" not in m:
+        return True, "one term"
+    shapes = m["a"].type.shape, m["b"].type.shape
+    return shapes[0] == shapes[1], shapes
+
+
 @composite("vta.bound")
 def bound():
     x = wildcard("x", dtype=i8)
@@ -341,3 +350,20 @@ PATTERNS: tuple[Composite, ...] = (
     view_block,
 )
 """In order of priority; the first that fits takes the ops."""
+
+
+def _has_channels(m: Match) -> tuple[bool, Any]:
+    """Tensors have a batch and a channel dimension."""
+    shape = shape_of(m.root.results[0].type)
+    return len(shape) >= 2, shape
+
+
+def _result_is_i8(m: Match) -> tuple[bool, Any]:
+    """The result is i8."""
+    element = element_type_of(m.root.results[0].type)
+    return element == i8, str(element)
+
+
+for _pattern in PATTERNS:
+    _pattern.rule(_has_channels)
+    _pattern.rule(_result_is_i8)

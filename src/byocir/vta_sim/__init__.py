@@ -6,7 +6,7 @@ The stable interface is what this module exports. It needs numpy only::
     result.dram, result.cycles, result.counters
 """
 
-from byocir.vta_sim.asm import assemble, disassemble
+from byocir.vta_sim.asm import disassemble
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.energy import Energy, EnergyModel, energy_of
 from byocir.vta_sim.engine_numpy import Machine
@@ -19,8 +19,10 @@ from byocir.vta_sim.isa import (
     decode,
     decode_uops,
     encode,
+    encode_columns,
     encode_uops,
 )
+from byocir.vta_sim.parse import assemble
 from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
 from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
 from byocir.vta_sim.trace import trace_events, write_trace
@@ -48,6 +50,7 @@ __all__ = [
     "decode_uops",
     "disassemble",
     "encode",
+    "encode_columns",
     "encode_uops",
     "energy_of",
     "estimate",

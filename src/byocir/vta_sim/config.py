@@ -1,31 +1,29 @@
 """Parameters of one VTA instance and everything derived from them.
 
 Sources: tvm-vta ``config/vta_config.json`` (keys, defaults), ``config/pkg_config.py`` (OUT sizes,
-config name) and ``include/vta/hw_spec.h`` (memory ids, shapes, depths).
+config name) and ``include/vta/hw_spec.h`` (shapes, depths, bit-fields).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from enum import IntEnum
 from functools import cached_property
+from pathlib import Path
+from typing import cast
 
-from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.errors import VTAError, shown
+from byocir.vta_sim.layout import UOP_BITS, Memory, words_needed
 
-UOP_BITS = 32
-IGNORED_KEYS = frozenset({"TARGET", "HW_VER"})
-
-
-class Memory(IntEnum):
-    """Memory ids of LOAD and STORE (hw_spec.h ``VTA_MEM_ID_*``)."""
-
-    UOP = 0
-    WGT = 1
-    INP = 2
-    ACC = 3
-    OUT = 4
-    ACC_8BIT = 5
+NAMES = ("TARGET", "HW_VER")
+"""Keys that name a board and a bitstream; nothing depends on them, and they may be absent."""
+LANE_LOG_BITS = 5
+"""The ALU of every implementation computes in 32 bits, so no lane is wider."""
+PAGE_BYTES = 4096
+"""The driver's page; an element may not be larger (tvm ``vta/runtime/runtime.cc``)."""
+SRAM_LOG_DEPTH = 16
+"""The width of ``sram_base``: a deeper scratchpad could not be filled."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,9 @@ class VTAConfig:
     """Log2 of widths (bits), of the GEMM shape (elements) and of the buffer sizes (bytes).
 
     The defaults are those of every upstream sample config: a 1x16x16 int8 GEMM unit. Raises
-    VTAError V004 if the derived instruction or micro-op encoding does not fit its word.
+    VTAError V004 for a number that is none or out of range, for widths that do not go together,
+    for elements or depths that the machine cannot address, and for an instruction or micro-op
+    that does not fit its word.
     """
 
     log_inp_width: int = 3
@@ -49,64 +49,72 @@ class VTAConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             value: object = getattr(self, field.name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 31:
+            top = LANE_LOG_BITS if field.name.endswith("_width") else 31
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= top:
                 key = field.name.upper()
-                raise VTAError("V004", f"{key} to be an integer in 0..31", repr(value))
-        if self.log_acc_width < self.log_inp_width:
-            raise VTAError(
-                "V004",
-                "accumulators at least as wide as inputs",
-                f"{1 << self.log_acc_width} and {1 << self.log_inp_width} bits",
-            )
+                raise VTAError("V004", f"{key} to be an integer in 0..{top}", shown(value))
+        self._check_widths()
         self._check_memories()
         self._check_words()
 
+    def _check_widths(self) -> None:
+        for name, log in (("inputs", self.log_inp_width), ("weights", self.log_wgt_width)):
+            if self.log_acc_width < log:
+                expected = f"accumulators at least as wide as {name}"
+                found = f"{1 << self.log_acc_width} and {1 << log} bits"
+                raise VTAError("V004", expected, found)
+
     def _check_memories(self) -> None:
         for memory in Memory:
-            if self._element_bits(memory) < 8:
-                raise VTAError(
-                    "V004",
-                    f"{memory.name} elements of at least one byte",
-                    f"{self._element_bits(memory)} bits",
-                )
-            if self._log_depth(memory) < 0:
-                raise VTAError(
-                    "V004",
-                    f"room for one {memory.name} element in its buffer",
-                    f"{self.element_bytes(memory)} bytes per element",
-                )
+            bits = self._element_bits(memory)
+            if not 8 <= bits <= 8 * PAGE_BYTES:
+                expected = f"{memory.name} elements of 1..{PAGE_BYTES} bytes"
+                raise VTAError("V004", expected, f"{bits} bits" if bits < 8 else f"{bits // 8}")
+            log_depth = self._log_depth(memory)
+            if log_depth < 0:
+                expected = f"room for one {memory.name} element in its buffer"
+                raise VTAError("V004", expected, f"{bits // 8} bytes per element")
+            if log_depth > SRAM_LOG_DEPTH:
+                expected = f"at most {1 << SRAM_LOG_DEPTH} {memory.name} elements"
+                raise VTAError("V004", expected, f"2^{log_depth}")
 
     def _check_words(self) -> None:
         """An instruction is two 64-bit words and no field crosses; a micro-op is 32 bits."""
-        uop, acc = self.log_depth(Memory.UOP), self.log_depth(Memory.ACC)
-        inp, wgt = self.log_depth(Memory.INP), self.log_depth(Memory.WGT)
-        needs = (
-            ("GEMM and ALU word 0", 7 + 1 + uop + (uop + 1) + 2 * 14, 64),
-            ("GEMM word 1", 2 * (acc + inp + wgt), 64),
-            ("ALU word 1", 4 * acc + 3 + 1 + 16, 64),
-            ("a micro-op", acc + max(acc, inp) + wgt, UOP_BITS),
-        )
-        for what, bits, limit in needs:
+        for what, bits, limit in words_needed(self):
             if bits > limit:
                 raise VTAError("V004", f"{what} to fit {limit} bits", f"{bits} bits in {self.name}")
 
     @staticmethod
     def from_dict(values: Mapping[str, object]) -> VTAConfig:
-        """Build from the keys of ``vta_config.json``; TARGET and HW_VER may be there, unused."""
+        """Build from the nine ``LOG_`` keys of ``vta_config.json``; TARGET and HW_VER, two
+        strings, may be there and are not used. Raises VTAError V004."""
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise VTAError("V004", "an object with the keys of a config", type(values).__name__)
         known = {field.name.upper(): field.name for field in fields(VTAConfig)}
-        unknown = sorted(set(values) - set(known) - IGNORED_KEYS)
-        missing = sorted(set(known) - set(values))
+        unknown = sorted(_name(key) for key in values if key not in known and key not in NAMES)
+        missing = sorted(key for key in known if key not in values)
         if unknown or missing:
             found = [f"unknown {', '.join(unknown)}"] if unknown else []
             found += [f"missing {', '.join(missing)}"] if missing else []
             raise VTAError("V004", f"the keys {', '.join(known)}", "; ".join(found))
-        checked: dict[str, int] = {}
-        for key, name in known.items():
-            value = values[key]
-            if not isinstance(value, int):
-                raise VTAError("V004", f"{key} to be an integer in 0..31", repr(value))
-            checked[name] = value
-        return VTAConfig(**checked)
+        for key in NAMES:
+            if not isinstance(values.get(key, ""), str):
+                raise VTAError("V004", f"{key} to be a string", shown(values[key]))
+        return VTAConfig(**{name: cast("int", values[key]) for key, name in known.items()})
+
+    @staticmethod
+    def from_json(path: str | Path) -> VTAConfig:
+        """Read a ``vta_config.json``; raises VTAError V006 for a file that is no JSON object with
+        each key once, and V004 for one that describes no VTA."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:  # a ValueError is a name, or text, that is none
+            found = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise VTAError("V006", "a readable file of UTF-8 text", found, str(path)) from None
+        try:
+            return VTAConfig.from_dict(_parse(text))
+        except VTAError as error:
+            raise VTAError(error.code, error.expected, error.found, str(path)) from None
 
     def to_dict(self) -> dict[str, int]:
         """The nine ``LOG_`` keys; ``from_dict`` reads them."""
@@ -162,7 +170,7 @@ class VTAConfig:
     def _element_bits(self, memory: Memory) -> int:
         tile = self.log_batch + self.log_block
         logs = {
-            Memory.UOP: 5,
+            Memory.UOP: UOP_BITS.bit_length() - 1,
             Memory.WGT: 2 * self.log_block + self.log_wgt_width,
             Memory.INP: tile + self.log_inp_width,
             Memory.ACC: tile + self.log_acc_width,
@@ -180,6 +188,32 @@ class VTAConfig:
         shared = memory if memory in sizes else Memory.ACC
         bits = self._element_bits(shared)
         return sizes.get(shared, self.log_acc_buff_size) + 3 - (bits.bit_length() - 1)
+
+
+def _parse(text: str) -> Mapping[str, object]:
+    """A JSON object as a mapping; raises VTAError V006."""
+    try:
+        data: object = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise VTAError("V006", "a flat JSON object", "one nested too deeply") from None
+    except ValueError as error:  # malformed, or a number with thousands of digits
+        raise VTAError("V006", "a JSON object", str(error)) from None
+    if not isinstance(data, dict):
+        raise VTAError("V006", "a JSON object", shown(data))
+    return cast("Mapping[str, object]", data)
+
+
+def _name(key: object) -> str:
+    """A key for a message; quoted unless it looks like one."""
+    return key if isinstance(key, str) and key.isidentifier() and key.isascii() else shown(key)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = [name for name, _ in pairs]
+    twice = sorted({_name(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise VTAError("V006", "each key once", f"{', '.join(twice)} again")
+    return dict(pairs)
 
 
 DEFAULT_CONFIG = VTAConfig()

@@ -1,38 +1,141 @@
 """The one exception of the simulator: a stable code, *expected X, found Y*, where, and a help line.
 
-Codes: V0xx arguments, V1xx form of instructions and text, V2xx execution, V3xx tokens and FINISH.
+``CODES`` is the table of all codes: V0xx arguments and files, V1xx form of instructions and text,
+V2xx execution, V3xx tokens and FINISH. Codes never change their meaning.
 """
 
 from __future__ import annotations
 
-HELP = {
-    "V001": "instructions are a uint8 array of shape [N, 16]: 16 bytes each, little endian",
-    "V002": "dram is a flat uint8 array; its index is the byte address",
-    "V003": "the choice is between the engines listed above; 'auto' takes the fastest",
-    "V004": "a config is the nine LOG_ keys of vta_config.json",
-    "V009": "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
-    "V010": "give one name per instruction, or none at all",
-    "V101": "the stream ends inside an instruction; was the file cut?",
-    "V102": "opcodes are 0 LOAD, 1 STORE, 2 GEMM, 3 FINISH, 4 ALU",
-    "V103": "LOAD takes UOP, WGT, INP, ACC or ACC_8BIT; STORE takes OUT",
-    "V104": "ALU opcodes are 0 MIN, 1 MAX, 2 ADD, 3 SHR, 4 MUL",
-    "V105": "padding exists for LOAD only; fold the zeros into the tensor instead",
-    "V106": "load has no previous stage and store no next one; clear the bit",
-    "V107": "the value must fit the field's bits, which depend on the config",
-    "V108": "a line is: mnemonic key=value ... {token,...}",
-    "V201": "the elements written or read must lie inside the scratchpad",
-    "V202": "DRAM addresses are in elements of that memory; byte = address * element bytes",
-    "V203": "uop_end is exclusive and at most the depth of the micro-op memory",
-    "V204": "an index is the micro-op's field plus the loop factors, and does not wrap",
-    "V205": "load or reset the element first; scratchpads hold garbage at the start",
-    "V206": "shift distances above 31 are undefined on the reference machine",
-    "V207": "the numpy engine computes int8 inputs and weights into int32 accumulators",
-    "V301": "a popped token must be pushed by the neighbouring stage",
-    "V302": "balance pushes and pops; on the device, tokens leak into the next run",
-    "V303": "end the stream with one FINISH; the device never stops without it",
-    "V304": "FINISH must be the last instruction executed; remove it or move it to the end",
-    "V305": "let the stage's last instruction push a token to compute, popped before FINISH",
-    "V306": "move the instruction that makes room before the one that waits for it",
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Code:
+    """``meaning``: what was wrong, in a phrase; ``help``: what to do, or the rule that holds.
+
+    ``checked``: only ``check=True`` looks for it.
+    """
+
+    meaning: str
+    help: str
+    checked: bool = False
+
+
+CODES = {
+    "V001": Code(
+        "the stream is no array of instructions",
+        "instructions are a uint8 array of shape [N, 16]: 16 bytes each, little endian",
+    ),
+    "V002": Code(
+        "the image is no array of bytes",
+        "dram is a flat uint8 array; its index is the byte address",
+    ),
+    "V003": Code(
+        "no engine has that name",
+        "the choice is between the engines listed above; 'auto' takes the fastest",
+    ),
+    "V004": Code(
+        "the configuration describes no VTA",
+        "a config is the nine LOG_ keys of vta_config.json, each the log2 of a size",
+    ),
+    "V005": Code(
+        "the locations do not go with the stream",
+        "locations are one string per instruction, in stream order",
+    ),
+    "V006": Code(
+        "the configuration file cannot be read",
+        "a config is a JSON object, e.g. tvm-vta's config/vta_config.json",
+    ),
+    "V009": Code(
+        "a parameter of the timing or energy model is out of range",
+        "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
+    ),
+    "V101": Code(
+        "the bytes are no whole number of instructions",
+        "the stream ends inside an instruction; was the file cut?",
+    ),
+    "V102": Code(
+        "no instruction has that opcode",
+        "opcodes are 0 LOAD, 1 STORE, 2 GEMM, 3 FINISH, 4 ALU",
+    ),
+    "V103": Code(
+        "the memory cannot be loaded, or stored",
+        "LOAD takes UOP, WGT, INP, ACC or ACC_8BIT; STORE takes OUT",
+    ),
+    "V104": Code(
+        "no ALU operation has that opcode",
+        "ALU opcodes are 0 MIN, 1 MAX, 2 ADD, 3 SHR, 4 MUL",
+    ),
+    "V105": Code(
+        "a STORE has padding",
+        "padding exists for LOAD only; fold the zeros into the tensor instead",
+    ),
+    "V106": Code(
+        "a token bit names a neighbour that the module does not have",
+        "load has no previous stage and store no next one; clear the bit",
+    ),
+    "V107": Code(
+        "a field does not exist or its value does not fit",
+        "the value must fit the field's bits, which depend on the config",
+    ),
+    "V108": Code(
+        "a line is no assembly",
+        "a line is: mnemonic key=value ... {token,...}",
+    ),
+    "V201": Code(
+        "an access leaves the scratchpad",
+        "the elements written or read must lie inside the scratchpad",
+    ),
+    "V202": Code(
+        "an access leaves DRAM",
+        "DRAM addresses are in elements of that memory; byte = address * element bytes",
+    ),
+    "V203": Code(
+        "the range of micro-ops leaves their memory",
+        "uop_end is exclusive and at most the depth of the micro-op memory",
+    ),
+    "V204": Code(
+        "a loop nest computes an index beyond the scratchpad",
+        "an index is the micro-op's field plus the loop factors, and does not wrap",
+    ),
+    "V205": Code(
+        "an element is read that was never written",
+        "load or reset the element first; scratchpads hold garbage at the start",
+        checked=True,
+    ),
+    "V206": Code(
+        "a shift distance is beyond 31",
+        "shift distances above 31 are undefined on the reference machine",
+        checked=True,
+    ),
+    "V207": Code(
+        "the engine does not compute these widths",
+        "the engines compute int8 inputs and weights into int32 accumulators",
+    ),
+    "V301": Code(
+        "the queues wait for each other for ever",
+        "a popped token must be pushed by the neighbouring stage",
+    ),
+    "V302": Code(
+        "tokens are left over at the end",
+        "balance pushes and pops; on the device, tokens leak into the next run",
+    ),
+    "V303": Code(
+        "the stream has no FINISH",
+        "end the stream with one FINISH; the device never stops without it",
+    ),
+    "V304": Code(
+        "compute has instructions after FINISH",
+        "FINISH must be the last instruction executed; remove it or move it to the end",
+    ),
+    "V305": Code(
+        "FINISH does not wait for the end of another queue",
+        "let the stage's last instruction push a token to compute, popped before FINISH",
+    ),
+    "V306": Code(
+        "units wait for each other because queues are full",
+        "move the instruction that makes room before the one that waits for it",
+    ),
 }
 
 
@@ -40,7 +143,8 @@ class VTAError(Exception):
     """A user's mistake: bad arguments, a malformed stream, or a program the machine refuses.
 
     ``code`` is stable; ``expected`` and ``found`` are phrases without a full stop; ``where`` names
-    the instruction (index and disassembly) or is empty; ``help`` is one line on what to do.
+    the instruction (index and disassembly), a file, or LINE:COLUMN of it, or is empty; ``help`` is
+    one line on what to do.
     """
 
     def __init__(self, code: str, expected: str, found: str, where: str = "") -> None:
@@ -48,6 +152,16 @@ class VTAError(Exception):
         self.expected = expected
         self.found = found
         self.where = where
-        self.help = HELP[code]
-        place = f"\n  at {where}" if where else ""
-        super().__init__(f"[{code}] expected {expected}, found {found}{place}\n  help: {self.help}")
+        self.help = CODES[code].help
+        place = f"\n  at    {where}" if where else ""
+        what = f"error[{code}]: expected {expected}, found {found}"
+        super().__init__(f"{what}{place}\n  help  {self.help}")
+
+
+def shown(value: object, limit: int = 40) -> str:
+    """What a user wrote, as one short line for a message."""
+    try:
+        text = str(value) if isinstance(value, int) else ascii(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits; a list within lists
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -1,165 +1,55 @@
-"""The instruction set as one table, and the encoder and decoder derived from it.
-
-``LAYOUT`` lists, per opcode, the fields in the order of the C bit-fields of tvm-vta's
-``include/vta/hw_spec.h``. An instruction is two little-endian 64-bit words; fields fill a word
-from its lowest bit and never cross into the next one. ``UOP_LAYOUT`` is the same for the 32-bit
-micro-op. The text form (``asm.py``) reads the ``text`` column of the same table.
-"""
+"""Encoder and decoder of instructions and micro-ops, derived from the table in ``layout.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
 from byocir.vta_sim.errors import VTAError
-
-INSN_BYTES = 16
-Width = Callable[[VTAConfig], int]
-
-
-class Opcode(IntEnum):
-    """Instruction kinds (hw_spec.h ``VTA_OPCODE_*``)."""
-
-    LOAD = 0
-    STORE = 1
-    GEMM = 2
-    FINISH = 3
-    ALU = 4
-
-
-class AluOp(IntEnum):
-    """ALU operations (hw_spec.h ``VTA_ALU_OPCODE_*``)."""
-
-    MIN = 0
-    MAX = 1
-    ADD = 2
-    SHR = 3
-    MUL = 4
-
-
-@dataclass(frozen=True)
-class Field:
-    """One bit-field.
-
-    ``text`` is how assembly spells it: fields with the same key are one comma-separated group,
-    a key that starts with a dot is a suffix of the mnemonic, and "" is the token set in braces.
-    """
-
-    name: str
-    width: Width
-    word: int
-    text: str
-    signed: bool = False
-    base: int = 10
-
-
-def _bits(count: int) -> Width:
-    return lambda config: count
-
-
-def _index(memory: Memory, extra: int = 0) -> Width:
-    return lambda config: config.log_depth(memory) + extra
-
-
-_TOKENS = tuple(
-    Field(name, _bits(1), 0, "") for name in ("pop_prev", "pop_next", "push_prev", "push_next")
-)
-_MEMORY = (
-    *_TOKENS,
-    Field("memory_type", _bits(3), 0, ".memory"),
-    Field("sram_base", _bits(16), 0, "sram", base=16),
-    Field("dram_base", _bits(32), 0, "dram", base=16),
-    Field("y_size", _bits(16), 1, "y"),
-    Field("x_size", _bits(16), 1, "x"),
-    Field("x_stride", _bits(16), 1, "stride"),
-    Field("y_pad_0", _bits(4), 1, "pad"),
-    Field("y_pad_1", _bits(4), 1, "pad"),
-    Field("x_pad_0", _bits(4), 1, "pad"),
-    Field("x_pad_1", _bits(4), 1, "pad"),
-)
-_LOOPS = (
-    *_TOKENS,
-    Field("reset_reg", _bits(1), 0, ".reset"),
-    Field("uop_bgn", _index(Memory.UOP), 0, "uop"),
-    Field("uop_end", _index(Memory.UOP, 1), 0, "uop"),
-    Field("iter_out", _bits(14), 0, "out"),
-    Field("iter_in", _bits(14), 0, "in"),
-    Field("dst_factor_out", _index(Memory.ACC), 1, "dst"),
-    Field("dst_factor_in", _index(Memory.ACC), 1, "dst"),
+from byocir.vta_sim.layout import (
+    COLUMNS,
+    INSN_BYTES,
+    LAYOUT,
+    AluOp,
+    Field,
+    Opcode,
+    Slot,
+    slots,
+    uop_slots,
 )
 
-LAYOUT: dict[Opcode, tuple[Field, ...]] = {
-    Opcode.LOAD: _MEMORY,
-    Opcode.STORE: _MEMORY,
-    Opcode.GEMM: (
-        *_LOOPS,
-        Field("src_factor_out", _index(Memory.INP), 1, "src"),
-        Field("src_factor_in", _index(Memory.INP), 1, "src"),
-        Field("wgt_factor_out", _index(Memory.WGT), 1, "wgt"),
-        Field("wgt_factor_in", _index(Memory.WGT), 1, "wgt"),
-    ),
-    Opcode.FINISH: _TOKENS,
-    Opcode.ALU: (
-        *_LOOPS,
-        Field("src_factor_out", _index(Memory.ACC), 1, "src"),
-        Field("src_factor_in", _index(Memory.ACC), 1, "src"),
-        Field("alu_opcode", _bits(3), 1, ".op"),
-        Field("use_imm", _bits(1), 1, ".imm"),
-        Field("imm", _bits(16), 1, "imm", signed=True),
-    ),
-}
-OPCODE = Field("opcode", _bits(3), 0, ".opcode")
-UOP_LAYOUT = (
-    Field("dst", _index(Memory.ACC), 0, "dst"),
-    Field(
-        "src", lambda config: max(config.log_depth(m) for m in (Memory.ACC, Memory.INP)), 0, "src"
-    ),
-    Field("wgt", _index(Memory.WGT), 0, "wgt"),
-)
-COLUMNS = tuple(dict.fromkeys(field.name for layout in LAYOUT.values() for field in layout))
+__all__ = [
+    "COLUMNS",
+    "INSN_BYTES",
+    "LAYOUT",
+    "RAW",
+    "AluOp",
+    "Decoded",
+    "Field",
+    "Instruction",
+    "Opcode",
+    "Slot",
+    "as_stream",
+    "decode",
+    "decode_uops",
+    "encode",
+    "encode_columns",
+    "encode_uops",
+    "raw_text",
+    "reserved",
+    "reserved_bits",
+    "slots",
+    "uop_slots",
+]
 
-
-class Slot(NamedTuple):
-    """A field placed in its word for one config: ``width`` bits from bit ``shift`` up."""
-
-    field: Field
-    shift: int
-    width: int
-
-    def check(self, value: int, what: str) -> None:
-        """Raise VTAError V107 unless ``value`` fits."""
-        low = -(1 << (self.width - 1)) if self.field.signed else 0
-        high = low + (1 << self.width) - 1
-        if not low <= value <= high:
-            expected = f"{what} field {self.field.name} in {low}..{high}"
-            raise VTAError("V107", expected, str(value))
-
-
-def _place(fields: tuple[Field, ...], config: VTAConfig) -> Iterator[Slot]:
-    used = [0, 0]
-    for field in fields:
-        width = field.width(config)
-        yield Slot(field, used[field.word], width)
-        used[field.word] += width
-
-
-@lru_cache(maxsize=64)
-def slots(opcode: Opcode, config: VTAConfig) -> tuple[Slot, ...]:
-    """The fields of ``opcode`` after the opcode itself, with their place under ``config``."""
-    return tuple(_place((OPCODE, *LAYOUT[opcode]), config))[1:]
-
-
-@lru_cache(maxsize=64)
-def uop_slots(config: VTAConfig) -> tuple[Slot, ...]:
-    """The three fields of a micro-op with their place under ``config``."""
-    return tuple(_place(UOP_LAYOUT, config))
+RAW = ".insn"
+"""How assembly writes bytes as they are."""
 
 
 def encode(
@@ -175,7 +65,7 @@ def encode(
     for slot in slots(opcode, config):
         value = _integer(values.pop(slot.field.name, 0), slot.field.name)
         slot.check(value, opcode.name)
-        words[slot.field.word] |= (value & ((1 << slot.width) - 1)) << slot.shift
+        words[slot.field.word] |= (value & slot.mask) << slot.shift
     if values:
         names = ", ".join(field.name for field in LAYOUT[opcode])
         raise VTAError("V107", f"a field of {opcode.name} ({names})", ", ".join(sorted(values)))
@@ -197,6 +87,81 @@ def _integer(value: object, name: str) -> int:
     raise VTAError("V107", f"an integer for {name}", repr(value))
 
 
+def encode_columns(
+    opcode: ArrayLike, columns: Mapping[str, ArrayLike], config: VTAConfig = DEFAULT_CONFIG
+) -> NDArray[np.uint8]:
+    """Encode N instructions at once as uint8 [N, 16]: the inverse of ``decode``.
+
+    ``opcode`` [N]; each column holds integers [N], or one for all; those not given are 0. Raises
+    VTAError V102 for an opcode and V107 for a column that does not exist, for a value that does
+    not fit its field and for one that is not 0 where the kind has no such field.
+    """
+    kinds = _integers(opcode, "opcode")
+    if kinds.ndim != 1:
+        raise VTAError("V107", "opcodes of shape [N]", str(list(kinds.shape)))
+    known = np.isin(kinds, list(Opcode))
+    if not known.all():
+        index = int(np.flatnonzero(~known)[0])
+        place = f"instruction {index}"
+        raise VTAError("V102", f"an opcode in 0..{max(Opcode)}", str(kinds[index]), place)
+    given = {name: _column(name, values, len(kinds)) for name, values in columns.items()}
+    words = np.zeros((2, len(kinds)), np.uint64)
+    words[0] = kinds.astype(np.uint64)
+    for kind in Opcode:
+        rows = np.flatnonzero(kinds == kind)
+        fields = {slot.field.name: slot for slot in slots(kind, config)}
+        for name, column in given.items():
+            values = column[rows]
+            slot = fields.get(name)
+            if slot is None:
+                _check_rows(values == 0, values, rows, f"no {name} in {kind.name}")
+                continue
+            fits = (values >= slot.low) & (values <= slot.high)
+            expected = f"{kind.name} field {name} in {slot.low}..{slot.high}"
+            _check_rows(fits, values, rows, expected)
+            bits = (values & slot.mask).astype(np.uint64) << np.uint64(slot.shift)
+            words[slot.field.word, rows] |= bits
+    return np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
+
+
+def _column(name: str, values: ArrayLike, length: int) -> NDArray[np.int64]:
+    if name not in COLUMNS:
+        raise VTAError("V107", f"a field of the instruction set ({', '.join(COLUMNS)})", repr(name))
+    column = _integers(values, name)
+    if column.shape not in ((), (length,)):
+        expected = f"{name} of shape [{length}] or one number"
+        raise VTAError("V107", expected, f"shape {list(column.shape)}")
+    return np.broadcast_to(column, (length,))
+
+
+def _check_rows(
+    holds: NDArray[np.bool_], values: NDArray[np.int64], rows: NDArray[np.intp], expected: str
+) -> None:
+    if not holds.all():
+        first = int(np.flatnonzero(~holds)[0])
+        raise VTAError("V107", expected, str(values[first]), f"instruction {rows[first]}")
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """``values`` as int64; floats, bools, text and numbers beyond 63 bits are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise VTAError("V107", f"an array of integers for {name}", "a ragged sequence") from None
+    if array.size == 0 and array.dtype.kind == "f":  # what numpy makes of []
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise VTAError("V107", f"integers for {name}", f"dtype {array.dtype}")
+    if (
+        array.size
+        and array.dtype.kind == "u"
+        and array.dtype.itemsize == 8
+        and int(array.max()) >= 1 << 63
+    ):
+        raise VTAError("V107", f"integers below 2^63 for {name}", str(array.max()))
+    return array.astype(np.int64)
+
+
 def encode_uops(
     dst: ArrayLike, src: ArrayLike, wgt: ArrayLike = 0, config: VTAConfig = DEFAULT_CONFIG
 ) -> NDArray[np.uint32]:
@@ -205,11 +170,12 @@ def encode_uops(
     Raises VTAError V107 for an index that does not fit or is no integer, and for shapes that do
     not broadcast.
     """
-    given = [np.asarray(column) for column in (dst, src, wgt)]
-    if any(column.dtype.kind not in "iu" and column.size for column in given):
-        raise VTAError("V107", "integer micro-op indices", ", ".join(str(c.dtype) for c in given))
+    given = [
+        _integers(column, f"micro-op field {slot.field.name}")
+        for slot, column in zip(uop_slots(config), (dst, src, wgt), strict=True)
+    ]
     try:
-        columns = np.broadcast_arrays(*(column.astype(np.int64) for column in given))
+        columns = np.broadcast_arrays(*given)
     except ValueError:
         shapes = ", ".join(str(list(column.shape)) for column in given)
         raise VTAError("V107", "micro-op columns of one shape", shapes) from None
@@ -225,9 +191,10 @@ def encode_uops(
 def decode_uops(
     uops: NDArray[np.uint32], config: VTAConfig = DEFAULT_CONFIG
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split micro-ops into (dst, src, wgt) index arrays of the same shape."""
-    wide = uops.astype(np.int64)
-    dst, src, wgt = ((wide >> slot.shift) & ((1 << slot.width) - 1) for slot in uop_slots(config))
+    """Split micro-ops into (dst, src, wgt) index arrays of the same shape. Raises VTAError V107
+    for an array of anything but integers."""
+    wide = _integers(uops, "micro-ops")
+    dst, src, wgt = ((wide >> slot.shift) & slot.mask for slot in uop_slots(config))
     return dst, src, wgt
 
 
@@ -313,7 +280,7 @@ def decode(insns: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> Deco
             continue
         pair = words[rows].T.copy()
         for slot in slots(kind, config):
-            mask = np.uint64((1 << slot.width) - 1)
+            mask = np.uint64(slot.mask)
             value = ((pair[slot.field.word] >> np.uint64(slot.shift)) & mask).astype(np.int64)
             if slot.field.signed:
                 value -= (value >> (slot.width - 1)) << slot.width
@@ -321,20 +288,32 @@ def decode(insns: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> Deco
     return Decoded(stream, config, opcode, columns)
 
 
-def reserved(decoded: Decoded) -> NDArray[np.bool_]:
-    """Which instructions set bits outside all fields (ignored by the machine); bool [N]."""
-    words = decoded.insns.view("<u8")
-    result = np.zeros(len(decoded), np.bool_)
+@lru_cache(maxsize=64)
+def _unused(config: VTAConfig) -> NDArray[np.uint64]:
+    """The bits that are in no field, by opcode and word; an invalid opcode uses all. [8, 2]"""
+    masks = np.zeros((8, 2), np.uint64)
     for kind in Opcode:
         used = [7, 0]
-        for slot in slots(kind, decoded.config):
-            used[slot.field.word] |= ((1 << slot.width) - 1) << slot.shift
-        unused = words & ~np.array(used, np.uint64)
-        result |= (decoded.opcode == kind) & unused.any(axis=1)
-    return result
+        for slot in slots(kind, config):
+            used[slot.field.word] |= slot.mask << slot.shift
+        masks[kind] = ~np.array(used, np.uint64)
+    masks.flags.writeable = False
+    return masks
+
+
+def reserved(decoded: Decoded) -> NDArray[np.bool_]:
+    """Which instructions set bits outside all fields (ignored by the machine); bool [N]."""
+    extra = decoded.insns.view("<u8") & _unused(decoded.config)[decoded.opcode]
+    return (extra[:, 0] | extra[:, 1]) != 0
+
+
+def reserved_bits(insn: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> list[int]:
+    """The bits (0 to 127) that one instruction, uint8 [16], sets outside all fields."""
+    words = insn.view("<u8") & _unused(config)[insn[0] & 7]
+    return [bit for bit in range(128) if int(words[bit // 64]) >> bit % 64 & 1]
 
 
 def raw_text(insn: NDArray[np.uint8]) -> str:
     """The two words of one instruction as text, valid for any 16 bytes."""
     low, high = insn.view("<u8").tolist()
-    return f".insn 0x{low:016x} 0x{high:016x}"
+    return f"{RAW} 0x{low:016x} 0x{high:016x}"

@@ -39,11 +39,11 @@ def trace_events(
     """The trace of one run of ``program`` under ``model`` (default ``TimingModel.de10()``).
 
     ``locations`` names, for each of the N instructions, what it serves (nodes of a model, tiles);
-    "" is none. Raises VTAError V010 for another number of locations, V306 as the timing does.
+    "" is none. Raises VTAError V005 for another number of locations, V306 as the timing does.
     """
     decoded = program.decoded
     if locations is not None and len(locations) != len(decoded):
-        raise VTAError("V010", f"{len(decoded)} locations", str(len(locations)))
+        raise VTAError("V005", f"{len(decoded)} locations", str(len(locations)))
     times = program.time(model or TimingModel.de10())
     links = link(decoded)
     events = [*_fetches(times), *_slices(decoded, links, times, locations)]

@@ -20,8 +20,8 @@ from byocir.dialects.vta.config import config_of
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
 from byocir.dialects.vta.transfer import StoreOp, TransferOp
 from byocir.errors import ByocirError
-from byocir.vta_sim import Memory, VTAConfig, encode
-from byocir.vta_sim.isa import INSN_BYTES
+from byocir.vta_sim import Memory, VTAConfig, encode_columns
+from byocir.vta_sim.isa import COLUMNS
 
 FIRST_ADDRESS = 4096
 """Where data starts: address 0 is no address (tvm-vta `src/vmem/virtual_memory.cc`)."""
@@ -113,11 +113,11 @@ def _place_constants(constants: Iterable[ConstantOp], layout: _Layout) -> NDArra
 def _encode(
     instructions: Sequence[InstructionOp], addresses: dict[SSAValue, int], config: VTAConfig
 ) -> NDArray[np.uint8]:
-    rows = [
-        encode(op.OPCODE, config=config, **op.fields(_dram_base(op, addresses, config)))
-        for op in instructions
-    ]
-    return np.stack(rows) if rows else np.zeros((0, INSN_BYTES), np.uint8)
+    columns = {name: [0] * len(instructions) for name in COLUMNS}
+    for row, op in enumerate(instructions):
+        for name, value in op.fields(_dram_base(op, addresses, config)).items():
+            columns[name][row] = value
+    return encode_columns([op.OPCODE for op in instructions], columns, config)
 
 
 def _dram_base(op: Operation, addresses: dict[SSAValue, int], config: VTAConfig) -> int:

@@ -1,0 +1,124 @@
+"""`byocir vta`: assemble, disassemble and run programs of the VTA simulator by hand.
+
+`-` as a file is standard input or output. Exit codes are those of `byocir`; 3 is a program that
+`run --check` refuses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+OK, CHECK_FAILED = 0, 3
+
+
+def add_vta(parser: argparse.ArgumentParser) -> None:
+    """Adds the verbs under `byocir vta`."""
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    _add_asm(verbs.add_parser("asm", help="text to instructions"))
+    _add_dis(verbs.add_parser("dis", help="instructions, or a package's programs, to text"))
+    _add_run(verbs.add_parser("run", help="run a program on an image of DRAM"))
+    isa = verbs.add_parser("isa", help="print the instruction set as a page of Markdown")
+    _add_config(isa)
+    isa.set_defaults(verb=_isa)
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="JSON",
+        help="the machine, as in tvm-vta's vta_config.json (default: 1x16x16, int8)",
+    )
+
+
+def _add_asm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="assembly (.s), or -")
+    parser.add_argument("-o", "--output", help="the instructions (default: FILE.bin, - for -)")
+    _add_config(parser)
+    parser.set_defaults(verb=_asm)
+
+
+def _add_dis(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="instructions (.bin), a package (.bpkg), or -")
+    parser.add_argument("-o", "--output", default="-", help="the text (default: standard output)")
+    parser.add_argument("--function", metavar="NAME", help="only this program of a package")
+    _add_config(parser)
+    parser.set_defaults(verb=_dis)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="assembly (.s), instructions (.bin), or - for either")
+    parser.add_argument(
+        "--dram", required=True, metavar="FILE", help="DRAM before the run: uint8 .npy or raw bytes"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="DRAM after the run: .npy, or raw bytes"
+    )
+    parser.add_argument("--engine", default="auto", help="how to compute (default: %(default)s)")
+    parser.add_argument(
+        "--check", action="store_true", help="refuse what only some runs get right; exit code 3"
+    )
+    parser.add_argument("--timing", action="store_true", help="count cycles")
+    parser.add_argument("--report", metavar="FILE", help="write counters and cycles (JSON)")
+    _add_config(parser)
+    parser.set_defaults(verb=_run)
+
+
+def _asm(options: argparse.Namespace) -> int:
+    from byocir.cli.vta_files import beside, config_of, read_assembly, write_bytes
+
+    insns = read_assembly(options.file, config_of(options.config))
+    output = options.output or beside(options.file, ".bin")
+    write_bytes(output, insns.tobytes())
+    if output != "-":
+        print(f"wrote {output}, {len(insns)} instructions")
+    return OK
+
+
+def _dis(options: argparse.Namespace) -> int:
+    from byocir.cli.vta_files import read_streams, write_bytes
+    from byocir.vta_sim import disassemble
+
+    lines: list[str] = []
+    for stream in read_streams(options.file, options.config, options.function):
+        if stream.function:
+            lines.append(f"# function {stream.function}, {stream.config.name}")
+        lines += disassemble(stream.insns, stream.config, stream.locations)
+    write_bytes(options.output, "".join(f"{line}\n" for line in lines).encode())
+    return OK
+
+
+def _run(options: argparse.Namespace) -> int:
+    from byocir.cli.vta_files import config_of, read_dram, read_program, write_bytes, write_dram
+    from byocir.cli.vta_report import as_json, as_text
+    from byocir.errors import ByocirError
+    from byocir.vta_sim import VTAError, simulate
+    from byocir.vta_sim.errors import CODES
+
+    if options.file == options.dram == "-":
+        raise ByocirError("B115", "expected standard input for the program or for DRAM, not both")
+    config = config_of(options.config)
+    insns = read_program(options.file, config)
+    dram = read_dram(options.dram)
+    try:
+        result = simulate(insns, dram, config, options.engine, options.check, options.timing)
+    except VTAError as error:
+        if not CODES[error.code].checked:
+            raise
+        print(error, file=sys.stderr)
+        return CHECK_FAILED
+    if options.output:
+        write_dram(options.output, result.dram)
+    if options.report:
+        write_bytes(options.report, as_json(result, config).encode())
+    for_pipes = "-" in (options.output, options.report)
+    print(as_text(result), file=sys.stderr if for_pipes else sys.stdout)
+    return OK
+
+
+def _isa(options: argparse.Namespace) -> int:
+    from byocir.cli.vta_files import config_of
+    from byocir.vta_sim.isa_page import render
+
+    print(render(config_of(options.config)), end="")
+    return OK
