@@ -68,6 +68,11 @@ def test_half_even_rounding_is_exact_and_costs_cycles():
         assert np.array_equal(even.run({"image": image})["logits"], expected["logits"])
     cycles = [sum(profile.cycles for profile in package.profile()) for package in (up, even)]
     assert cycles[0] < cycles[1]
+    (profile,) = up.profile()
+    assert {sum(causes.values()) for causes in profile.units.values()} == {profile.cycles}
+    assert 0 < max(profile.bounds.values()) < profile.cycles
+    busy = sum(cycles for _, _, cycles in profile.by_node)
+    assert busy == sum(profile.units[unit]["busy"] for unit in ("load", "compute", "store"))
 
 
 def reparsed(module):

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -48,11 +49,37 @@ def test_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-def test_the_architecture_page_shows_what_the_stages_print():
-    spec = importlib.util.spec_from_file_location("three_ops", ROOT / "docs" / "three_ops.py")
+def script(name: str) -> ModuleType:
+    """A script beside the pages, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    three_ops = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(three_ops)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_architecture_page_shows_what_the_stages_print():
     page = (ROOT / "docs" / "architecture.md").read_text()
-    assert three_ops.render(page) == page, "run: python docs/three_ops.py"
+    assert script("three_ops").render(page) == page, "run: python docs/three_ops.py"
+
+
+def test_the_picture_of_double_buffering_is_up_to_date():
+    double_buffering = script("double_buffering")
+    assert double_buffering.PICTURE.read_text() == double_buffering.render(), (
+        "run: python docs/double_buffering.py"
+    )
+    one, two = (double_buffering.slices(buffers)[1] for buffers in (1, 2))
+    assert two < one
+
+
+def test_the_vta_pages_snippets_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    code = "".join(snippets(ROOT / "docs" / "vta.md", "python"))
+    exec(compile(code, "vta.md", "exec"), {})
+    said = re.findall(r"^print\(.*\)  +# (.*)$", code, re.MULTILINE)
+    assert len(said) == 3
+    assert capsys.readouterr().out.splitlines() == said
+    assert (tmp_path / "program.trace.json").stat().st_size

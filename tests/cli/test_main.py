@@ -238,7 +238,10 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 0
-    assert "simulated cycles per run" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "simulated cycles per run" in printed
+    assert "all cycles of each unit" in printed
+    assert "least cycles: " in printed
     job["goals"]["offloaded_macs_percent"] = 100.5
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 3

@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from byocir.vta_sim import VTAConfig, VTAError, assemble, decode, disassemble, encode, simulate
+from byocir.vta_sim import (
+    TimingModel,
+    VTAConfig,
+    VTAError,
+    assemble,
+    decode,
+    disassemble,
+    encode,
+    estimate,
+    simulate,
+)
 from byocir.vta_sim.errors import CODES, shown
 
 PAGE = Path(__file__).parents[2] / "docs" / "vta-isa.md"
@@ -30,6 +40,7 @@ EXAMPLES: dict[str, Callable[[], object]] = {
     "V004": lambda: VTAConfig(log_block=40),
     "V005": lambda: disassemble(assemble("finish"), locations=[]),
     "V006": lambda: VTAConfig.from_json("no/such/file.json"),
+    "V009": lambda: TimingModel(bus_bytes=0),
     "V101": lambda: decode(np.zeros(17, np.uint8)),
     "V102": lambda: decode(np.full(16, 5, np.uint8)),
     "V103": refused("load.out y=1 x=1\nfinish"),
@@ -54,6 +65,13 @@ EXAMPLES: dict[str, Callable[[], object]] = {
     "V303": refused("load.uop"),
     "V304": refused("finish\nload.uop"),
     "V305": refused("load.inp\nfinish"),
+    "V306": lambda: estimate(
+        assemble(
+            "load.inp\nload.inp {pop_next}\nload.inp\nload.inp {push_next}\nload.uop {push_prev}\n"
+            "finish {pop_prev}"
+        ),
+        model=TimingModel(command_queue=1),
+    ),
 }
 
 

@@ -151,7 +151,28 @@ def cycles_table(profile: Profile) -> str:
     for busy in rows.values():
         totals.update(busy)
     lines.append(f"  {'all':<36}" + "".join(f"{totals[unit]:>10,}" for unit in units))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_causes(profile), *_bounds(profile)])
+
+
+def _causes(profile: Profile) -> list[str]:
+    """What each unit's cycles go to, in a table; its rows add up to the total."""
+    if not profile.units:
+        return []
+    causes = list(next(iter(profile.units.values())))
+    lines = [f"  {'all cycles of each unit':<36}" + "".join(f"{cause:>10}" for cause in causes)]
+    for unit, cycles in profile.units.items():
+        lines.append(f"  {unit:<36}" + "".join(f"{cycles[cause]:>10,}" for cause in causes))
+    return lines
+
+
+def _bounds(profile: Profile) -> list[str]:
+    """How far the program is from the least it could take."""
+    if not profile.bounds or not profile.cycles:
+        return []
+    by_size = sorted(profile.bounds.items(), key=lambda item: -item[1])
+    share = 100 * by_size[0][1] / profile.cycles
+    listed = ", ".join(f"{name} {cycles:,}" for name, cycles in by_size)
+    return [f"  least cycles: {listed}; the largest is {share:.1f} % of the total"]
 
 
 def _layer(nodes: str) -> str:

@@ -84,13 +84,19 @@ class Profile:
     cycles: int
     by_node: Sequence[tuple[str, str, int]]
     """(Model's node or nodes, unit of the device, busy cycles)."""
+    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    """Unit to all of its cycles by cause; each unit's add up to the total."""
+    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Cycles that the program takes at least, by what limits it."""
     details: Mapping[str, int] = field(default_factory=dict[str, int])
     """Further numbers, by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the report."""
         rows = [{"node": n, "unit": u, "cycles": c} for n, u, c in self.by_node]
-        return {"cycles": self.cycles, "by_node": rows, **self.details}
+        units = {unit: dict(causes) for unit, causes in self.units.items()}
+        totals = {"cycles": self.cycles, "units": units, "bounds": dict(self.bounds)}
+        return {**totals, "by_node": rows, **self.details}
 
 
 def target_of(attribute: TargetAttr) -> Target:

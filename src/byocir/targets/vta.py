@@ -227,9 +227,9 @@ class _Loaded:
         return [after[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
 
     def profile(self) -> Profile:
-        """Busy cycles of each unit, by the nodes its instructions came from."""
+        """Busy cycles of each unit, by the nodes its instructions came from, and its waits."""
         timeline = self.program.timeline
-        spent = timeline.end - timeline.start
+        spent = timeline.worked
         units = units_of(self.program.decoded)
         busy: Counter[tuple[str, str]] = Counter()
         first = 0
@@ -244,5 +244,11 @@ class _Loaded:
             self.symbol,
             timeline.cycles,
             [(node, unit, cycles) for (node, unit), cycles in busy.items() if cycles],
-            {"padded_macs": self.program.counters.gemm_counter * macs, "instructions": len(spent)},
+            {unit: times.to_dict() for unit, times in timeline.units.items()},
+            timeline.bounds,
+            {
+                "padded_macs": self.program.counters.gemm_counter * macs,
+                "instructions": len(spent),
+                "energy_pj": round(self.program.energy.total),
+            },
         )

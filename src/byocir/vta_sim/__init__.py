@@ -8,6 +8,7 @@ The stable interface is what this module exports. It needs numpy only::
 
 from byocir.vta_sim.asm import disassemble
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.energy import Energy, EnergyModel, energy_of
 from byocir.vta_sim.engine_numpy import Machine
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import (
@@ -23,13 +24,16 @@ from byocir.vta_sim.isa import (
 )
 from byocir.vta_sim.parse import assemble
 from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
-from byocir.vta_sim.timing import Timeline, TimingModel, estimate
+from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
+from byocir.vta_sim.trace import trace_events, write_trace
 
 __all__ = [
     "DEFAULT_CONFIG",
     "AluOp",
     "Counters",
     "Decoded",
+    "Energy",
+    "EnergyModel",
     "Instruction",
     "Machine",
     "Memory",
@@ -38,6 +42,7 @@ __all__ = [
     "SimResult",
     "Timeline",
     "TimingModel",
+    "UnitTime",
     "VTAConfig",
     "VTAError",
     "assemble",
@@ -47,7 +52,10 @@ __all__ = [
     "encode",
     "encode_columns",
     "encode_uops",
+    "energy_of",
     "estimate",
     "run_in_order",
     "simulate",
+    "trace_events",
+    "write_trace",
 ]

@@ -46,6 +46,10 @@ CODES = {
         "the configuration file cannot be read",
         "a config is a JSON object, e.g. tvm-vta's config/vta_config.json",
     ),
+    "V009": Code(
+        "a parameter of the timing or energy model is out of range",
+        "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
+    ),
     "V101": Code(
         "the bytes are no whole number of instructions",
         "the stream ends inside an instruction; was the file cut?",
@@ -127,6 +131,10 @@ CODES = {
     "V305": Code(
         "FINISH does not wait for the end of another queue",
         "let the stage's last instruction push a token to compute, popped before FINISH",
+    ),
+    "V306": Code(
+        "units wait for each other because queues are full",
+        "move the instruction that makes room before the one that waits for it",
     ),
 }
 

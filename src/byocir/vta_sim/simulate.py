@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.energy import Energy, energy_of
 from byocir.vta_sim.engine_numpy import Machine, Plans
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Opcode, decode
-from byocir.vta_sim.timing import Timeline, loop_steps, timeline
+from byocir.vta_sim.timing import Timeline, TimingModel, loop_steps, timeline
 from byocir.vta_sim.tokens import check_finish, check_form, link, schedule
 
 ENGINES = ("auto", "numpy")
@@ -39,12 +40,14 @@ class Counters:
 
 @dataclass(frozen=True)
 class SimResult:
-    """``dram`` uint8 [B] after the run; ``cycles`` and ``timeline`` are None unless timed."""
+    """``dram`` uint8 [B] after the run; ``cycles``, ``timeline`` and ``energy`` (an estimate) are
+    None unless timed."""
 
     dram: NDArray[np.uint8]
     counters: Counters
     cycles: int | None = None
     timeline: Timeline | None = None
+    energy: Energy | None = None
 
 
 class Program:
@@ -84,7 +87,16 @@ class Program:
     @cached_property
     def timeline(self) -> Timeline:
         """Cycles under the default TimingModel; they depend on the instructions only."""
-        return timeline(self.decoded, self._links)
+        return self.time(TimingModel.de10())
+
+    def time(self, model: TimingModel) -> Timeline:
+        """Cycles under ``model``; raises VTAError V306 if its queues are too short."""
+        return timeline(self.decoded, self._links, model)
+
+    @cached_property
+    def energy(self) -> Energy:
+        """An estimate under the default EnergyModel; it depends on the instructions only."""
+        return energy_of(self.decoded)
 
     def run(
         self,
@@ -92,15 +104,17 @@ class Program:
         *,
         engine: str = "auto",
         check: bool = False,
-        timing: bool = False,
+        timing: bool | TimingModel = False,
     ) -> SimResult:
-        """Run on an image (uint8 [B], not modified); raises VTAError V002, V003 and V2xx."""
+        """Run on an image (uint8 [B], not modified); raises VTAError V002, V003, V2xx and V306."""
         if engine not in ENGINES:
             raise VTAError("V003", f"an engine of {', '.join(ENGINES)}", repr(engine))
         machine = Machine(dram, self.config, check=check, plans=self._plans)
         machine.run(self._ordered)
-        times = self.timeline if timing else None
-        return SimResult(machine.dram, self.counters, times.cycles if times else None, times)
+        if not timing:
+            return SimResult(machine.dram, self.counters)
+        times = self.timeline if timing is True else self.time(timing)
+        return SimResult(machine.dram, self.counters, times.cycles, times, self.energy)
 
 
 def simulate(
@@ -109,12 +123,13 @@ def simulate(
     config: VTAConfig = DEFAULT_CONFIG,
     engine: str = "auto",
     check: bool = False,
-    timing: bool = False,
+    timing: bool | TimingModel = False,
 ) -> SimResult:
     """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
 
-    ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles.
-    The input image is left alone. Every mistake in the arguments or the stream is a VTAError.
+    ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles
+    and energy, under the model given or TimingModel.de10(). The input image is left alone. Every
+    mistake in the arguments or the stream is a VTAError.
     """
     return Program(insns, config).run(dram, engine=engine, check=check, timing=timing)
 

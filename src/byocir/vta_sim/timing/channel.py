@@ -1,0 +1,62 @@
+"""The DRAM read channel: one beat a cycle, to the most important request that has arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FETCH = 3
+"""The client number of fetch; load, compute and store are numbered as in ``Queue``."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """``left`` beats for ``client``, wanted from cycle ``arrival`` on; the lowest rank goes first.
+
+    An important request takes the channel over in the middle of another: on the device that
+    happens between bursts, which are short beside a transfer.
+    """
+
+    rank: int
+    arrival: int
+    left: int
+    client: int
+
+
+@dataclass
+class Channel:
+    """Requests that wait or are being served, and the spans already granted.
+
+    ``spans``: (client, first cycle, last cycle + 1), in order of time.
+    """
+
+    pending: list[Request] = field(default_factory=list[Request])
+    spans: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    now: int = 0
+
+    def complete(self) -> tuple[int, int]:
+        """Serve until the first request is done; its client, and the cycle after its last beat.
+
+        Right only if no further request can arrive before that cycle.
+        """
+        while True:
+            served = self._next()
+            self.now = max(self.now, served.arrival)
+            stop = self.now + served.left
+            for request in self.pending:
+                if request.rank < served.rank and request.arrival < stop:
+                    stop = request.arrival
+            self.spans.append((served.client, self.now, stop))
+            served.left -= stop - self.now
+            self.now = stop
+            if not served.left:
+                self.pending.remove(served)
+                return served.client, stop
+
+    def _next(self) -> Request:
+        """The request to serve next: of those that have arrived, or arrive first, the lowest."""
+        best = self.pending[0]
+        for request in self.pending[1:]:
+            arrival, first = max(request.arrival, self.now), max(best.arrival, self.now)
+            if (arrival, request.rank) < (first, best.rank):
+                best = request
+        return best
