@@ -8,33 +8,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
+from byocir.vta_sim.counters import Counters, count
+from byocir.vta_sim.engine_native import NativeMachine, native_stream, require
 from byocir.vta_sim.engine_numpy import Machine, Plans
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import Decoded, Opcode, decode
-from byocir.vta_sim.timing import Timeline, loop_steps, timeline
-from byocir.vta_sim.tokens import check_finish, check_form, link, schedule
+from byocir.vta_sim.isa import Decoded, Instruction, as_stream, decode
+from byocir.vta_sim.timing import Timeline, timeline
+from byocir.vta_sim.tokens import Links, link, order_of
 
-ENGINES = ("auto", "numpy")
-
-
-@dataclass(frozen=True)
-class Counters:
-    """What upstream's functional simulator counts (sim_driver.cc ``Profiler``), and instructions.
-
-    Bytes are x_size * y_size elements without padding, ACC_8BIT at the size of ACC elements;
-    ``gemm_counter`` and ``alu_counter`` are micro-op executions, GEMM resets not counted;
-    ``instructions`` is the count per opcode name.
-    """
-
-    inp_load_nbytes: int
-    wgt_load_nbytes: int
-    acc_load_nbytes: int
-    uop_load_nbytes: int
-    out_store_nbytes: int
-    gemm_counter: int
-    alu_counter: int
-    instructions: dict[str, int]
+# "auto" is the native engine where there is a C compiler; results are the same bytes.
+ENGINES = ("auto", "native", "numpy")
 
 
 @dataclass(frozen=True)
@@ -48,7 +32,7 @@ class SimResult:
 
 
 class Program:
-    """A stream decoded, checked and ordered once; ``run`` it on as many images as you like.
+    """A stream checked and ordered once; ``run`` it on as many images as you like.
 
     ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
     program whose tokens cover its hazards gives the same result under all. Raises VTAError V0xx,
@@ -62,24 +46,37 @@ class Program:
         *,
         seed: int | None = None,
     ) -> None:
-        self.decoded = decode(insns, config)
-        check_form(self.decoded)
-        self._links = link(self.decoded)
-        order = schedule(self.decoded, self._links, seed)
-        check_finish(self.decoded, self._links)
-        instructions = self.decoded.instructions()
-        self._ordered = [instructions[index] for index in order]
+        self.config = config
+        self._insns = as_stream(insns).copy()
         self._plans = Plans()
+        self._native = native_stream(self._insns, config, seed)
+        if self._native is None:
+            self._order = order_of(self.decoded, self._links, seed)
 
-    @property
-    def config(self) -> VTAConfig:
-        """The config the stream is encoded for."""
-        return self.decoded.config
+    @cached_property
+    def decoded(self) -> Decoded:
+        """The instructions as columns."""
+        return decode(self._insns, self.config)
+
+    @cached_property
+    def _links(self) -> Links:
+        return link(self.decoded)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """The order in which the instructions run."""
+        assert self._native is not None
+        return self._native.order.tolist()
+
+    @cached_property
+    def _ordered(self) -> list[Instruction]:
+        instructions = self.decoded.instructions()
+        return [instructions[index] for index in self._order]
 
     @cached_property
     def counters(self) -> Counters:
         """Counts of one run; they depend on the instructions only."""
-        return count(self.decoded)
+        return count(self.decoded) if self._native is None else self._native.counters
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -94,11 +91,21 @@ class Program:
         check: bool = False,
         timing: bool = False,
     ) -> SimResult:
-        """Run on an image (uint8 [B], not modified); raises VTAError V002, V003 and V2xx."""
+        """Run on an image (uint8 [B], not modified).
+
+        Raises VTAError V002, V003 and V2xx, and for ``engine="native"`` ByocirError B4xx where
+        there is no working C compiler.
+        """
         if engine not in ENGINES:
             raise VTAError("V003", f"an engine of {', '.join(ENGINES)}", repr(engine))
-        machine = Machine(dram, self.config, check=check, plans=self._plans)
-        machine.run(self._ordered)
+        if engine == "native":
+            require(self.config)
+        if self._native is None or engine == "numpy":
+            machine = Machine(dram, self.config, check=check, plans=self._plans)
+            machine.run(self._ordered)
+        else:
+            machine = NativeMachine(dram, self.config, check=check)
+            machine.run(self._native)
         times = self.timeline if timing else None
         return SimResult(machine.dram, self.counters, times.cycles if times else None, times)
 
@@ -113,6 +120,7 @@ def simulate(
 ) -> SimResult:
     """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
 
+    ``engine`` is "native" (compiled on first use), "numpy", or "auto": native if it can be built.
     ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles.
     The input image is left alone. Every mistake in the arguments or the stream is a VTAError.
     """
@@ -129,26 +137,3 @@ def run_in_order(
     machine = Machine(dram, config, check=check)
     machine.run_in_order(insns)
     return machine.dram
-
-
-def count(decoded: Decoded) -> Counters:
-    """The counters of a stream."""
-    opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
-    memory, elements = columns["memory_type"], columns["x_size"] * columns["y_size"]
-    loads, steps = opcode == Opcode.LOAD, loop_steps(decoded)
-
-    def loaded(*memories: Memory) -> int:
-        size = config.element_bytes(memories[0])
-        return int(elements[loads & np.isin(memory, memories)].sum()) * size
-
-    stored = int(elements[opcode == Opcode.STORE].sum())
-    return Counters(
-        inp_load_nbytes=loaded(Memory.INP),
-        wgt_load_nbytes=loaded(Memory.WGT),
-        acc_load_nbytes=loaded(Memory.ACC, Memory.ACC_8BIT),
-        uop_load_nbytes=loaded(Memory.UOP),
-        out_store_nbytes=stored * config.element_bytes(Memory.OUT),
-        gemm_counter=int(steps[(opcode == Opcode.GEMM) & (columns["reset_reg"] == 0)].sum()),
-        alu_counter=int(steps[opcode == Opcode.ALU].sum()),
-        instructions={kind.name: int((opcode == kind).sum()) for kind in Opcode},
-    )
