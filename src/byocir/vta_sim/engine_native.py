@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from byocir.errors import ByocirError
 from byocir.toolchain import build_shared
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
-from byocir.vta_sim.counters import Counters
 from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths, computes
 from byocir.vta_sim.isa import Opcode, as_stream, decode
 from byocir.vta_sim.tokens import check_form
@@ -66,14 +65,19 @@ class _Counters(Structure):
     ]
 
 
-@cache
 def core() -> ctypes.CDLL:
     """The C core, compiled for this machine on first use. Raises ByocirError B401 to B403."""
+    return load_core(FLAGS)
+
+
+@cache
+def load_core(flags: tuple[str, ...]) -> ctypes.CDLL:
+    """The C core, compiled with ``flags``."""
     folder = resources.files("byocir.vta_sim") / "native"
     files = {
         file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in (".c", ".h")
     }
-    library = ctypes.CDLL(str(build_shared("vta", files, FLAGS)))
+    library = ctypes.CDLL(str(build_shared("vta", files, flags)))
     signatures: Mapping[str, tuple[object, list[object]]] = {
         "program_open": (c_void_p, [POINTER(_Config), c_void_p, c_size_t, POINTER(_Fault)]),
         "program_close": (None, [c_void_p]),
@@ -140,12 +144,15 @@ class NativeStream:
         return np.ctypeslib.as_array(order, (len(self.insns),)).copy()
 
     @property
-    def counters(self) -> Counters:
-        """What one run counts."""
-        counted = core().vta_program_counters(self.handle).contents
-        values = {name: int(getattr(counted, name)) for name in COUNTS}
-        kinds = {kind.name: int(counted.instructions[kind]) for kind in Opcode}
-        return Counters(**values, instructions=kinds)
+    def counts(self) -> dict[str, int]:
+        """What one run counts, by the names in ``COUNTS``."""
+        counters = core().vta_program_counters(self.handle).contents
+        return {name: getattr(counters, name) for name in COUNTS}
+
+    @property
+    def instructions(self) -> list[int]:
+        """How many instructions there are of each opcode."""
+        return list(core().vta_program_counters(self.handle).contents.instructions)
 
 
 def native_stream(

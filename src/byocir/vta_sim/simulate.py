@@ -8,17 +8,35 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
-from byocir.vta_sim.counters import Counters, count
+from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_native import NativeMachine, native_stream, require
 from byocir.vta_sim.engine_numpy import Machine, Plans
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import Decoded, Instruction, as_stream, decode
-from byocir.vta_sim.timing import Timeline, timeline
+from byocir.vta_sim.isa import Decoded, Instruction, Opcode, as_stream, decode
+from byocir.vta_sim.timing import Timeline, loop_steps, timeline
 from byocir.vta_sim.tokens import Links, link, order_of
 
 # "auto" is the native engine where there is a C compiler; results are the same bytes.
 ENGINES = ("auto", "native", "numpy")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What upstream's functional simulator counts (sim_driver.cc ``Profiler``), and instructions.
+
+    Bytes are x_size * y_size elements without padding, ACC_8BIT at the size of ACC elements;
+    ``gemm_counter`` and ``alu_counter`` are micro-op executions, GEMM resets not counted;
+    ``instructions`` is the count per opcode name.
+    """
+
+    inp_load_nbytes: int
+    wgt_load_nbytes: int
+    acc_load_nbytes: int
+    uop_load_nbytes: int
+    out_store_nbytes: int
+    gemm_counter: int
+    alu_counter: int
+    instructions: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,10 @@ class Program:
     @cached_property
     def counters(self) -> Counters:
         """Counts of one run; they depend on the instructions only."""
-        return count(self.decoded) if self._native is None else self._native.counters
+        if self._native is None:
+            return count(self.decoded)
+        kinds = dict(zip((kind.name for kind in Opcode), self._native.instructions, strict=True))
+        return Counters(**self._native.counts, instructions=kinds)
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -137,3 +158,26 @@ def run_in_order(
     machine = Machine(dram, config, check=check)
     machine.run_in_order(insns)
     return machine.dram
+
+
+def count(decoded: Decoded) -> Counters:
+    """The counters of a stream."""
+    opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
+    memory, elements = columns["memory_type"], columns["x_size"] * columns["y_size"]
+    loads, steps = opcode == Opcode.LOAD, loop_steps(decoded)
+
+    def loaded(*memories: Memory) -> int:
+        size = config.element_bytes(memories[0])
+        return int(elements[loads & np.isin(memory, memories)].sum()) * size
+
+    stored = int(elements[opcode == Opcode.STORE].sum())
+    return Counters(
+        inp_load_nbytes=loaded(Memory.INP),
+        wgt_load_nbytes=loaded(Memory.WGT),
+        acc_load_nbytes=loaded(Memory.ACC, Memory.ACC_8BIT),
+        uop_load_nbytes=loaded(Memory.UOP),
+        out_store_nbytes=stored * config.element_bytes(Memory.OUT),
+        gemm_counter=int(steps[(opcode == Opcode.GEMM) & (columns["reset_reg"] == 0)].sum()),
+        alu_counter=int(steps[opcode == Opcode.ALU].sum()),
+        instructions={kind.name: int((opcode == kind).sum()) for kind in Opcode},
+    )

@@ -30,16 +30,20 @@ VTA_INLINE void run_nest(const vta_device *device, const vta_loop *nest, uint32_
 {
     const vta_device d = *device;
     const vta_loop loop = *nest;
-    const vta_fields fields = vta_uop_fields(&d.config);
-    VTA_FOR_STEPS (&loop, i, j, u) {
-        const vta_step at = vta_step_at(&loop, fields, d.uop[u], i, j);
-        int32_t *x = d.acc + at.dst * d.lanes;
-        const int32_t *y = d.acc + at.src * d.lanes;
-        for (size_t lane = 0; lane < d.lanes; lane += chunk) {
-            int32_t result[CHUNK];
-            for (size_t k = 0; k < chunk; k++)
-                result[k] = operate(operation, x[lane + k], use_imm ? loop.imm : y[lane + k]);
-            memcpy(x + lane, result, chunk * sizeof *result);
+    const vta_step *end = d.steps + (loop.end - loop.begin);
+    VTA_FOR_POINTS (&loop, i, j) {
+        const vta_step at = vta_point(&loop, i, j);
+        int32_t *dst = d.acc + at.dst * d.lanes;
+        const int32_t *src = d.acc + at.src * d.lanes;
+        for (const vta_step *step = d.steps; step < end; step++) {
+            int32_t *x = dst + step->dst * d.lanes;
+            const int32_t *y = src + step->src * d.lanes;
+            for (size_t lane = 0; lane < d.lanes; lane += chunk) {
+                int32_t result[CHUNK];
+                for (size_t k = 0; k < chunk; k++)
+                    result[k] = operate(operation, x[lane + k], use_imm ? loop.imm : y[lane + k]);
+                memcpy(x + lane, result, chunk * sizeof *result);
+            }
         }
     }
 }
@@ -58,32 +62,42 @@ VTA_INLINE void run_form(const vta_device *device, const vta_loop *loop, uint32_
 static int all_written(const vta_device *device, const vta_loop *loop)
 {
     const uint8_t *written = device->written[VTA_ACC];
-    const vta_fields fields = vta_uop_fields(&device->config);
-    VTA_FOR_STEPS (loop, i, j, u) {
-        const vta_step at = vta_step_at(loop, fields, device->uop[u], i, j);
-        if (!written[at.dst] || !(loop->use_imm || written[at.src])) return 0;
+    const vta_step *end = device->steps + (loop->end - loop->begin);
+    VTA_FOR_POINTS (loop, i, j) {
+        const vta_step at = vta_point(loop, i, j);
+        for (const vta_step *step = device->steps; step < end; step++)
+            if (!written[at.dst + step->dst]
+                || !(loop->use_imm || written[at.src + step->src]))
+                return 0;
     }
     return 1;
 }
 
 static int is_far(int32_t distance) { return distance > 31 || distance < -31; }
 
-/* Shifts by register, as far as distances stay defined. */
+static int shift_near(int32_t *x, const int32_t *y, size_t lanes)
+{
+    for (size_t lane = 0; lane < lanes; lane++) {
+        if (is_far(y[lane])) return 0;
+        x[lane] = shift(x[lane], y[lane]);
+    }
+    return 1;
+}
+
+/* Shifts by register; none of them if a distance is undefined. */
 static uint32_t run_near_shifts(vta_device *device, const vta_loop *loop)
 {
-    const size_t lanes = device->lanes, depth = vta_depth(&device->config, VTA_ACC);
-    const vta_fields fields = vta_uop_fields(&device->config);
-    memcpy(device->saved, device->acc, depth * lanes * sizeof *device->acc);
-    VTA_FOR_STEPS (loop, i, j, u) {
-        const vta_step at = vta_step_at(loop, fields, device->uop[u], i, j);
-        int32_t *x = device->acc + at.dst * lanes;
-        const int32_t *y = device->acc + at.src * lanes;
-        for (size_t lane = 0; lane < lanes; lane++) {
-            if (is_far(y[lane])) {
-                memcpy(device->acc, device->saved, depth * lanes * sizeof *device->acc);
-                return VTA_SHIFT_DISTANCE;
-            }
-            x[lane] = shift(x[lane], y[lane]);
+    const size_t lanes = device->lanes;
+    const size_t bytes = vta_depth(&device->config, VTA_ACC) * lanes * sizeof *device->acc;
+    const vta_step *end = device->steps + (loop->end - loop->begin);
+    memcpy(device->saved, device->acc, bytes);
+    VTA_FOR_POINTS (loop, i, j) {
+        const vta_step at = vta_point(loop, i, j);
+        for (const vta_step *step = device->steps; step < end; step++) {
+            int32_t *x = device->acc + (at.dst + step->dst) * lanes;
+            if (shift_near(x, device->acc + (at.src + step->src) * lanes, lanes)) continue;
+            memcpy(device->acc, device->saved, bytes);
+            return VTA_SHIFT_DISTANCE;
         }
     }
     return VTA_OK;

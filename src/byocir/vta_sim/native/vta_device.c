@@ -26,6 +26,7 @@ static size_t place(vta_device *device, uint8_t *storage)
     const size_t wgt_rows = vta_depth(config, VTA_WGT) << config->log_block;
     size_t used = 0;
     device->uop = carve(storage, &used, scratchpad_bytes(config, VTA_UOP));
+    device->steps = carve(storage, &used, vta_depth(config, VTA_UOP) * sizeof *device->steps);
     device->inp = carve(storage, &used, inp);
     device->wgt = carve(storage, &used, wgt);
     device->acc = carve(storage, &used, scratchpad_bytes(config, VTA_ACC));
@@ -176,28 +177,37 @@ static uint64_t reach(const vta_loop *loop, const uint32_t factors[2], uint32_t 
            + field;
 }
 
+/* Split the micro-ops into `device->steps`; the largest of each index. */
+static vta_step split_all(vta_device *device, const vta_loop *loop)
+{
+    const vta_fields fields = vta_uop_fields(&device->config);
+    const uint32_t *uop = device->uop + loop->begin;
+    vta_step *steps = device->steps, most = {0, 0, 0};
+    for (uint32_t u = 0; u < loop->end - loop->begin; u++) {
+        const vta_step step = vta_split(uop[u], fields);
+        most.dst = step.dst > most.dst ? step.dst : most.dst;
+        most.src = step.src > most.src ? step.src : most.src;
+        most.wgt = step.wgt > most.wgt ? step.wgt : most.wgt;
+        steps[u] = step;
+    }
+    return most;
+}
+
 /* Check all indices of a nest at once: the loops' parts have their maximum at the last point. */
-static uint32_t check_nest(const vta_device *device, const vta_loop *loop, int gemm)
+static uint32_t check_nest(vta_device *device, const vta_loop *loop, int gemm)
 {
     const vta_config *config = &device->config;
-    const vta_fields fields = vta_uop_fields(config);
-    uint32_t dst = 0, src = 0, wgt = 0;
+    const size_t acc = vta_depth(config, VTA_ACC), wgt = vta_depth(config, VTA_WGT);
     if (loop->end > vta_depth(config, VTA_UOP)) return VTA_UOP_RANGE;
     if (device->checking
         && memchr(device->written[VTA_UOP] + loop->begin, 0, loop->end - loop->begin))
         return VTA_UNWRITTEN;
-    for (uint32_t u = loop->begin; u < loop->end; u++) {
-        const vta_step at = vta_split(device->uop[u], fields);
-        dst = at.dst > dst ? at.dst : dst;
-        src = at.src > src ? at.src : src;
-        wgt = at.wgt > wgt ? at.wgt : wgt;
-    }
-    if (reach(loop, loop->dst, dst) >= vta_depth(config, VTA_ACC)) return VTA_INDEX_RANGE;
+    const vta_step most = split_all(device, loop);
+    if (reach(loop, loop->dst, most.dst) >= acc) return VTA_INDEX_RANGE;
     if (gemm && loop->reset) return VTA_OK;
-    if (reach(loop, loop->src, src) >= vta_depth(config, gemm ? VTA_INP : VTA_ACC))
+    if (reach(loop, loop->src, most.src) >= (gemm ? vta_depth(config, VTA_INP) : acc))
         return VTA_INDEX_RANGE;
-    return gemm && reach(loop, loop->wgt, wgt) >= vta_depth(config, VTA_WGT) ? VTA_INDEX_RANGE
-                                                                             : VTA_OK;
+    return gemm && reach(loop, loop->wgt, most.wgt) >= wgt ? VTA_INDEX_RANGE : VTA_OK;
 }
 
 static uint32_t compute(vta_device *device, vta_insn insn)

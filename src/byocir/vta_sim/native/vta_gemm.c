@@ -17,9 +17,14 @@ VTA_INLINE void pack_block(vta_packed_wgt *out, const int8_t *in, size_t block)
 {
     for (size_t tile = 0; tile < block; tile += VTA_LANES)
         for (size_t group = 0; group < block; group += VTA_GROUP)
-            for (size_t lane = 0; lane < VTA_LANES; lane++)
-                for (size_t k = 0; k < VTA_GROUP; k++)
-                    *out++ = in[(tile + lane) * block + group + k];
+            for (size_t lane = 0; lane < VTA_LANES; lane++, out += VTA_GROUP) {
+                const int8_t *from = in + (tile + lane) * block + group;
+                if (sizeof *out == sizeof *from) {
+                    memcpy(out, from, VTA_GROUP);
+                    continue;
+                }
+                for (size_t k = 0; k < VTA_GROUP; k++) out[k] = from[k];
+            }
 }
 
 /* What the inputs' offset adds to each output channel, negated. */
@@ -66,46 +71,53 @@ VTA_INLINE vta_vector product(const vta_packed_inp *x, const vta_packed_wgt *w,
 /* BATCH 1, BLOCK 16: accumulators stay in registers while micro-ops add to the same element. */
 static void gemm_16(const vta_device *device, const vta_loop *nest)
 {
-    enum { BLOCK = 16, TILES = BLOCK / VTA_LANES };
+    enum { BLOCK = 16, TILES = BLOCK / VTA_LANES, SLICE = BLOCK * VTA_LANES };
     const vta_device d = *device;
     const vta_loop loop = *nest;
-    const vta_fields fields = vta_uop_fields(&d.config);
+    const vta_step *end = d.steps + (loop.end - loop.begin);
     vta_vector sum[TILES];
     int32_t *held = d.acc;
     for (int t = 0; t < TILES; t++) sum[t] = vta_get(held + t * VTA_LANES);
-    VTA_FOR_STEPS (&loop, i, j, u) {
-        const vta_step at = vta_step_at(&loop, fields, d.uop[u], i, j);
-        const vta_packed_wgt *w = d.packed_wgt + (size_t)at.wgt * BLOCK * BLOCK;
+    VTA_FOR_POINTS (&loop, i, j) {
+        const vta_step at = vta_point(&loop, i, j);
+        const vta_packed_inp *inp = d.packed_inp + (size_t)at.src * BLOCK;
+        const vta_packed_wgt *wgt = d.packed_wgt + (size_t)at.wgt * BLOCK * BLOCK;
+        const int32_t *bias = d.bias + (size_t)at.wgt * BLOCK;
         int32_t *acc = d.acc + (size_t)at.dst * BLOCK;
-        if (acc != held) {
-            for (int t = 0; t < TILES; t++) vta_put(held + t * VTA_LANES, sum[t]);
-            for (int t = 0; t < TILES; t++) sum[t] = vta_get(acc + t * VTA_LANES);
-            held = acc;
+        for (const vta_step *step = d.steps; step < end; step++) {
+            int32_t *dst = acc + (size_t)step->dst * BLOCK;
+            if (dst != held) {
+                for (int t = 0; t < TILES; t++) vta_put(held + t * VTA_LANES, sum[t]);
+                for (int t = 0; t < TILES; t++) sum[t] = vta_get(dst + t * VTA_LANES);
+                held = dst;
+            }
+            for (int t = 0; t < TILES; t++)
+                sum[t] = vta_add(sum[t], product(inp + (size_t)step->src * BLOCK,
+                                                 wgt + ((size_t)step->wgt * TILES + t) * SLICE,
+                                                 bias + (size_t)step->wgt * BLOCK + t * VTA_LANES,
+                                                 BLOCK));
         }
-        for (int t = 0; t < TILES; t++)
-            sum[t] = vta_add(sum[t], product(d.packed_inp + (size_t)at.src * BLOCK,
-                                             w + t * VTA_LANES * BLOCK,
-                                             d.bias + (size_t)at.wgt * BLOCK + t * VTA_LANES,
-                                             BLOCK));
     }
     for (int t = 0; t < TILES; t++) vta_put(held + t * VTA_LANES, sum[t]);
 }
 
-static void gemm_packed(const vta_device *device, const vta_loop *nest)
+/* Any batch, any block of whole vectors. To be inlined with a constant `block` where it matters. */
+VTA_INLINE void gemm_packed(const vta_device *device, const vta_loop *nest, size_t block)
 {
     const vta_device d = *device;
     const vta_loop loop = *nest;
-    const vta_fields fields = vta_uop_fields(&d.config);
-    VTA_FOR_STEPS (&loop, i, j, u) {
-        const vta_step at = vta_step_at(&loop, fields, d.uop[u], i, j);
-        const vta_packed_inp *x = d.packed_inp + at.src * d.lanes;
-        int32_t *acc = d.acc + at.dst * d.lanes;
-        for (size_t row = 0; row < d.batch; row++, x += d.block)
-            for (size_t t = 0; t < d.block; t += VTA_LANES, acc += VTA_LANES) {
-                const vta_packed_wgt *w = d.packed_wgt + (at.wgt * d.block + t) * d.block;
-                const int32_t *bias = d.bias + at.wgt * d.block + t;
-                vta_put(acc, vta_add(vta_get(acc), product(x, w, bias, d.block)));
-            }
+    const vta_step *end = d.steps + (loop.end - loop.begin);
+    VTA_FOR_POINTS (&loop, i, j) {
+        const vta_step at = vta_point(&loop, i, j);
+        for (const vta_step *step = d.steps; step < end; step++) {
+            const vta_packed_inp *x = d.packed_inp + (size_t)(at.src + step->src) * d.lanes;
+            const vta_packed_wgt *w = d.packed_wgt + (at.wgt + step->wgt) * block * block;
+            const int32_t *bias = d.bias + (at.wgt + step->wgt) * block;
+            int32_t *acc = d.acc + (size_t)(at.dst + step->dst) * d.lanes;
+            for (size_t row = 0; row < d.batch; row++, x += block)
+                for (size_t t = 0; t < block; t += VTA_LANES, acc += VTA_LANES)
+                    vta_put(acc, vta_add(vta_get(acc), product(x, w + t * block, bias + t, block)));
+        }
     }
 }
 #else
@@ -124,44 +136,67 @@ static void gemm_plain(const vta_device *device, const vta_loop *nest)
 {
     const vta_device d = *device;
     const vta_loop loop = *nest;
-    const vta_fields fields = vta_uop_fields(&d.config);
-    VTA_FOR_STEPS (&loop, i, j, u) {
-        const vta_step at = vta_step_at(&loop, fields, d.uop[u], i, j);
-        const int8_t *x = d.inp + at.src * d.lanes;
-        int32_t *acc = d.acc + at.dst * d.lanes;
-        for (size_t row = 0; row < d.batch; row++, x += d.block) {
-            const int8_t *w = d.wgt + at.wgt * d.block * d.block;
-            for (size_t channel = 0; channel < d.block; channel++, w += d.block, acc++) {
-                int32_t sum = 0;
-                for (size_t k = 0; k < d.block; k++) sum += x[k] * w[k];
-                *acc = (int32_t)((uint32_t)*acc + (uint32_t)sum);
+    const vta_step *end = d.steps + (loop.end - loop.begin);
+    VTA_FOR_POINTS (&loop, i, j) {
+        const vta_step at = vta_point(&loop, i, j);
+        for (const vta_step *step = d.steps; step < end; step++) {
+            const int8_t *x = d.inp + (size_t)(at.src + step->src) * d.lanes;
+            int32_t *acc = d.acc + (size_t)(at.dst + step->dst) * d.lanes;
+            for (size_t row = 0; row < d.batch; row++, x += d.block) {
+                const int8_t *w = d.wgt + (at.wgt + step->wgt) * d.block * d.block;
+                for (size_t channel = 0; channel < d.block; channel++, w += d.block, acc++) {
+                    int32_t sum = 0;
+                    for (size_t k = 0; k < d.block; k++) sum += x[k] * w[k];
+                    *acc = (int32_t)((uint32_t)*acc + (uint32_t)sum);
+                }
             }
         }
     }
 }
 
-static void reset(const vta_device *device, const vta_loop *nest)
+static void reset(vta_device *device, const vta_loop *loop)
 {
-    const vta_device d = *device;
-    const vta_loop loop = *nest;
-    const vta_fields fields = vta_uop_fields(&d.config);
-    VTA_FOR_STEPS (&loop, i, j, u) {
-        const uint32_t dst = vta_step_at(&loop, fields, d.uop[u], i, j).dst;
-        memset(d.acc + dst * d.lanes, 0, d.lanes * sizeof *d.acc);
-        if (d.checking) d.written[VTA_ACC][dst] = 1;
+    const size_t bytes = device->lanes * sizeof *device->acc;
+    const vta_step *end = device->steps + (loop->end - loop->begin);
+    VTA_FOR_POINTS (loop, i, j) {
+        const vta_step at = vta_point(loop, i, j);
+        for (const vta_step *step = device->steps; step < end; step++) {
+            const size_t dst = at.dst + step->dst;
+            memset(device->acc + dst * device->lanes, 0, bytes);
+            if (device->checking) device->written[VTA_ACC][dst] = 1;
+        }
     }
 }
 
 static int all_written(const vta_device *device, const vta_loop *loop)
 {
-    const vta_fields fields = vta_uop_fields(&device->config);
-    VTA_FOR_STEPS (loop, i, j, u) {
-        const vta_step at = vta_step_at(loop, fields, device->uop[u], i, j);
-        if (!device->written[VTA_ACC][at.dst] || !device->written[VTA_INP][at.src]
-            || !device->written[VTA_WGT][at.wgt])
-            return 0;
+    const uint8_t *acc = device->written[VTA_ACC], *inp = device->written[VTA_INP];
+    const uint8_t *wgt = device->written[VTA_WGT];
+    const vta_step *end = device->steps + (loop->end - loop->begin);
+    VTA_FOR_POINTS (loop, i, j) {
+        const vta_step at = vta_point(loop, i, j);
+        for (const vta_step *step = device->steps; step < end; step++)
+            if (!acc[at.dst + step->dst] || !inp[at.src + step->src] || !wgt[at.wgt + step->wgt])
+                return 0;
     }
     return 1;
+}
+
+/* BLOCK 16 and 32 with their loops unrolled, other blocks without. */
+static void multiply(const vta_device *device, const vta_loop *loop)
+{
+#if VTA_LANES
+    if (device->block == 16 && device->batch == 1)
+        gemm_16(device, loop);
+    else if (device->block == 16)
+        gemm_packed(device, loop, 16);
+    else if (device->block == 32)
+        gemm_packed(device, loop, 32);
+    else if (packs(device))
+        gemm_packed(device, loop, device->block);
+    else
+#endif
+        gemm_plain(device, loop);
 }
 
 uint32_t vta_run_gemm(vta_device *device, const vta_loop *loop)
@@ -171,16 +206,6 @@ uint32_t vta_run_gemm(vta_device *device, const vta_loop *loop)
         return VTA_OK;
     }
     if (device->checking && !all_written(device, loop)) return VTA_UNWRITTEN;
-#if VTA_LANES
-    if (device->block == 16 && device->batch == 1) {
-        gemm_16(device, loop);
-        return VTA_OK;
-    }
-    if (packs(device)) {
-        gemm_packed(device, loop);
-        return VTA_OK;
-    }
-#endif
-    gemm_plain(device, loop);
+    multiply(device, loop);
     return VTA_OK;
 }

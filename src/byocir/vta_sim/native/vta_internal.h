@@ -38,6 +38,37 @@ typedef struct vta_loop {
     int32_t imm;
 } vta_loop;
 
+/* Fields of a micro-op, from bit 0 up: ACC index, INP or ACC index, WGT index. */
+typedef struct vta_fields {
+    uint32_t dst_mask, src_shift, src_mask, wgt_shift, wgt_mask;
+} vta_fields;
+
+typedef struct vta_step {
+    uint32_t dst, src, wgt;
+} vta_step;
+
+VTA_INLINE vta_fields vta_uop_fields(const vta_config *config)
+{
+    const uint32_t acc = config->log_acc_depth, inp = config->log_inp_depth;
+    const uint32_t src = acc > inp ? acc : inp;
+    vta_fields fields;
+    fields.dst_mask = ((uint32_t)1 << acc) - 1;
+    fields.src_mask = ((uint32_t)1 << src) - 1;
+    fields.wgt_mask = ((uint32_t)1 << config->log_wgt_depth) - 1;
+    fields.src_shift = acc;
+    fields.wgt_shift = acc + src;
+    return fields;
+}
+
+VTA_INLINE vta_step vta_split(uint32_t uop, vta_fields fields)
+{
+    vta_step step;
+    step.dst = uop & fields.dst_mask;
+    step.src = uop >> fields.src_shift & fields.src_mask;
+    step.wgt = (uint32_t)((uint64_t)uop >> fields.wgt_shift) & fields.wgt_mask;
+    return step;
+}
+
 struct vta_program {
     vta_config config;
     size_t count;
@@ -52,6 +83,7 @@ struct vta_device {
     int checking;
     size_t block, batch, lanes; /* lanes: of an accumulator, batch * block */
     uint32_t *uop;
+    vta_step *steps; /* the micro-ops of the nest that runs, split */
     int8_t *inp, *wgt;
     int32_t *acc;
     vta_packed_inp *packed_inp;
@@ -146,55 +178,23 @@ VTA_INLINE size_t vta_element_bytes(const vta_config *config, uint32_t memory)
     }
 }
 
-/* Fields of a micro-op, from bit 0 up: ACC index, INP or ACC index, WGT index. */
-typedef struct vta_fields {
-    uint32_t dst_mask, src_shift, src_mask, wgt_shift, wgt_mask;
-} vta_fields;
-
-typedef struct vta_step {
-    uint32_t dst, src, wgt;
-} vta_step;
-
-VTA_INLINE vta_fields vta_uop_fields(const vta_config *config)
+/* What the loops add to all indices of a micro-op. */
+VTA_INLINE vta_step vta_point(const vta_loop *loop, uint32_t i, uint32_t j)
 {
-    const uint32_t acc = config->log_acc_depth, inp = config->log_inp_depth;
-    const uint32_t src = acc > inp ? acc : inp;
-    vta_fields fields;
-    fields.dst_mask = ((uint32_t)1 << acc) - 1;
-    fields.src_mask = ((uint32_t)1 << src) - 1;
-    fields.wgt_mask = ((uint32_t)1 << config->log_wgt_depth) - 1;
-    fields.src_shift = acc;
-    fields.wgt_shift = acc + src;
-    return fields;
+    vta_step point;
+    point.dst = i * loop->dst[0] + j * loop->dst[1];
+    point.src = i * loop->src[0] + j * loop->src[1];
+    point.wgt = i * loop->wgt[0] + j * loop->wgt[1];
+    return point;
 }
 
-VTA_INLINE vta_step vta_split(uint32_t uop, vta_fields fields)
-{
-    vta_step step;
-    step.dst = uop & fields.dst_mask;
-    step.src = uop >> fields.src_shift & fields.src_mask;
-    step.wgt = (uint32_t)((uint64_t)uop >> fields.wgt_shift) & fields.wgt_mask;
-    return step;
-}
+/* The order of a nest: all its micro-ops at one point of the loops, then at the next. */
+#define VTA_FOR_POINTS(loop, i, j)               \
+    for (uint32_t i = 0; i < (loop)->outer; i++) \
+        for (uint32_t j = 0; j < (loop)->inner; j++)
 
-/* A micro-op's indices at one point of the loops. */
-VTA_INLINE vta_step vta_step_at(const vta_loop *loop, vta_fields fields, uint32_t uop, uint32_t i,
-                                uint32_t j)
-{
-    vta_step step = vta_split(uop, fields);
-    step.dst += i * loop->dst[0] + j * loop->dst[1];
-    step.src += i * loop->src[0] + j * loop->src[1];
-    step.wgt += i * loop->wgt[0] + j * loop->wgt[1];
-    return step;
-}
-
-/* The order of a nest's steps. */
-#define VTA_FOR_STEPS(loop, i, j, u)                         \
-    for (uint32_t i = 0; i < (loop)->outer; i++)             \
-        for (uint32_t j = 0; j < (loop)->inner; j++)         \
-            for (uint32_t u = (loop)->begin; u < (loop)->end; u++)
-
-/* vta_gemm.c, vta_alu.c: run a nest that is not empty and within range; return a vta_code. */
+/* vta_gemm.c, vta_alu.c: run a nest of `device->steps`, not empty and within range;
+ * return a vta_code. */
 uint32_t vta_run_gemm(vta_device *device, const vta_loop *loop);
 uint32_t vta_run_alu(vta_device *device, const vta_loop *loop);
 void vta_pack_inp(vta_device *device, size_t first, size_t count);
