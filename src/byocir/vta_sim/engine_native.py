@@ -104,7 +104,8 @@ def is_available() -> bool:
         core()
     except (ByocirError, OSError) as error:
         if not isinstance(error, ByocirError) or error.code != "B401":
-            warnings.warn(f"simulating with numpy, which is slower\n{error}", stacklevel=2)
+            message = f"simulating with numpy, which is slower\n{error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         return False
     return True
 
