@@ -53,7 +53,7 @@ CONFIGS = {
     config.name: config
     for config in (*(DEFAULT_CONFIG, BATCH2, BLOCK8, BATCH4_BLOCK4, BLOCK32_BATCH2, BATCH8_BLOCK2),)
 }
-EXAMPLES = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 300
+EXAMPLES = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 150  # per test
 MAX_STEPS = 20_000  # flipped bits make loops long
 Outcome = tuple[bytes, str, list[int]]
 
