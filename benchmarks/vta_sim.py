@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from byocir.toolchain import build_shared
+from byocir.toolchain import build_shared, load_shared
 from byocir.vta_sim import Program, assemble, encode_uops, simulate
 from byocir.vta_sim.engine_native import NativeMachine
 
@@ -88,7 +88,7 @@ def scalar() -> Callable[[np.ndarray, np.ndarray], None]:
     """The rival: (instructions, image to change)."""
     source = Path(__file__).with_name("vta_scalar.c")
     path = build_shared("vta_scalar", {source.name: source.read_bytes()}, ["-std=c99", "-O2"])
-    run = ctypes.CDLL(str(path)).vta_scalar_run
+    run = load_shared(path).vta_scalar_run
     run.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
     return lambda insns, dram: run(insns.ctypes.data, len(insns), dram.ctypes.data)
 

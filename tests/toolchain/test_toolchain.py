@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import stat
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from byocir.errors import ByocirError
-from byocir.toolchain import build, build_shared, compiler, find_compiler
+from byocir.toolchain import build, build_shared, compiler, find_compiler, load_shared
 
 ANSWER = '#include "answer.h"\nint answer(void) { return ANSWER; }\n'
 
@@ -24,7 +23,7 @@ def files(answer: int) -> dict[str, str]:
 
 
 def call(path: Path) -> int:
-    return ctypes.CDLL(str(path)).answer()
+    return load_shared(path).answer()
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +210,10 @@ def test_concurrent_processes_build_the_same_library(cache_folder: Path) -> None
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(start, range(4))) == ["9\n"] * 4
     assert len(os.listdir(cache_folder)) == 1
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "library.so").write_text("no library")
+    with pytest.raises(ByocirError, match="B404") as caught:
+        load_shared(tmp_path / "library.so")
+    assert caught.value.where == str(tmp_path / "library.so")

@@ -29,7 +29,7 @@ from byocir.vta_sim import (
     engine_native,
     simulate,
 )
-from byocir.vta_sim.engine_native import NativeMachine, is_available, load_core
+from byocir.vta_sim.engine_native import NativeMachine, core, is_available, load_core
 
 SOURCES = Path(str(resources.files("byocir.vta_sim") / "native"))
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Werror")
@@ -49,7 +49,7 @@ def _native() -> None:
 @pytest.fixture
 def fresh_caches() -> Iterator[None]:
     """Forget what was found out about the compiler, before and after."""
-    cached = load_core, is_available
+    cached = core, load_core, is_available
     for function in cached:
         function.cache_clear()
     yield
@@ -165,6 +165,19 @@ def test_numpy_takes_over_without_a_compiler(without_compiler: None) -> None:
         simulate(insns, dram, engine="native")
     with pytest.raises(VTAError, match="V301"):
         simulate(assemble("finish {pop_prev}"), dram)
+
+
+def test_a_compiler_that_does_not_know_this_machine(
+    fresh_caches: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = find_compiler().command[0]
+    fussy = tmp_path / "fussy-cc"
+    fussy.write_text(f'#!/bin/sh\ncase "$*" in *=native*) exit 1;; esac\nexec "{real}" "$@"\n')
+    fussy.chmod(0o755)
+    monkeypatch.setenv("CC", str(fussy))
+    monkeypatch.setenv("BYOCIR_CACHE", str(tmp_path))
+    assert is_available()
+    assert len(list(tmp_path.glob("vta-*"))) == 1
 
 
 def test_a_broken_compiler_is_named_once(

@@ -8,6 +8,7 @@ be written, libraries go to a temporary folder that lives as long as this proces
 from __future__ import annotations
 
 import atexit
+import ctypes
 import hashlib
 import os
 import platform
@@ -53,6 +54,20 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
             shutil.rmtree(scratch, ignore_errors=True)
         return place
     raise AssertionError(f"expected {_own_folder()} to be writable")
+
+
+def load_shared(path: Path) -> ctypes.CDLL:
+    """A library that was built, ready to be called. Raises ByocirError B404 if it cannot be loaded,
+    as from a file system that forbids execution."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ByocirError(
+            "B404",
+            f"expected a library that can be loaded, found {error}",
+            where=str(path),
+            help="set BYOCIR_CACHE to a folder from which programs may run",
+        ) from None
 
 
 def cache_folder() -> Path:

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from byocir.errors import ByocirError
-from byocir.toolchain import build_shared
+from byocir.toolchain import build_shared, load_shared
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths, computes
 from byocir.vta_sim.isa import Opcode, as_stream, decode
 from byocir.vta_sim.tokens import check_form
 
-FLAGS = ("-std=c99", "-O3", "-march=native")
+PORTABLE = ("-std=c99", "-O3")
+FLAGS = (*PORTABLE, "-march=native")
 NO_MEMORY = 1
 # Scratchpads in the layout of DRAM: dtype, and shape after the depth as letters of the config.
 LAYOUTS = {
@@ -65,9 +66,16 @@ class _Counters(Structure):
     ]
 
 
+@cache
 def core() -> ctypes.CDLL:
-    """The C core, compiled for this machine on first use. Raises ByocirError B401 to B403."""
-    return load_core(FLAGS)
+    """The C core, compiled on first use: for this machine, or for its kind where the compiler has
+    no `-march=native`. Raises ByocirError B401 to B404."""
+    try:
+        return load_core(FLAGS)
+    except ByocirError as error:
+        if error.code != "B403":
+            raise
+        return load_core(PORTABLE)
 
 
 @cache
@@ -77,7 +85,7 @@ def load_core(flags: tuple[str, ...]) -> ctypes.CDLL:
     files = {
         file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in (".c", ".h")
     }
-    library = ctypes.CDLL(str(build_shared("vta", files, flags)))
+    library = load_shared(build_shared("vta", files, flags))
     signatures: Mapping[str, tuple[object, list[object]]] = {
         "program_open": (c_void_p, [POINTER(_Config), c_void_p, c_size_t, POINTER(_Fault)]),
         "program_close": (None, [c_void_p]),
@@ -102,8 +110,8 @@ def is_available() -> bool:
     """Whether the engine can be had; says so once if there is a compiler that does not work."""
     try:
         core()
-    except (ByocirError, OSError) as error:
-        if not isinstance(error, ByocirError) or error.code != "B401":
+    except ByocirError as error:
+        if error.code != "B401":
             message = f"simulating with numpy, which is slower\n{error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return False
@@ -111,7 +119,7 @@ def is_available() -> bool:
 
 
 def require(config: VTAConfig) -> None:
-    """Raise VTAError V207 or ByocirError B401 to B403 unless the engine can run ``config``."""
+    """Raise VTAError V207 or ByocirError B401 to B404 unless the engine can run ``config``."""
     check_widths(config)
     core()
 
