@@ -24,7 +24,6 @@ from byocir.vta_sim.plans import (
     GemmBlock,
     Nest,
     Span,
-    is_exact_in_float32,
     plan_alu,
     plan_gemm,
     plan_reset,
@@ -97,7 +96,7 @@ class Machine:
     """Scratchpads, DRAM and the meaning of each instruction.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. ``inp`` and ``wgt`` hold
-    int8 values as floats, for BLAS; WGT elements are stored transposed, [block_in, block_out].
+    int8 values as float32, for BLAS; WGT elements are stored transposed, [block_in, block_out].
     With ``check``, scratchpads start with garbage, and reading an element that was never written
     is an error.
     """
@@ -114,12 +113,11 @@ class Machine:
         self.config = config
         self.dram = np.array(as_dram(dram), order="C")
         depth, batch, block = config.depth, config.batch, config.block_in
-        exact = np.float32 if is_exact_in_float32(config) else np.float64
         start = np.full(4, GARBAGE if check else 0, np.uint8)
         byte = start.view(np.int8)[0]
         self.uop = np.full(depth(Memory.UOP), start.view(np.uint32)[0])
-        self.inp = np.full((depth(Memory.INP), batch, block), byte, exact)
-        self.wgt = np.full((depth(Memory.WGT), block, block), byte, exact)
+        self.inp = np.full((depth(Memory.INP), batch, block), byte, np.float32)
+        self.wgt = np.full((depth(Memory.WGT), block, block), byte, np.float32)
         self.acc = np.full((depth(Memory.ACC), batch, block), start.view(np.int32)[0])
         self._written = Written(config) if check else None
         self._plans = Plans() if plans is None else plans

@@ -66,7 +66,7 @@ class GemmBlock:
 
     ``dst`` int64 [C, R] rows of ACC, all distinct; ``src`` int64 [C or 1, R, K] rows of INP;
     ``wgt`` int64 [C, K] elements of WGT. A row is one of the BATCH rows of an element. K is small
-    enough for the product to be exact.
+    enough for the product to be exact in float32.
     """
 
     dst: Span
@@ -112,20 +112,10 @@ def plan_reset(nest: Nest) -> Iterator[Span]:
         yield compact(np.unique(chunk["dst"]))
 
 
-def _exact_products(config: VTAConfig) -> int:
-    """How many products of an input and a weight add up exactly in float32."""
-    product_bits = (1 << config.log_inp_width) + (1 << config.log_wgt_width) - 2
-    return 1 << (FLOAT32_EXACT_BITS - product_bits)
-
-
-def is_exact_in_float32(config: VTAConfig) -> bool:
-    """Whether one micro-op's sums are; beyond that, float64 has bits to spare."""
-    return config.block_in <= _exact_products(config)
-
-
 def plan_gemm(nest: Nest, config: VTAConfig) -> Iterator[GemmBlock]:
     """Batched products that together add what the nest adds."""
-    longest = max(1, _exact_products(config) // config.block_in)
+    product_bits = (1 << config.log_inp_width) + (1 << config.log_wgt_width) - 2
+    longest = (1 << (FLOAT32_EXACT_BITS - product_bits)) // config.block_in
     for chunk in nest.chunks(("dst", "src", "wgt")):
         # ACC indices have at most 11 bits; numpy sorts 16-bit keys by radix.
         order = np.argsort(chunk["dst"].astype(np.uint16), kind="stable")
