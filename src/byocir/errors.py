@@ -8,6 +8,7 @@ what was found and where; `help` says what to do. Codes never change their meani
 | B1xx | files and models (import, packages, feeds) |
 | B2xx | targets, patterns and passes |
 | B3xx | a stage that cannot express what it was given (lowering, code generation) |
+| B4xx | the C toolchain (`byocir.toolchain`) |
 | V1xx | VTA streams and configurations (`byocir.vta_sim`) |
 """
 

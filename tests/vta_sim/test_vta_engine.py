@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from vta_engines import NewMachine, machine_type
 
 from byocir.vta_sim import Machine, VTAError, assemble, encode_uops
 
 
-def machine(size: int = 4096, check: bool = False) -> Machine:
-    dram = (np.arange(size) * 7 % 251).astype(np.uint8)
-    return Machine(dram, check=check)
+@pytest.fixture(params=["numpy", "native"])
+def machine(request: pytest.FixtureRequest) -> NewMachine:
+    """Makes a machine of each engine with 4096 bytes of DRAM."""
+    made = machine_type(request.param)
+    dram = (np.arange(4096) * 7 % 251).astype(np.uint8)
+    return lambda check=False: made(np.zeros_like(dram) if check else dram, check=check)
 
 
 def run(m: Machine, text: str) -> Machine:
@@ -23,7 +27,7 @@ def elements(m: Machine, base: int) -> np.ndarray:
     return m.dram[base * 16 : base * 16 + 16].view(np.int8).astype(np.float32)[None]
 
 
-def test_load_pads_on_all_sides_and_is_dense() -> None:
+def test_load_pads_on_all_sides_and_is_dense(machine: NewMachine) -> None:
     m = machine()
     m.inp[:] = 9
     run(m, "load.inp sram=0x2 dram=0x3 y=2 x=3 stride=10 pad=1,2,1,3")
@@ -37,7 +41,7 @@ def test_load_pads_on_all_sides_and_is_dense() -> None:
     assert (m.inp[37:] == 9).all()
 
 
-def test_load_without_columns_does_nothing_and_without_rows_pads() -> None:
+def test_load_without_columns_does_nothing_and_without_rows_pads(machine: NewMachine) -> None:
     m = machine()
     m.inp[:] = 9
     run(m, "load.inp dram=0xffffffff y=4 pad=1,1,1,1")
@@ -47,12 +51,12 @@ def test_load_without_columns_does_nothing_and_without_rows_pads() -> None:
     assert (m.inp[6:] == 9).all()
 
 
-def test_load_repeats_rows_with_stride_zero() -> None:
+def test_load_repeats_rows_with_stride_zero(machine: NewMachine) -> None:
     m = run(machine(), "load.inp dram=0x5 y=3 x=1")
     assert all(np.array_equal(m.inp[row], elements(m, 5)) for row in range(3))
 
 
-def test_load_narrow_accumulators_extends_the_sign() -> None:
+def test_load_narrow_accumulators_extends_the_sign(machine: NewMachine) -> None:
     m = run(machine(), "load.acc_8bit sram=0x1 dram=0x2 y=2 x=1 stride=3 pad=0,0,0,1")
     assert np.array_equal(m.acc[1], elements(m, 2))
     assert np.array_equal(m.acc[3], elements(m, 5))
@@ -60,7 +64,7 @@ def test_load_narrow_accumulators_extends_the_sign() -> None:
     assert not m.acc[2].any()
 
 
-def test_load_accumulators_weights_and_micro_ops() -> None:
+def test_load_accumulators_weights_and_micro_ops(machine: NewMachine) -> None:
     m = run(
         machine(), "load.acc dram=0x1 y=1 x=1\nload.wgt dram=0x2 y=1 x=1\nload.uop dram=0x3 y=1 x=2"
     )
@@ -69,7 +73,7 @@ def test_load_accumulators_weights_and_micro_ops() -> None:
     assert m.uop[:2].tobytes() == m.dram[12:20].tobytes()
 
 
-def test_store_truncates_and_strides() -> None:
+def test_store_truncates_and_strides(machine: NewMachine) -> None:
     m = machine()
     m.acc[4:8] = np.array([300, -129, 128, -1]).reshape(4, 1, 1)
     before = m.dram.copy()
@@ -79,14 +83,14 @@ def test_store_truncates_and_strides() -> None:
     assert np.array_equal(m.dram, before)
 
 
-def test_store_with_overlapping_rows_keeps_the_last() -> None:
+def test_store_with_overlapping_rows_keeps_the_last(machine: NewMachine) -> None:
     m = machine()
     m.acc[:6] = np.arange(6).reshape(6, 1, 1)
     run(m, "store.out y=3 x=2 stride=1")
     assert m.dram[:64:16].tolist() == [0, 2, 4, 5]
 
 
-def test_gemm_transposes_weights_and_wraps() -> None:
+def test_gemm_transposes_weights_and_wraps(machine: NewMachine) -> None:
     m = machine()
     rng = np.random.default_rng(1)
     inp, wgt = rng.integers(-128, 128, (1, 16)), rng.integers(-128, 128, (16, 16))
@@ -99,7 +103,7 @@ def test_gemm_transposes_weights_and_wraps() -> None:
     assert not m.acc.any()
 
 
-def test_gemm_reset_ignores_other_indices() -> None:
+def test_gemm_reset_ignores_other_indices(machine: NewMachine) -> None:
     m = machine()
     m.acc[:] = 1
     m.uop[0] = encode_uops(0, 2047, 1023)
@@ -108,7 +112,7 @@ def test_gemm_reset_ignores_other_indices() -> None:
 
 
 @pytest.mark.parametrize("loops", ["uop=0,0 out=1 in=1", "uop=3,1 out=1 in=1", "uop=0,1 in=5"])
-def test_empty_nests_do_nothing(loops: str) -> None:
+def test_empty_nests_do_nothing(machine: NewMachine, loops: str) -> None:
     m = machine()
     m.acc[:] = 1
     run(m, f"gemm.reset {loops}\nalu.add.imm {loops} imm=3")
@@ -134,7 +138,9 @@ LARGE = 2**31 - 1
         ("mul", -7, 3, -21),
     ],
 )
-def test_alu_operations_in_both_forms(operation: str, x: int, y: int, expected: int) -> None:
+def test_alu_operations_in_both_forms(
+    machine: NewMachine, operation: str, x: int, y: int, expected: int
+) -> None:
     m = machine()
     m.uop[0] = encode_uops(0, 1)
     m.acc[0], m.acc[1] = x, y
@@ -147,7 +153,7 @@ def test_alu_operations_in_both_forms(operation: str, x: int, y: int, expected: 
     assert (m.acc[1] == y).all()
 
 
-def test_register_shifts_of_any_distance() -> None:
+def test_register_shifts_of_any_distance(machine: NewMachine) -> None:
     m = machine()
     m.uop[0] = encode_uops(0, 1)
     m.acc[0], m.acc[1] = -8, 0
@@ -156,7 +162,7 @@ def test_register_shifts_of_any_distance() -> None:
     assert m.acc[0, 0, :7].tolist() == [-1, 0, -1, 0, -4, -16, -8]
 
 
-def test_alu_steps_see_earlier_steps() -> None:
+def test_alu_steps_see_earlier_steps(machine: NewMachine) -> None:
     """A running sum: each step reads what the step before wrote."""
     m = machine()
     m.acc[:5] = np.arange(1, 6).reshape(5, 1, 1)
@@ -165,7 +171,7 @@ def test_alu_steps_see_earlier_steps() -> None:
     assert m.acc[:5, 0, 0].tolist() == [1, 3, 6, 10, 15]
 
 
-def test_alu_reads_before_a_later_step_writes() -> None:
+def test_alu_reads_before_a_later_step_writes(machine: NewMachine) -> None:
     m = machine()
     m.acc[:5] = np.arange(1, 6).reshape(5, 1, 1)
     m.uop[0] = encode_uops(0, 1)
@@ -202,7 +208,7 @@ def test_alu_reads_before_a_later_step_writes() -> None:
         ("store.uop {push_next}", "V106", "set"),
     ],
 )
-def test_refused_instructions(text: str, code: str, found: str) -> None:
+def test_refused_instructions(machine: NewMachine, text: str, code: str, found: str) -> None:
     m = machine()
     with pytest.raises(VTAError) as caught:
         run(m, f"load.uop\n{text}")
@@ -212,7 +218,7 @@ def test_refused_instructions(text: str, code: str, found: str) -> None:
     assert not m.acc.any()
 
 
-def test_last_legal_element_of_each_memory() -> None:
+def test_last_legal_element_of_each_memory(machine: NewMachine) -> None:
     run(
         machine(),
         "load.inp sram=0x7ff dram=0xff y=1 x=1\nload.wgt sram=0x3ff dram=0xf y=1 x=1\n"
@@ -236,23 +242,23 @@ CHECKED = "load.uop y=1 x=1\nload.inp y=1 x=1\nload.wgt y=1 x=1\nload.acc_8bit y
         ("store.out y=1 x=2", "ACC elements"),
     ],
 )
-def test_check_refuses_unwritten_elements(text: str, found: str) -> None:
-    m = Machine(np.zeros(4096, np.uint8), check=True)
+def test_check_refuses_unwritten_elements(machine: NewMachine, text: str, found: str) -> None:
+    m = machine(check=True)
     with pytest.raises(VTAError, match=f"V205.*{found}") as caught:
         run(m, CHECKED + text)
     assert caught.value.found == "element 1 unwritten"
     assert caught.value.where == f"instruction 4: {text}"
 
 
-def test_check_accepts_what_was_written() -> None:
+def test_check_accepts_what_was_written(machine: NewMachine) -> None:
     text = (
         CHECKED + "gemm uop=0,1 out=1 in=1\ngemm.reset uop=0,1 out=1 in=3 dst=0,1\n"
         "alu.shr uop=0,1 out=1 in=3 dst=0,1 src=0,1\nstore.out y=1 x=3"
     )
-    run(Machine(np.zeros(4096, np.uint8), check=True), text)
+    run(machine(check=True), text)
 
 
-def test_check_refuses_undefined_shifts() -> None:
-    m = Machine(np.zeros(4096, np.uint8), check=True)
+def test_check_refuses_undefined_shifts(machine: NewMachine) -> None:
+    m = machine(check=True)
     with pytest.raises(VTAError, match=r"V206.*-31\.\.31, found 32"):
         run(m, CHECKED + "alu.shr.imm uop=0,1 out=1 in=1 imm=-32")

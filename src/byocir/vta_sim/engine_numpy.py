@@ -34,6 +34,7 @@ from byocir.vta_sim.written import Written
 Ints = NDArray[np.int32]
 Part = TypeVar("Part", GemmBlock, AluSegment, Span)
 Parts = Sequence[GemmBlock | AluSegment | Span]
+GARBAGE = 0xA5  # each byte of the scratchpads at the start of a checked run
 GEMM_MEMORIES = {"dst": Memory.ACC, "src": Memory.INP, "wgt": Memory.WGT}
 ALU_MEMORIES = {"dst": Memory.ACC, "src": Memory.ACC}
 # All that a plan depends on besides the micro-ops themselves.
@@ -80,12 +81,24 @@ def as_dram(dram: object) -> NDArray[np.uint8]:
     return image
 
 
+def computes(config: VTAConfig) -> bool:
+    """Whether the engines compute with numbers of these widths."""
+    return (config.log_inp_width, config.log_wgt_width, config.log_acc_width) == (3, 3, 5)
+
+
+def check_widths(config: VTAConfig) -> None:
+    """Raise VTAError V207 for a config whose numbers the engines do not compute."""
+    if not computes(config):
+        raise VTAError("V207", "8-bit inputs and weights, 32-bit accumulators", config.name)
+
+
 class Machine:
     """Scratchpads, DRAM and the meaning of each instruction.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. ``inp`` and ``wgt`` hold
     int8 values as float32, for BLAS; WGT elements are stored transposed, [block_in, block_out].
-    With ``check``, reading a scratchpad element that was never written is an error.
+    With ``check``, scratchpads start with garbage, and reading an element that was never written
+    is an error.
     """
 
     def __init__(
@@ -96,15 +109,16 @@ class Machine:
         check: bool = False,
         plans: Plans | None = None,
     ) -> None:
-        if (config.log_inp_width, config.log_wgt_width, config.log_acc_width) != (3, 3, 5):
-            raise VTAError("V207", "8-bit inputs and weights, 32-bit accumulators", config.name)
+        check_widths(config)
         self.config = config
         self.dram = np.array(as_dram(dram), order="C")
         depth, batch, block = config.depth, config.batch, config.block_in
-        self.uop = np.zeros(depth(Memory.UOP), np.uint32)
-        self.inp = np.zeros((depth(Memory.INP), batch, block), np.float32)
-        self.wgt = np.zeros((depth(Memory.WGT), block, block), np.float32)
-        self.acc = np.zeros((depth(Memory.ACC), batch, block), np.int32)
+        start = np.full(4, GARBAGE if check else 0, np.uint8)
+        byte = start.view(np.int8)[0]
+        self.uop = np.full(depth(Memory.UOP), start.view(np.uint32)[0])
+        self.inp = np.full((depth(Memory.INP), batch, block), byte, np.float32)
+        self.wgt = np.full((depth(Memory.WGT), block, block), byte, np.float32)
+        self.acc = np.full((depth(Memory.ACC), batch, block), start.view(np.int32)[0])
         self._written = Written(config) if check else None
         self._plans = Plans() if plans is None else plans
         self._execute: dict[Opcode, Callable[[Instruction], None]] = {
@@ -132,6 +146,13 @@ class Machine:
         decoded = decode(insns, self.config)
         check_form(decoded)
         self.run(decoded.instructions())
+
+    def write(self, memory: Memory, index: Span, elements: NDArray[Any]) -> None:
+        """Set the elements at ``index`` of UOP, INP, WGT or ACC, given in the layout of DRAM."""
+        target = self._target(memory)
+        target[index] = elements.swapaxes(-1, -2) if memory == Memory.WGT else elements
+        if self._written is not None:
+            self._written.mark(memory, index)
 
     def _target(self, memory: Memory) -> NDArray[Any]:
         """The scratchpad behind a memory id, as [depth, ...]."""

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.energy import Energy, energy_of
+from byocir.vta_sim.engine_native import NativeMachine, native_stream, require
 from byocir.vta_sim.engine_numpy import Machine, Plans
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import Decoded, Opcode, decode
+from byocir.vta_sim.isa import Decoded, Instruction, Opcode, as_stream, decode
 from byocir.vta_sim.timing import Timeline, TimingModel, loop_steps, timeline
-from byocir.vta_sim.tokens import check_finish, check_form, link, schedule
+from byocir.vta_sim.tokens import Links, link, order_of
 
-ENGINES = ("auto", "numpy")
+# "auto" is the native engine where there is a C compiler; results are the same bytes.
+ENGINES = ("auto", "native", "numpy")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class SimResult:
 
 
 class Program:
-    """A stream decoded, checked and ordered once; ``run`` it on as many images as you like.
+    """A stream checked and ordered once; ``run`` it on as many images as you like.
 
     ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
     program whose tokens cover its hazards gives the same result under all. Raises VTAError V0xx,
@@ -65,24 +67,40 @@ class Program:
         *,
         seed: int | None = None,
     ) -> None:
-        self.decoded = decode(insns, config)
-        check_form(self.decoded)
-        self._links = link(self.decoded)
-        order = schedule(self.decoded, self._links, seed)
-        check_finish(self.decoded, self._links)
-        instructions = self.decoded.instructions()
-        self._ordered = [instructions[index] for index in order]
+        self.config = config
+        self._insns = as_stream(insns).copy()
         self._plans = Plans()
+        self._native = native_stream(self._insns, config, seed)
+        if self._native is None:
+            self._order = order_of(self.decoded, self._links, seed)
 
-    @property
-    def config(self) -> VTAConfig:
-        """The config the stream is encoded for."""
-        return self.decoded.config
+    @cached_property
+    def decoded(self) -> Decoded:
+        """The instructions as columns."""
+        return decode(self._insns, self.config)
+
+    @cached_property
+    def _links(self) -> Links:
+        return link(self.decoded)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """The order in which the instructions run."""
+        assert self._native is not None
+        return self._native.order.tolist()
+
+    @cached_property
+    def _ordered(self) -> list[Instruction]:
+        instructions = self.decoded.instructions()
+        return [instructions[index] for index in self._order]
 
     @cached_property
     def counters(self) -> Counters:
         """Counts of one run; they depend on the instructions only."""
-        return count(self.decoded)
+        if self._native is None:
+            return count(self.decoded)
+        kinds = dict(zip((kind.name for kind in Opcode), self._native.instructions, strict=True))
+        return Counters(**self._native.counts, instructions=kinds)
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -106,11 +124,21 @@ class Program:
         check: bool = False,
         timing: bool | TimingModel = False,
     ) -> SimResult:
-        """Run on an image (uint8 [B], not modified); raises VTAError V002, V003, V2xx and V306."""
+        """Run on an image (uint8 [B], not modified).
+
+        Raises VTAError V002, V003, V2xx and V306, and for ``engine="native"`` ByocirError B4xx
+        where there is no working C compiler.
+        """
         if engine not in ENGINES:
             raise VTAError("V003", f"an engine of {', '.join(ENGINES)}", repr(engine))
-        machine = Machine(dram, self.config, check=check, plans=self._plans)
-        machine.run(self._ordered)
+        if engine == "native":
+            require(self.config)
+        if self._native is None or engine == "numpy":
+            machine = Machine(dram, self.config, check=check, plans=self._plans)
+            machine.run(self._ordered)
+        else:
+            machine = NativeMachine(dram, self.config, check=check)
+            machine.run(self._native)
         if not timing:
             return SimResult(machine.dram, self.counters)
         times = self.timeline if timing is True else self.time(timing)
@@ -127,6 +155,7 @@ def simulate(
 ) -> SimResult:
     """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
 
+    ``engine`` is "native" (compiled on first use), "numpy", or "auto": native if it can be built.
     ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles
     and energy, under the model given or TimingModel.de10(). The input image is left alone. Every
     mistake in the arguments or the stream is a VTAError.

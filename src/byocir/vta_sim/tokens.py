@@ -7,9 +7,9 @@ push: the partial order of a stream is fixed before it runs, and does not depend
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,10 +157,22 @@ def check_finish(decoded: Decoded, links: Links) -> None:
             raise VTAError("V305", expected, f"no {push}", where(decoded, int(rows[-1])))
 
 
+def order_of(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
+    """The order of a stream after all checks that need no data; see ``schedule``.
+
+    Raises VTAError V103-V106 (form) and V301-V305 (tokens and FINISH).
+    """
+    check_form(decoded)
+    order = schedule(decoded, links, seed)
+    check_finish(decoded, links)
+    return order
+
+
 def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
     """A legal order of the whole stream, as instruction indices.
 
-    Without ``seed``: each queue in turn runs as far as it can. With it: a random legal order.
+    Without ``seed``: each queue in turn runs as far as it can. With it: a random legal order, the
+    same one as the native engine takes.
     Raises VTAError V301 when nothing can run and instructions are left.
     """
     rows = [np.flatnonzero(links.queue == queue).tolist() for queue in Queue]
@@ -175,18 +187,32 @@ def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
         needed = waits[rows[queue][heads[queue]]]
         return all(wait == NOT_WAITING or (wait != NEVER and done[wait]) for wait in needed)
 
-    random = None if seed is None else Random(seed)
+    random = None if seed is None else _split_mix(seed)
     current = 0
     while len(order) < len(decoded):
         turns = [q for q in (current, (current + 1) % 3, (current + 2) % 3) if ready(q)]
         if not turns:
             raise _deadlock(decoded, links, rows, heads)
-        current = turns[0] if random is None else random.choice(turns)
+        current = turns[0] if random is None else turns[next(random) % len(turns)]
         index = rows[current][heads[current]]
         heads[current] += 1
         done[index] = True
         order.append(index)
     return order
+
+
+def _split_mix(seed: int) -> Iterator[int]:
+    """64-bit random numbers, as ``split_mix`` in ``native/vta_program.c`` makes them.
+
+    Source: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators (2014).
+    """
+    mask = (1 << 64) - 1
+    state = seed
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        yield z ^ z >> 31
 
 
 def _deadlock(decoded: Decoded, links: Links, rows: list[list[int]], heads: list[int]) -> VTAError:

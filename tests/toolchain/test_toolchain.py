@@ -1,0 +1,219 @@
+"""Building shared libraries: what is kept, what is built anew, and what users are told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from byocir.errors import ByocirError
+from byocir.toolchain import build, build_shared, compiler, find_compiler, load_shared
+
+ANSWER = '#include "answer.h"\nint answer(void) { return ANSWER; }\n'
+
+
+def files(answer: int) -> dict[str, str]:
+    return {"answer.c": ANSWER, "answer.h": f"#define ANSWER {answer}\n"}
+
+
+def call(path: Path) -> int:
+    return load_shared(path).answer()
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("BYOCIR_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def counting_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compiler that leaves a line per run in the file returned."""
+    log = tmp_path / "runs"
+    real = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    script(tmp_path / "counting-cc", f'echo run >> "{log}"\nexec "{real}" "$@"', monkeypatch)
+    return log
+
+
+def script(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(path))
+    return path
+
+
+def runs(log: Path) -> int:
+    return len(log.read_text().splitlines())
+
+
+def test_a_library_is_built_once(counting_compiler: Path, cache_folder: Path) -> None:
+    first = build_shared("answer", files(42))
+    assert call(first) == 42
+    assert build_shared("answer", files(42)) == first
+    assert runs(counting_compiler) == 1
+    assert [path.name for path in cache_folder.iterdir()] == [first.name]
+
+
+def test_sources_headers_flags_and_compiler_decide(
+    counting_compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [
+        build_shared("answer", files(1)),
+        build_shared("answer", files(2)),
+        build_shared("answer", {**files(1), "answer.c": ANSWER + "\n"}),
+        build_shared("answer", files(1), ["-O1"]),
+        build_shared("other", files(1)),
+    ]
+    assert [call(path) for path in paths] == [1, 2, 1, 1, 1]
+    monkeypatch.setattr(build, "_cpu", lambda: "another machine")
+    assert build_shared("answer", files(1)) == paths[0]
+    paths.append(build_shared("answer", files(1), ["-march=native"]))
+    monkeypatch.setattr(build, "_cpu", lambda: "a third machine")
+    paths.append(build_shared("answer", files(1), ["-march=native"]))
+    replaced = tmp_path / "counting-cc"
+    script(replaced, replaced.read_text() + "# a new version", monkeypatch)
+    paths.append(build_shared("answer", files(1)))
+    assert len(set(paths)) == len(paths) == runs(counting_compiler)
+
+
+def test_files_and_flags_do_not_run_together() -> None:
+    made = find_compiler()
+    keys = [
+        build._key(made, {"a.c": b"bc"}, ()),
+        build._key(made, {"a.cb": b"c"}, ()),
+        build._key(made, {"a.c": b"bc"}, ("-a", "-b")),
+        build._key(made, {"a.c": b"bc"}, ("-a-b",)),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_source_that_does_not_compile() -> None:
+    broken = {"broken.c": "int first(void) {\n  return missing_name;\n}\n"}
+    with pytest.raises(ByocirError) as caught:
+        build_shared("broken", broken)
+    assert caught.value.code == "B403"
+    assert "expected the C compiler to build broken.c, found exit code 1" in caught.value.message
+    assert "broken.c:2" in caught.value.message
+    assert "missing_name" in caught.value.message
+    assert caught.value.where == str(find_compiler())
+
+
+def test_messages_stay_short() -> None:
+    lines = "\n".join(f"int f{i}(void) {{ return missing{i}; }}" for i in range(50))
+    with pytest.raises(ByocirError) as caught:
+        build_shared("broken", {"broken.c": lines})
+    assert len(caught.value.message.splitlines()) <= 1 + build.ERROR_LINES
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("exit 3", "exit code 3:\n    no message"),
+        ("echo out of luck >&2; exit 1", "exit code 1:\n    out of luck"),
+        ("exit 0", "exit code 0 and no library"),
+    ],
+)
+def test_broken_compiler(
+    text: str, found: str, tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "bad-cc", text, monkeypatch)
+    with pytest.raises(ByocirError) as caught:
+        build_shared("answer", files(1))
+    assert caught.value.code == "B403"
+    assert caught.value.message.endswith(f"found {found}")
+    assert list(cache_folder.iterdir()) == []
+
+
+def test_a_program_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path / "bad-cc", "", monkeypatch).write_text("#!/no/such/interpreter\n")
+    with pytest.raises(ByocirError, match="B403"):
+        build_shared("answer", files(1))
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(compiler, "WHEEL", "no_such_wheel")
+    with pytest.raises(ByocirError) as caught:
+        build_shared("answer", files(1))
+    assert caught.value.code == "B401"
+    assert "found none of $CC, cc, gcc, clang, the no_such_wheel wheel" in caught.value.message
+    assert "pip install 'byocir[zig]'" in caught.value.help
+
+
+@pytest.mark.parametrize("value", ["no-such-compiler -O2", "'unclosed"])
+def test_chosen_compiler_that_is_not_there(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", value)
+    with pytest.raises(ByocirError) as caught:
+        find_compiler()
+    assert caught.value.code == "B402"
+
+
+def test_the_wheel_comes_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    package = tmp_path / "wheels" / "a_zig_wheel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "zig").write_text("")
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setattr(compiler, "WHEEL", "a_zig_wheel")
+    assert "a_zig_wheel" not in find_compiler().command
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = find_compiler()
+    assert found.command == (sys.executable, "-m", "a_zig_wheel", "cc")
+    assert str(package / "zig") in found.identity
+
+
+def test_flags_in_cc_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "cc -O1 -DEXTRA=41")
+    path = build_shared("extra", {"extra.c": "int answer(void) { return EXTRA + 1; }"})
+    assert call(path) == 42
+
+
+def test_an_unwritable_cache_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file where the folder should be: not even root can write there."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BYOCIR_CACHE", str(tmp_path / "file" / "cache"))
+    path = build_shared("answer", files(7))
+    assert call(path) == 7
+    assert build_shared("answer", files(7)) == path
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert build.cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("BYOCIR_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert build.cache_folder() == tmp_path / "xdg" / "byocir"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert build.cache_folder() == tmp_path / ".cache" / "byocir"
+
+
+def test_concurrent_processes_build_the_same_library(cache_folder: Path) -> None:
+    code = (
+        "import ctypes; from byocir.toolchain import build_shared\n"
+        f"print(ctypes.CDLL(str(build_shared('answer', {files(9)!r}))).answer())"
+    )
+
+    def start(_: int) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(start, range(4))) == ["9\n"] * 4
+    assert len(os.listdir(cache_folder)) == 1
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "library.so").write_text("no library")
+    with pytest.raises(ByocirError, match="B404") as caught:
+        load_shared(tmp_path / "library.so")
+    assert caught.value.where == str(tmp_path / "library.so")
