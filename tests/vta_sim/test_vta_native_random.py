@@ -46,7 +46,7 @@ BLOCK32_BATCH2 = VTAConfig(
     log_batch=1, log_block=5, log_inp_buff_size=13, log_wgt_buff_size=17, log_acc_buff_size=14
 )
 BATCH8_BLOCK2 = VTAConfig(
-    log_batch=3, log_block=1, log_uop_buff_size=9, log_inp_buff_size=10, log_wgt_buff_size=10,
+    log_batch=3, log_block=1, log_uop_buff_size=9, log_inp_buff_size=12, log_wgt_buff_size=10,
     log_acc_buff_size=12,
 )  # fmt: skip
 CONFIGS = {
