@@ -21,6 +21,8 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    Exact,
+    ExactOnIntegers,
     GraphOp,
     broadcast,
     dims,
@@ -89,7 +91,7 @@ def _windows(size: int, extent: int, stride: int, pads: Sequence[int], ceil: boo
 
 
 @irdl_op_definition
-class ConvOp(GraphOp):
+class ConvOp(ExactOnIntegers, GraphOp):
     """Convolution of `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
     `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
     dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>,
@@ -123,6 +125,9 @@ class ConvOp(GraphOp):
         )
         return [tensor(self._element(w[0]), (x[0], w[0], *spatial))]
 
+    def macs(self) -> int:
+        return math.prod(shape_of(self.result.type)) * math.prod(shape_of(self.weight.type)[1:])
+
     def _check_channels(self, channels: int, weight: Shape) -> None:
         group = self.group.value.data
         expect(group >= 1, f"expected group >= 1, found {group}")
@@ -148,7 +153,7 @@ class ConvOp(GraphOp):
 
 
 @irdl_op_definition
-class MatmulOp(GraphOp):
+class MatmulOp(ExactOnIntegers, GraphOp):
     """Matrix product as numpy's and ONNX's MatMul, e.g. `graph.matmul %a, %b :
     (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>`. Leading dimensions broadcast; an
     operand of rank 1 is a row on the left, a column on the right. 8-bit integers accumulate in
@@ -177,6 +182,9 @@ class MatmulOp(GraphOp):
         batch = broadcast(lhs[:-2], rhs[:-2])
         columns = rhs[-1:] if len(rhs) > 1 else ()
         return [tensor(element, (*batch, *lhs[-2:-1], *columns))]
+
+    def macs(self) -> int:
+        return math.prod(shape_of(self.result.type)) * shape_of(self.lhs.type)[-1]
 
 
 class PoolOp(GraphOp):
@@ -213,7 +221,7 @@ class PoolOp(GraphOp):
 
 
 @irdl_op_definition
-class MaxPoolOp(PoolOp):
+class MaxPoolOp(Exact, PoolOp):
     """The greatest value of each window; pads never win, e.g. `graph.max_pool %x
     {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
     dilations = array<i64: 1, 1>, ceil_mode = 0 : i64} : (tensor<1x4x8x8xi8>) ->
@@ -248,7 +256,7 @@ class AveragePoolOp(PoolOp):
 
 
 @irdl_op_definition
-class SumPoolOp(PoolOp):
+class SumPoolOp(Exact, PoolOp):
     """The sum of each window of 8-bit integers, in i32; pads count as zeros. It is the integer half
     of an average pool, e.g. `graph.sum_pool %x {kernel_shape = array<i64: 2, 2>, strides =
     array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode =

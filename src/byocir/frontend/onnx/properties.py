@@ -17,6 +17,16 @@ def integer(name: str, default: int) -> Property:
     return lambda node: node.integer(name, default)
 
 
+def number(name: str, default: float) -> Property:
+    """An attribute that holds a number."""
+    return lambda node: node.number(name, default)
+
+
+def text(name: str, default: str) -> Property:
+    """An attribute that holds a string."""
+    return lambda node: node.text(name, default)
+
+
 def axis(default: int, beyond: int = 0) -> Property:
     """The attribute `axis`, counted from the front; it may be up to `beyond` past the last."""
     return lambda node: from_front(node.integer("axis", default), node.rank, beyond)

@@ -6,32 +6,8 @@ line; what needs code of its own names a `read` and a `write` function.
 
 from __future__ import annotations
 
-from byocir.dialects.graph import (
-    AddOp,
-    AveragePoolOp,
-    ClipOp,
-    ConcatOp,
-    ConvOp,
-    DequantizeOp,
-    DivOp,
-    FlattenOp,
-    GlobalAveragePoolOp,
-    MatmulOp,
-    MaxPoolOp,
-    MulOp,
-    QuantizeOp,
-    ReduceMeanOp,
-    ReluOp,
-    RequantizeOp,
-    ReshapeOp,
-    SoftmaxOp,
-    SqueezeOp,
-    SubOp,
-    SumPoolOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from byocir.frontend.onnx import irregular, quantisation
+from byocir.dialects import graph as g
+from byocir.frontend.onnx import arithmetic, irregular, quantisation
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Entry, Property, regular
 
@@ -49,48 +25,167 @@ _POOL: dict[str, Property] = {
     "ceil_mode": p.ceil_mode,
 }
 
-TABLE: list[Entry] = [
-    # contractions and windows
-    regular("Conv", ConvOp, _CONV, operands=3, write=quantisation.write_conv),
-    regular("MatMul", MatmulOp, operands=2, write=quantisation.write_matmul),
-    regular("MaxPool", MaxPoolOp, _POOL, ignored=["storage_order"]),
-    regular(
-        "AveragePool",
-        AveragePoolOp,
-        {**_POOL, "count_include_pad": p.integer("count_include_pad", 0)},
-    ),
-    regular("GlobalAveragePool", GlobalAveragePoolOp),
-    Entry(op=SumPoolOp, write=quantisation.write_sum_pool),
+
+def _alpha(default: float) -> dict[str, Property]:
+    return {"alpha": p.number("alpha", default)}
+
+
+_CONTRACTIONS = [
+    regular("Conv", g.ConvOp, _CONV, operands=3, write=quantisation.write_conv),
+    regular("MatMul", g.MatmulOp, operands=2, write=quantisation.write_matmul),
     Entry("Gemm", irregular.read_gemm),
     Entry("ConvInteger", irregular.read_conv_integer),
     Entry("MatMulInteger", irregular.read_matmul_integer),
-    # element by element
-    regular("Add", AddOp, operands=2),
-    regular("Sub", SubOp, operands=2),
-    regular("Mul", MulOp, operands=2),
-    regular("Div", DivOp, operands=2),
-    regular("Relu", ReluOp),
-    regular("Clip", ClipOp, {"min": p.bound(1), "max": p.bound(2)}, as_inputs=["min", "max"]),
-    # along whole dimensions
-    regular("ReduceMean", ReduceMeanOp, as_inputs=["axes"], read=irregular.read_reduce_mean),
-    regular("Softmax", SoftmaxOp, {"axis": p.axis(-1)}),
-    # shapes
-    regular("Reshape", ReshapeOp, read=irregular.read_reshape, write=irregular.write_reshape),
-    regular("Flatten", FlattenOp, {"axis": p.axis(1, beyond=1)}),
-    regular("Squeeze", SqueezeOp, as_inputs=["axes"], read=irregular.read_squeeze),
-    regular("Unsqueeze", UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
-    regular("Transpose", TransposeOp, {"perm": p.permutation}),
-    regular("Concat", ConcatOp, {"axis": p.axis(0)}, operands=None),
-    # quantisation
-    regular("QuantizeLinear", QuantizeOp, read=quantisation.read_quantize),
-    regular("DequantizeLinear", DequantizeOp, read=quantisation.read_dequantize),
-    Entry(op=RequantizeOp, write=quantisation.write_requantize),
-    # no op remains
+]
+
+_WINDOWS = [
+    regular("MaxPool", g.MaxPoolOp, _POOL, ignored=["storage_order"]),
+    regular(
+        "AveragePool",
+        g.AveragePoolOp,
+        {**_POOL, "count_include_pad": p.integer("count_include_pad", 0)},
+    ),
+    regular("GlobalAveragePool", g.GlobalAveragePoolOp),
+    Entry(op=g.SumPoolOp, write=quantisation.write_sum_pool),
+]
+
+_UNARY = [
+    regular("Abs", g.AbsOp),
+    regular("Acos", g.AcosOp),
+    regular("Acosh", g.AcoshOp),
+    regular("Asin", g.AsinOp),
+    regular("Asinh", g.AsinhOp),
+    regular("Atan", g.AtanOp),
+    regular("Atanh", g.AtanhOp),
+    regular("Ceil", g.CeilOp),
+    regular("Cos", g.CosOp),
+    regular("Cosh", g.CoshOp),
+    regular("Erf", g.ErfOp),
+    regular("Exp", g.ExpOp),
+    regular("Floor", g.FloorOp),
+    regular("HardSwish", g.HardSwishOp),
+    regular("Log", g.LogOp),
+    regular("Mish", g.MishOp),
+    regular("Neg", g.NegOp),
+    regular("Reciprocal", g.ReciprocalOp),
+    regular("Relu", g.ReluOp),
+    regular("Round", g.RoundOp),
+    regular("Sigmoid", g.SigmoidOp),
+    regular("Sign", g.SignOp),
+    regular("Sin", g.SinOp),
+    regular("Sinh", g.SinhOp),
+    regular("Softplus", g.SoftplusOp),
+    regular("Softsign", g.SoftsignOp),
+    regular("Sqrt", g.SqrtOp),
+    regular("Tan", g.TanOp),
+    regular("Tanh", g.TanhOp),
+]
+
+_ACTIVATIONS = [
+    regular(
+        "Clip",
+        g.ClipOp,
+        {"min": p.bound(1), "max": p.bound(2)},
+        as_inputs=["min", "max"],
+        read=arithmetic.read_clip,
+    ),
+    regular("Celu", g.CeluOp, _alpha(1.0)),
+    regular("Elu", g.EluOp, _alpha(1.0)),
+    regular("Gelu", g.GeluOp, {"approximate": p.text("approximate", "none")}),
+    regular("HardSigmoid", g.HardSigmoidOp, {**_alpha(0.2), "beta": p.number("beta", 0.5)}),
+    regular("LeakyRelu", g.LeakyReluOp, _alpha(0.01)),
+    regular("PRelu", g.PreluOp, operands=2),
+    regular(
+        "Selu",
+        g.SeluOp,
+        {
+            **_alpha(1.67326319217681884765625),
+            "gamma": p.number("gamma", 1.05070102214813232421875),
+        },
+    ),
+    regular("Shrink", g.ShrinkOp, {"bias": p.number("bias", 0), "lambd": p.number("lambd", 0.5)}),
+    regular("ThresholdedRelu", g.ThresholdedReluOp, _alpha(1.0)),
+    Entry("Swish", arithmetic.read_swish),
+]
+
+_ARITHMETIC = [
+    regular("Add", g.AddOp, operands=2),
+    regular("Sub", g.SubOp, operands=2),
+    regular("Mul", g.MulOp, operands=2),
+    regular("Div", g.DivOp, operands=2),
+    regular("Mod", g.ModOp, {"fmod": p.integer("fmod", 0)}, operands=2),
+    regular("Pow", g.PowOp, operands=2),
+    regular("Max", g.MaxOp, read=arithmetic.chain(g.MaxOp)),
+    regular("Min", g.MinOp, read=arithmetic.chain(g.MinOp)),
+    Entry("Sum", arithmetic.chain(g.AddOp)),
+    Entry("Mean", arithmetic.read_mean),
+    regular("Where", g.WhereOp, operands=3),
+    regular("Cast", g.CastOp, {"to": arithmetic.element}),
+    Entry("CastLike", arithmetic.read_cast_like),
+]
+
+_LOGIC = [
+    regular("Equal", g.EqualOp, operands=2),
+    regular("Less", g.LessOp, operands=2),
+    regular("LessOrEqual", g.LessOrEqualOp, operands=2),
+    regular("Greater", g.GreaterOp, operands=2),
+    regular("GreaterOrEqual", g.GreaterOrEqualOp, operands=2),
+    regular("IsNaN", g.IsNanOp),
+    regular(
+        "IsInf",
+        g.IsInfOp,
+        {name: p.integer(name, 1) for name in ("detect_negative", "detect_positive")},
+    ),
+    regular("And", g.AndOp, operands=2),
+    regular("Or", g.OrOp, operands=2),
+    regular("Xor", g.XorOp, operands=2),
+    regular("Not", g.NotOp),
+    regular("BitwiseAnd", g.BitwiseAndOp, operands=2),
+    regular("BitwiseOr", g.BitwiseOrOp, operands=2),
+    regular("BitwiseXor", g.BitwiseXorOp, operands=2),
+    regular("BitwiseNot", g.BitwiseNotOp),
+    regular("BitShift", g.BitShiftOp, {"direction": p.text("direction", "")}, operands=2),
+]
+
+_ALONG_DIMENSIONS = [
+    regular("ReduceMean", g.ReduceMeanOp, as_inputs=["axes"], read=irregular.read_reduce_mean),
+    regular("Softmax", g.SoftmaxOp, {"axis": p.axis(-1)}),
+]
+
+_SHAPES = [
+    regular("Reshape", g.ReshapeOp, read=irregular.read_reshape, write=irregular.write_reshape),
+    regular("Flatten", g.FlattenOp, {"axis": p.axis(1, beyond=1)}),
+    regular("Squeeze", g.SqueezeOp, as_inputs=["axes"], read=irregular.read_squeeze),
+    regular("Unsqueeze", g.UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
+    regular("Transpose", g.TransposeOp, {"perm": p.permutation}),
+    regular("Concat", g.ConcatOp, {"axis": p.axis(0)}, operands=None),
+]
+
+_QUANTISATION = [
+    regular("QuantizeLinear", g.QuantizeOp, read=quantisation.read_quantize),
+    regular("DequantizeLinear", g.DequantizeOp, read=quantisation.read_dequantize),
+    Entry(op=g.RequantizeOp, write=quantisation.write_requantize),
+]
+
+_NO_OP_REMAINS = [
     Entry("Constant", irregular.read_constant),
     Entry("Identity", irregular.read_identity),
     Entry("Dropout", irregular.read_dropout),
     Entry("Shape", irregular.read_shape),
     Entry("Size", irregular.read_size),
+]
+
+TABLE: list[Entry] = [
+    *_CONTRACTIONS,
+    *_WINDOWS,
+    *_UNARY,
+    *_ACTIVATIONS,
+    *_ARITHMETIC,
+    *_LOGIC,
+    *_ALONG_DIMENSIONS,
+    *_SHAPES,
+    *_QUANTISATION,
+    *_NO_OP_REMAINS,
 ]
 
 READERS = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
