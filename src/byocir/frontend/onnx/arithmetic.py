@@ -8,11 +8,11 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
-from byocir.dialects.types import dtype_of, element_of, element_type_of, is_float
+from byocir.dialects.types import dtype_of, element_type_of, i1, is_float
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.reader import NodeReader, Value
-from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
+from byocir.frontend.onnx.tensors import Unsupported
 
 # -- any number of operands
 
@@ -55,11 +55,7 @@ def read_clip(node: NodeReader) -> Value:
 def element(node: NodeReader) -> Attribute:
     """The element type that the attribute `to` asks for."""
     node.ignore("saturate", "round_mode")  # of 8-bit floats
-    wanted = node.integer("to", 0)
-    dtype = numpy_dtype(wanted)
-    if dtype is None:
-        raise Unsupported(f"expected a number type to cast to, found {type_name(wanted)}")
-    return element_of(dtype)
+    return p.element_named(node, "to", i1)
 
 
 def read_cast_like(node: NodeReader) -> Value:

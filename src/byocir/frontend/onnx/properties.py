@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.ir import Attribute
+
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph.nn import window_shape
+from byocir.dialects.types import element_of
 from byocir.frontend.onnx.entry import Property
 from byocir.frontend.onnx.reader import NodeReader
-from byocir.frontend.onnx.tensors import Unsupported
+from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
 
 
 def integer(name: str, default: int) -> Property:
@@ -25,6 +28,17 @@ def number(name: str, default: float) -> Property:
 def text(name: str, default: str) -> Property:
     """An attribute that holds a string."""
     return lambda node: node.text(name, default)
+
+
+def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
+    """The element type that an attribute asks for by ONNX's number."""
+    wanted = node.integer(name, 0)
+    if not wanted:
+        return default
+    dtype = numpy_dtype(wanted)
+    if dtype is None:
+        raise Unsupported(f"expected {name} a type of numbers, found {type_name(wanted)}")
+    return element_of(dtype)
 
 
 def axis(default: int, beyond: int = 0) -> Property:
@@ -136,5 +150,38 @@ def _same_pads(node: NodeReader, kernel: Sequence[int], upper: bool) -> list[int
         reach = (-(-size // stride) - 1) * stride + (extent - 1) * dilation + 1
         total = max(reach - size, 0)
         begins.append(total // 2 if upper else total - total // 2)
+        ends.append(total - begins[-1])
+    return [*begins, *ends]
+
+
+# -- windows of transposed convolutions
+
+
+def output_padding(node: NodeReader) -> Sequence[int]:
+    return node.integers("output_padding", [0] * _spatial(node))
+
+
+def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
+    """The attributes `pads`, `auto_pad` and `output_shape` of a transposed convolution."""
+    rank, mode = _spatial(node), node.text("auto_pad", "NOTSET")
+    explicit = node.integers("pads", [0] * (2 * rank))
+    kernel = conv_kernel(node)
+    wanted = node.integers("output_shape", [])[-rank:]
+    if mode.startswith("SAME") and not wanted:
+        wanted = [
+            size * stride for size, stride in zip(node.shape(0)[2:], strides(node), strict=True)
+        ]
+    if not wanted:
+        return [0] * (2 * rank) if mode == "VALID" else explicit
+    begins: list[int] = []
+    ends: list[int] = []
+    rows = node.shape(0)[2:], kernel, strides(node), dilations(node), output_padding(node), wanted
+    if len({len(row) for row in rows}) != 1:
+        raise Unsupported(f"expected kernel, strides and shapes of {rank} dimensions")
+    for size, extent, stride, dilation, extra, out in zip(*rows, strict=True):
+        total = (size - 1) * stride + extra + (extent - 1) * dilation + 1 - out
+        if total < 0:
+            raise Unsupported(f"expected an output_shape of at most {out + total}, found {out}")
+        begins.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
         ends.append(total - begins[-1])
     return [*begins, *ends]

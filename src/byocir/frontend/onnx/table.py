@@ -7,7 +7,7 @@ line; what needs code of its own names a `read` and a `write` function.
 from __future__ import annotations
 
 from byocir.dialects import graph as g
-from byocir.frontend.onnx import arithmetic, irregular, quantisation
+from byocir.frontend.onnx import arithmetic, irregular, movement, quantisation
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Entry, Property, regular
 
@@ -33,6 +33,12 @@ def _alpha(default: float) -> dict[str, Property]:
 _CONTRACTIONS = [
     regular("Conv", g.ConvOp, _CONV, operands=3, write=quantisation.write_conv),
     regular("MatMul", g.MatmulOp, operands=2, write=quantisation.write_matmul),
+    regular(
+        "ConvTranspose",
+        g.ConvTransposeOp,
+        {**_CONV, "pads": p.conv_transpose_pads, "output_padding": p.output_padding},
+        operands=3,
+    ),
     Entry("Gemm", irregular.read_gemm),
     Entry("ConvInteger", irregular.read_conv_integer),
     Entry("MatMulInteger", irregular.read_matmul_integer),
@@ -45,7 +51,10 @@ _WINDOWS = [
         g.AveragePoolOp,
         {**_POOL, "count_include_pad": p.integer("count_include_pad", 0)},
     ),
+    regular("LpPool", g.LpPoolOp, {**_POOL, "p": p.integer("p", 2)}),
     regular("GlobalAveragePool", g.GlobalAveragePoolOp),
+    regular("GlobalMaxPool", g.GlobalMaxPoolOp),
+    Entry("GlobalLpPool", irregular.read_global_lp_pool),
     Entry(op=g.SumPoolOp, write=quantisation.write_sum_pool),
 ]
 
@@ -147,9 +156,65 @@ _LOGIC = [
     regular("BitShift", g.BitShiftOp, {"direction": p.text("direction", "")}, operands=2),
 ]
 
+
+def _reduce(onnx: str, op: type[g.ReduceOp]) -> Entry:
+    return regular(onnx, op, as_inputs=["axes"], read=irregular.read_reduce(op))
+
+
+def _arg(onnx: str, op: type[g.GraphOp]) -> Entry:
+    last, keepdims = p.integer("select_last_index", 0), p.integer("keepdims", 1)
+    return regular(onnx, op, {"axis": p.axis(0), "keepdims": keepdims, "select_last_index": last})
+
+
 _ALONG_DIMENSIONS = [
-    regular("ReduceMean", g.ReduceMeanOp, as_inputs=["axes"], read=irregular.read_reduce_mean),
+    _reduce("ReduceSum", g.ReduceSumOp),
+    _reduce("ReduceMean", g.ReduceMeanOp),
+    _reduce("ReduceMax", g.ReduceMaxOp),
+    _reduce("ReduceMin", g.ReduceMinOp),
+    _reduce("ReduceProd", g.ReduceProdOp),
+    _reduce("ReduceL1", g.ReduceL1Op),
+    _reduce("ReduceL2", g.ReduceL2Op),
+    _reduce("ReduceSumSquare", g.ReduceSumSquareOp),
+    _reduce("ReduceLogSum", g.ReduceLogSumOp),
+    _reduce("ReduceLogSumExp", g.ReduceLogSumExpOp),
+    _arg("ArgMax", g.ArgMaxOp),
+    _arg("ArgMin", g.ArgMinOp),
     regular("Softmax", g.SoftmaxOp, {"axis": p.axis(-1)}),
+    regular("LogSoftmax", g.LogSoftmaxOp, {"axis": p.axis(-1)}),
+    regular("Hardmax", g.HardmaxOp, {"axis": p.axis(-1)}),
+    regular("LpNormalization", g.LpNormOp, {"axis": p.axis(-1), "p": p.integer("p", 2)}),
+    regular("CumSum", g.CumSumOp, read=movement.read_cum_sum, write=movement.write_cum_sum),
+]
+
+_EPSILON: dict[str, Property] = {"epsilon": p.number("epsilon", 1e-5)}
+
+_NORMALISATIONS = [
+    regular("BatchNormalization", g.BatchNormOp, read=irregular.read_batch_norm),
+    regular("InstanceNormalization", g.InstanceNormOp, _EPSILON, operands=3),
+    regular(
+        "GroupNormalization",
+        g.GroupNormOp,
+        {**_EPSILON, "num_groups": p.integer("num_groups", 0)},
+        operands=3,
+        ignored=["stash_type"],
+    ),
+    regular("LayerNormalization", g.LayerNormOp, read=irregular.read_layer_norm),
+    regular(
+        "RMSNormalization",
+        g.RmsNormOp,
+        read=irregular.read_rms_norm,
+        write=irregular.write_rms_norm,
+    ),
+    regular(
+        "LRN",
+        g.LrnOp,
+        {
+            "alpha": p.number("alpha", 1e-4),
+            "beta": p.number("beta", 0.75),
+            "bias": p.number("bias", 1.0),
+            "size": p.integer("size", 0),
+        },
+    ),
 ]
 
 _SHAPES = [
@@ -159,6 +224,39 @@ _SHAPES = [
     regular("Unsqueeze", g.UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
     regular("Transpose", g.TransposeOp, {"perm": p.permutation}),
     regular("Concat", g.ConcatOp, {"axis": p.axis(0)}, operands=None),
+    regular("Expand", g.ExpandOp, read=movement.read_expand, write=movement.write_expand),
+    regular("Tile", g.TileOp, as_inputs=["repeats"], read=movement.read_tile),
+    regular("Slice", g.SliceOp, read=movement.read_slice, write=movement.write_slice),
+    regular("Split", g.SplitOp, as_inputs=["split"], read=movement.read_split),
+    regular("Pad", g.PadOp, read=movement.read_pad, write=movement.write_pad),
+    regular(
+        "DepthToSpace",
+        g.DepthToSpaceOp,
+        {"blocksize": p.integer("blocksize", 0), "mode": p.text("mode", "DCR")},
+    ),
+    regular("SpaceToDepth", g.SpaceToDepthOp, {"blocksize": p.integer("blocksize", 0)}),
+    regular("Trilu", g.TriluOp, read=movement.read_trilu, write=movement.write_trilu),
+    regular(
+        "ReverseSequence",
+        g.ReverseSequenceOp,
+        {"batch_axis": p.integer("batch_axis", 1), "time_axis": p.integer("time_axis", 0)},
+        operands=2,
+    ),
+]
+
+_INDICES = [
+    regular("Gather", g.GatherOp, {"axis": p.axis(0)}, operands=2),
+    regular("GatherElements", g.GatherElementsOp, {"axis": p.axis(0)}, operands=2),
+    regular("GatherND", g.GatherNdOp, {"batch_dims": p.integer("batch_dims", 0)}, operands=2),
+    regular(
+        "ScatterElements",
+        g.ScatterElementsOp,
+        {"axis": p.axis(0), "reduction": p.text("reduction", "none")},
+        operands=3,
+    ),
+    regular("ScatterND", g.ScatterNdOp, {"reduction": p.text("reduction", "none")}, operands=3),
+    regular("OneHot", g.OneHotOp, read=movement.read_one_hot, write=movement.write_one_hot),
+    regular("TopK", g.TopKOp, read=movement.read_top_k, write=movement.write_top_k),
 ]
 
 _QUANTISATION = [
@@ -173,6 +271,9 @@ _NO_OP_REMAINS = [
     Entry("Dropout", irregular.read_dropout),
     Entry("Shape", irregular.read_shape),
     Entry("Size", irregular.read_size),
+    Entry("ConstantOfShape", movement.read_constant_of_shape),
+    Entry("EyeLike", movement.read_eye_like),
+    Entry("Range", movement.read_range),
 ]
 
 TABLE: list[Entry] = [
@@ -183,7 +284,9 @@ TABLE: list[Entry] = [
     *_ARITHMETIC,
     *_LOGIC,
     *_ALONG_DIMENSIONS,
+    *_NORMALISATIONS,
     *_SHAPES,
+    *_INDICES,
     *_QUANTISATION,
     *_NO_OP_REMAINS,
 ]
