@@ -39,7 +39,7 @@ def _slice(op: SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 def _pad(op: PadOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x, pads, rank = operands[0], int_tuple(op.pads), operands[0].ndim
     begins, ends = pads[:rank], pads[rank:]
-    kept = x[
+    kept: np.ndarray = x[
         tuple(
             slice(max(-begin, 0), size - max(-end, 0))
             for begin, end, size in zip(begins, ends, x.shape, strict=True)
@@ -48,10 +48,10 @@ def _pad(op: PadOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     width = [(max(begin, 0), max(end, 0)) for begin, end in zip(begins, ends, strict=True)]
     if not width:
         return kept
+    pad = cast(Callable[..., np.ndarray], np.pad)  # numpy's types know modes as literals only
     if op.mode.data == "constant":
         fill = op.value.data.values() if op.value is not None else 0
-        return np.pad(kept, width, constant_values=fill)
-    pad = cast(Callable[..., np.ndarray], np.pad)  # numpy's types know modes as literals only
+        return pad(kept, width, constant_values=fill)
     return pad(kept, width, mode=op.mode.data)
 
 
@@ -61,7 +61,7 @@ def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     at = np.expand_dims(indices, axis)
     places = np.arange(depth).reshape(-1, *(1 for _ in range(indices.ndim - axis)))
     hit = (at == places) | (at == places - depth)
-    return np.where(hit, values[1], values[0])
+    return values[hit.astype(np.intp)]
 
 
 def _reduce_sum_square(op: ReduceSumSquareOp, operands: Sequence[np.ndarray]) -> np.ndarray:

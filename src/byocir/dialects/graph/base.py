@@ -9,7 +9,6 @@ from typing import Self
 from xdsl.dialects.builtin import (
     I64,
     DenseArrayBase,
-    Float32Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -145,7 +144,7 @@ def attribute_of(value: PropertyValue) -> Attribute:
             return ints(value)
 
 
-def number_of(attribute: FloatAttr[Float32Type]) -> float:
+def number_of(attribute: FloatAttr) -> float:
     """The value of an attribute `… : f32`."""
     return attribute.value.data
 

@@ -11,7 +11,6 @@ from byocir.dialects.graph import (
     AbsOp,
     AddOp,
     BatchNormOp,
-    ConvOp,
     GraphOp,
     LayerNormOp,
     LogOp,
@@ -124,31 +123,6 @@ def _scaled(node: NodeReader, value: SSAValue, factor: float) -> SSAValue:
     if not is_float(element):
         raise Unsupported(f"expected alpha and beta 1 for {element}, found {factor}")
     return node.emit(MulOp, value, node.constant(np.array(factor, dtype_of(element))))
-
-
-def read_conv_integer(node: NodeReader) -> Value:
-    _expect_no_zero_points(node)
-    return node.emit(
-        ConvOp,
-        node.operand(0),
-        node.operand(1),
-        strides=p.strides(node),
-        pads=p.conv_pads(node),
-        dilations=p.dilations(node),
-        group=node.integer("group", 1),
-    )
-
-
-def read_matmul_integer(node: NodeReader) -> Value:
-    _expect_no_zero_points(node)
-    return node.emit(MatmulOp, node.operand(0), node.operand(1))
-
-
-def _expect_no_zero_points(node: NodeReader) -> None:
-    for index in (2, 3):
-        values = node.known(index)
-        if values is not None and values.any():
-            raise Unsupported(f"expected zero points of zero, found others in input {index}")
 
 
 # -- shapes

@@ -92,9 +92,9 @@ def kernel_shape(node: NodeReader) -> Sequence[int]:
     return node.integers("kernel_shape", [])
 
 
-def conv_kernel(node: NodeReader) -> Sequence[int]:
+def conv_kernel(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
     """The kernel's shape, which is the weight's; raises Unsupported if an attribute differs."""
-    weight = list(node.shape(1)[2:])
+    weight = list(node.shape(weight_index)[2:])
     found = node.integers("kernel_shape", weight)
     if found != weight:
         raise Unsupported(f"expected kernel_shape {weight} as the weight has, found {found}")
@@ -114,9 +114,9 @@ def pads(node: NodeReader) -> Sequence[int]:
     return _pads(node, kernel_shape(node))
 
 
-def conv_pads(node: NodeReader) -> Sequence[int]:
+def conv_pads(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
     """The attributes `pads` and `auto_pad` of a convolution."""
-    return _pads(node, conv_kernel(node))
+    return _pads(node, conv_kernel(node, weight_index))
 
 
 def _pads(node: NodeReader, kernel: Sequence[int]) -> Sequence[int]:

@@ -6,10 +6,12 @@ line; what needs code of its own names a `read` and a `write` function.
 
 from __future__ import annotations
 
+import onnx
+
 from byocir.dialects import graph as g
-from byocir.frontend.onnx import arithmetic, irregular, movement, quantisation
+from byocir.frontend.onnx import arithmetic, irregular, movement, qlinear, quantisation
 from byocir.frontend.onnx import properties as p
-from byocir.frontend.onnx.entry import Entry, Property, regular
+from byocir.frontend.onnx.entry import Entry, Property, Read, regular
 
 _CONV: dict[str, Property] = {
     "strides": p.strides,
@@ -40,8 +42,8 @@ _CONTRACTIONS = [
         operands=3,
     ),
     Entry("Gemm", irregular.read_gemm),
-    Entry("ConvInteger", irregular.read_conv_integer),
-    Entry("MatMulInteger", irregular.read_matmul_integer),
+    Entry("ConvInteger", qlinear.read_conv_integer),
+    Entry("MatMulInteger", qlinear.read_matmul_integer),
 ]
 
 _WINDOWS = [
@@ -263,6 +265,17 @@ _QUANTISATION = [
     regular("QuantizeLinear", g.QuantizeOp, read=quantisation.read_quantize),
     regular("DequantizeLinear", g.DequantizeOp, read=quantisation.read_dequantize),
     Entry(op=g.RequantizeOp, write=quantisation.write_requantize),
+    Entry("DynamicQuantizeLinear", qlinear.read_dynamic_quantize),
+    Entry("QLinearConv", qlinear.read_qlinear_conv),
+    Entry("QLinearMatMul", qlinear.read_qlinear_matmul),
+    Entry("com.microsoft.QGemm", qlinear.read_qgemm),
+    Entry("com.microsoft.QLinearAdd", qlinear.between_two(g.AddOp)),
+    Entry("com.microsoft.QLinearMul", qlinear.between_two(g.MulOp)),
+    Entry("com.microsoft.QLinearConcat", qlinear.read_qlinear_concat),
+    Entry("com.microsoft.QLinearAveragePool", qlinear.between(qlinear.average_pool)),
+    Entry("com.microsoft.QLinearGlobalAveragePool", qlinear.between(qlinear.global_average_pool)),
+    Entry("com.microsoft.QLinearLeakyRelu", qlinear.between(qlinear.leaky_relu)),
+    Entry("com.microsoft.QLinearSigmoid", qlinear.between(qlinear.sigmoid)),
 ]
 
 _NO_OP_REMAINS = [
@@ -292,7 +305,13 @@ TABLE: list[Entry] = [
 ]
 
 READERS = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
-"""By ONNX operator of the default domain: how it comes in."""
+"""By ONNX operator: how it comes in. Outside the default domain it is `domain.operator`."""
 
 WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 """By graph op: how it goes out. A `graph.constant` is no node: it becomes an initializer."""
+
+
+def reader_of(node: onnx.NodeProto) -> Read | None:
+    """How a node comes in; None for an operator that the table does not have."""
+    default = node.domain in ("", "ai.onnx")
+    return READERS.get(node.op_type if default else f"{node.domain}.{node.op_type}")
