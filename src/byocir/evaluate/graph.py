@@ -39,6 +39,7 @@ from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.evaluate.graph_arrays import ARRAY_RULES
 from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES, saturate
+from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.rule import Rule
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
@@ -231,6 +232,7 @@ def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 GRAPH_RULES: Mapping[type[Operation], Rule] = {
     **ARRAY_RULES,
     **ELEMENTWISE_RULES,
+    **RECURRENT_RULES,
     AveragePoolOp: _average_pool,
     ConstantOp: _constant,
     ConvOp: _conv,

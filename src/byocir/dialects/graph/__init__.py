@@ -14,7 +14,9 @@ from byocir.dialects.graph import (
     norm,
     pool,
     quant,
+    recurrent,
     reduce,
+    resize,
     shape,
     unary,
 )
@@ -115,6 +117,12 @@ from byocir.dialects.graph.quant import (
     QuantizeOp,
     RequantizeOp,
 )
+from byocir.dialects.graph.recurrent import (
+    GruOp,
+    LstmOp,
+    RecurrentOp,
+    RnnOp,
+)
 from byocir.dialects.graph.reduce import (
     ArgMaxOp,
     ArgMinOp,
@@ -134,6 +142,9 @@ from byocir.dialects.graph.reduce import (
     ReduceSumOp,
     ReduceSumSquareOp,
     SoftmaxOp,
+)
+from byocir.dialects.graph.resize import (
+    ResizeOp,
 )
 from byocir.dialects.graph.shape import (
     ConcatOp,
@@ -189,7 +200,9 @@ _FAMILIES = (
     norm,
     shape,
     movement,
+    resize,
     gather,
+    recurrent,
     const,
 )
 
@@ -263,6 +276,7 @@ __all__ = [
     "GreaterOp",
     "GreaterOrEqualOp",
     "GroupNormOp",
+    "GruOp",
     "HardSigmoidOp",
     "HardSwishOp",
     "HardmaxOp",
@@ -278,6 +292,7 @@ __all__ = [
     "LpNormOp",
     "LpPoolOp",
     "LrnOp",
+    "LstmOp",
     "MatmulOp",
     "MaxOp",
     "MaxPoolOp",
@@ -295,6 +310,7 @@ __all__ = [
     "PreluOp",
     "QuantizeOp",
     "ReciprocalOp",
+    "RecurrentOp",
     "ReduceL1Op",
     "ReduceL2Op",
     "ReduceLogSumExpOp",
@@ -309,8 +325,10 @@ __all__ = [
     "ReluOp",
     "RequantizeOp",
     "ReshapeOp",
+    "ResizeOp",
     "ReverseSequenceOp",
     "RmsNormOp",
+    "RnnOp",
     "RoundOp",
     "ScatterElementsOp",
     "ScatterNdOp",

@@ -6,10 +6,20 @@ line; what needs code of its own names a `read` and a `write` function.
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx
 
 from byocir.dialects import graph as g
-from byocir.frontend.onnx import arithmetic, irregular, movement, qlinear, quantisation
+from byocir.frontend.onnx import (
+    arithmetic,
+    irregular,
+    movement,
+    qlinear,
+    quantisation,
+    recurrent,
+    resize,
+)
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Entry, Property, Read, regular
 
@@ -237,6 +247,7 @@ _SHAPES = [
         {"blocksize": p.integer("blocksize", 0), "mode": p.text("mode", "DCR")},
     ),
     regular("SpaceToDepth", g.SpaceToDepthOp, {"blocksize": p.integer("blocksize", 0)}),
+    regular("Resize", g.ResizeOp, read=resize.read_resize, write=resize.write_resize),
     regular("Trilu", g.TriluOp, read=movement.read_trilu, write=movement.write_trilu),
     regular(
         "ReverseSequence",
@@ -259,6 +270,18 @@ _INDICES = [
     regular("ScatterND", g.ScatterNdOp, {"reduction": p.text("reduction", "none")}, operands=3),
     regular("OneHot", g.OneHotOp, read=movement.read_one_hot, write=movement.write_one_hot),
     regular("TopK", g.TopKOp, read=movement.read_top_k, write=movement.write_top_k),
+]
+
+
+def _recurrent(onnx: str, op: type[g.RecurrentOp]) -> Entry:
+    write = partial(recurrent.write_recurrent, onnx)
+    return regular(onnx, op, read=recurrent.recurrent(op), write=write)
+
+
+_RECURRENT = [
+    _recurrent("RNN", g.RnnOp),
+    _recurrent("GRU", g.GruOp),
+    _recurrent("LSTM", g.LstmOp),
 ]
 
 _QUANTISATION = [
@@ -300,6 +323,7 @@ TABLE: list[Entry] = [
     *_NORMALISATIONS,
     *_SHAPES,
     *_INDICES,
+    *_RECURRENT,
     *_QUANTISATION,
     *_NO_OP_REMAINS,
 ]
