@@ -61,6 +61,11 @@ def has_dtype(dtype: np.dtype) -> bool:
     return np.dtype(dtype) in _TYPES
 
 
+def has_element(element: Attribute) -> bool:
+    """Whether this is a scalar type that tensors can have."""
+    return element in _DTYPES
+
+
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
     """The ranked tensor type `tensor<shape x element>`."""
     return TensorType(element, tuple(shape))

@@ -22,14 +22,20 @@ from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from byocir.dialects.graph import (
+    CastOp,
     ClipOp,
     ConcatOp,
     ConstantOp,
     DequantizeOp,
+    ExpandOp,
     FlattenOp,
+    PadOp,
     ReluOp,
     ReshapeOp,
+    SliceOp,
+    SplitOp,
     SqueezeOp,
+    TileOp,
     TransposeOp,
     UnsqueezeOp,
 )
@@ -110,10 +116,22 @@ def _content(op: Operation) -> Hashable:
 
 
 class DropIdentity(Pattern):
-    """An op that returns its input: a shape op to the same shape, a transpose that keeps the order,
-    a clip without bounds, a concat of one tensor."""
+    """An op that returns its input: a shape op or an expand to the same shape, a cast to the same
+    type, a transpose that keeps the order, a clip without bounds, a concat of one tensor, a split
+    into one, a slice of all, a pad or tile by nothing."""
 
-    roots = (*_RESHAPES, TransposeOp, ClipOp, ConcatOp)
+    roots = (
+        *_RESHAPES,
+        CastOp,
+        ClipOp,
+        ConcatOp,
+        ExpandOp,
+        PadOp,
+        SliceOp,
+        SplitOp,
+        TileOp,
+        TransposeOp,
+    )
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         return [op.operands[0]] if _is_identity(op) else None
@@ -125,6 +143,12 @@ def _is_identity(op: Operation) -> bool:
         return list(perm) == sorted(perm)
     if isinstance(op, ClipOp):
         return op.min is None and op.max is None
+    if isinstance(op, PadOp) and any(int_tuple(op.pads)):
+        return False
+    if isinstance(op, SliceOp) and any(step < 0 for step in int_tuple(op.steps)):
+        return False
+    if len(op.results) != 1:
+        return False
     return len(op.operands) == 1 and op.operands[0].type == op.results[0].type
 
 

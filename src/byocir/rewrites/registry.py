@@ -16,6 +16,7 @@ PassThunk = Callable[[], type[ModulePass]]
 PASSES: dict[str, str] = {
     # graph to graph
     "clean-up": "byocir.rewrites.clean_up:CleanUpPass",
+    "fold-batch-norm": "byocir.rewrites.fold_batch_norm:FoldBatchNormPass",
     "fold-constants": "byocir.rewrites.fold:FoldConstantsPass",
     "normalize-qdq": "byocir.rewrites.normalize_qdq:NormalizeQdqPass",
     "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",

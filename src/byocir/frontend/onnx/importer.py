@@ -25,7 +25,7 @@ from byocir.frontend.onnx.load import Model, load_model, unsupported, unsupporte
 from byocir.frontend.onnx.macs import macs
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.shapes import input_shapes
-from byocir.frontend.onnx.table import READERS
+from byocir.frontend.onnx.table import reader_of
 from byocir.frontend.onnx.tensors import Unsupported, array_of, numpy_dtype, type_name
 
 
@@ -90,7 +90,7 @@ class _Importer:
         if folded is not None:
             self.values[node.output[0]] = folded
             return
-        read = READERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        read = reader_of(node)
         if read is None:
             raise unsupported_operator(node)
         reader = NodeReader(node, sources, self._insert)

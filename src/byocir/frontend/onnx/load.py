@@ -26,7 +26,7 @@ from onnx import external_data_helper, version_converter
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.fold import OPERATORS
 from byocir.frontend.onnx.opset import OLDEST_OPSET, OPSET
-from byocir.frontend.onnx.table import READERS
+from byocir.frontend.onnx.table import reader_of
 
 Model = str | Path | bytes | onnx.ModelProto
 
@@ -162,7 +162,8 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 def _is_known(node: onnx.NodeProto) -> bool:
-    return node.domain in ("", "ai.onnx") and (node.op_type in READERS or node.op_type in OPERATORS)
+    default = node.domain in ("", "ai.onnx")
+    return reader_of(node) is not None or (default and node.op_type in OPERATORS)
 
 
 def unsupported_operator(node: onnx.NodeProto) -> ByocirError:

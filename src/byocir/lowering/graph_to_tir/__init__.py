@@ -1,13 +1,14 @@
 """convert-graph-to-tir: graph ops become blocks in value form.
 
-Does: replaces every graph op, also inside composites and regions, by the blocks that define it. A
+Does: replaces graph ops, also inside composites and regions, by the blocks that define them. A
 convolution is one contraction with `pad` over a zero fill, then a block that adds the bias; a
 softmax is a chain of four blocks; a reshape is a block that copies through an index map.
 
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
-left as they are.
+left as they are, and so are ops without a form at the tensor level.
 
-Guarantees: no other graph op is left (else error B311, which names op and node); integer results,
+Guarantees: no graph op that has a lowering is left (error B311 for element types that blocks cannot
+compute, which names op and node); integer results,
 and those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the
 order of summation at most; every new op has the location of the op it stands for.
 
@@ -25,7 +26,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
-from byocir.dialects.graph import Graph
 from byocir.lowering.graph_to_tir import (
     contraction,
     elementwise,
@@ -51,10 +51,9 @@ class ConvertGraphToTirPass(ModulePass):
     name = "convert-graph-to-tir"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        prefix = f"{Graph.name}."
         for top in list(op.body.block.ops):
             if not _stays_at_graph_level(top):
-                for inner in [inner for inner in top.walk() if inner.name.startswith(prefix)]:
+                for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
                     lower_op(inner)
 
 
