@@ -70,14 +70,11 @@ class Vta(Target):
         return blobs
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        programs: dict[str, _Loaded] = {}
+        return _runner(blobs, check=False)
 
-        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-            if symbol not in programs:
-                programs[symbol] = _Loaded.read(symbol, blobs)
-            return programs[symbol].run(inputs)
-
-        return run
+    def load_checked(self, blobs: Mapping[str, bytes]) -> Runner:
+        """Raises VTAError S2xx for a program with hazards."""
+        return _runner(blobs, check=True)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         symbols = [name.removesuffix(".json") for name in blobs if name.endswith(".json")]
@@ -139,6 +136,17 @@ def _blob(symbol: str, extension: str, blobs: Mapping[str, bytes]) -> bytes:
     if name not in blobs:
         raise ByocirError("B330", f"expected {name} in the package, found none")
     return blobs[name]
+
+
+def _runner(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
+    programs: dict[str, _Loaded] = {}
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if symbol not in programs:
+            programs[symbol] = _Loaded.read(symbol, blobs)
+        return programs[symbol].run(inputs, check=check)
+
+    return run
 
 
 def _blobs(program: ProgramOp) -> dict[str, bytes]:
@@ -212,18 +220,22 @@ class _Loaded:
         dram[: image.size] = image
         return _Loaded(
             symbol,
-            Program(insns, VTAConfig.from_dict(interface["config"])),
+            Program(
+                insns,
+                VTAConfig.from_dict(interface["config"]),
+                locations=[", ".join(n) for count, n in interface["spans"] for _ in range(count)],
+            ),
             dram,
             [_Port.read(port, size) for port in interface["inputs"]],
             [_Port.read(port, size) for port in interface["outputs"]],
             [(count, tuple(nodes)) for count, nodes in interface["spans"]],
         )
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], *, check: bool = False) -> list[np.ndarray]:
         dram = self.dram.copy()
         for port, array in zip(self.inputs, inputs, strict=True):
             dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        after = self.program.run(dram).dram
+        after = self.program.run(dram, check=check).dram
         return [after[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
 
     def profile(self) -> Profile:
