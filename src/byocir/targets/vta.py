@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -158,12 +159,30 @@ def _blobs(program: ProgramOp) -> dict[str, bytes]:
         "inputs": [_port(port) for port in program.inputs],
         "outputs": [_port(port) for port in program.outputs],
         "spans": [[span.count.data, list(span.names)] for span in program.spans],
+        "tiles": _tiles(program),
     }
     return {
         f"{symbol}.insns": program.insns.data.values().tobytes(),
         f"{symbol}.dram": program.image.data.values().tobytes(),
         f"{symbol}.json": json.dumps(interface, indent=1, sort_keys=True).encode(),
     }
+
+
+def _tiles(program: ProgramOp) -> list[str]:
+    """Runs of instructions made in the same loop iterations: their count and the loops' indices."""
+    if program.tiles is None:
+        return []
+    rows: list[list[int]] = program.tiles.data.values().tolist()
+    runs = [(list(run), tile) for tile, run in groupby(rows)]
+    return [" ".join(map(str, [len(run), *(i for i in tile if i >= 0)])) for run, tile in runs]
+
+
+def _locations(interface: Mapping[str, Any]) -> list[str]:
+    """Where each instruction came from: the nodes, and the tile if it was made in a loop."""
+    nodes = [", ".join(names) for count, names in interface["spans"] for _ in range(count)]
+    runs = [run.split(" ", 1) for run in interface.get("tiles", [])]
+    tiles = [f", tile {run[1]}" if run[1:] else "" for run in runs for _ in range(int(run[0]))]
+    return [f"{names}{tile}" for names, tile in zip_longest(nodes, tiles, fillvalue="")]
 
 
 def _port(port: Any) -> dict[str, Any]:
@@ -223,7 +242,7 @@ class _Loaded:
             Program(
                 insns,
                 VTAConfig.from_dict(interface["config"]),
-                locations=[", ".join(n) for count, n in interface["spans"] for _ in range(count)],
+                locations=_locations(interface),
             ),
             dram,
             [_Port.read(port, size) for port in interface["inputs"]],
