@@ -168,16 +168,30 @@ def before(rows: list[Row]) -> list[int] | None:
     return [bits or 0 for bits in result]
 
 
+def _masks(elements: set[Element]) -> dict[str, int]:
+    """Elements by memory, as bits."""
+    result: dict[str, int] = {}
+    for name, index in elements:
+        result[name] = result.get(name, 0) | 1 << index
+    return result
+
+
 def conflicts(rows: list[Row], sets: list[Touched]) -> list[tuple[int, int, set[str]]]:
     """All pairs of instructions of different modules that touch a common element, one of them
     writing, and the memories of those elements; FINISH conflicts with everything."""
     found: list[tuple[int, int, set[str]]] = []
+    masks = [(_masks(one.reads), _masks(one.writes)) for one in sets]
+    modules = [module(row) for row in rows]
     for i, j in combinations(range(len(rows)), 2):
-        if module(rows[i]) == module(rows[j]):
+        if modules[i] == modules[j]:
             continue
-        a, b = sets[i], sets[j]
-        common = (a.writes & b.reads) | (a.reads & b.writes) | (a.writes & b.writes)
-        memories = {name for name, _ in common}
+        (reads_a, writes_a), (reads_b, writes_b) = masks[i], masks[j]
+        memories = {
+            name
+            for one, other in ((writes_a, reads_b), (reads_a, writes_b), (writes_a, writes_b))
+            for name in one.keys() & other.keys()
+            if one[name] & other[name]
+        }
         if "finish" in (rows[i][0], rows[j][0]):
             memories.add("")
         if memories:
