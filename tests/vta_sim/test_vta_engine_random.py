@@ -15,7 +15,7 @@ from byocir.testing.vta_programs import (
     encode_rows,
     random_image,
     random_rows,
-    serialised,
+    serialise,
 )
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
@@ -72,7 +72,7 @@ def test_engine_equals_oracle(name: str, data: st.DataObject, seed: int) -> None
 @given(rows=programs(DEFAULT_CONFIG), seed=st.integers(0, 1 << 16))
 def test_serialised_programs_run_like_program_order(rows: list[Row], seed: int) -> None:
     dram = image(DEFAULT_CONFIG, seed)
-    insns = encode_rows(serialised(rows), DEFAULT_CONFIG)
+    insns = encode_rows(serialise(rows), DEFAULT_CONFIG)
     expected = oracle_result(rows, dram, DEFAULT_CONFIG)
     for order in (None, seed):
         assert Program(insns, seed=order).run(dram).dram.tobytes() == expected
@@ -82,7 +82,7 @@ def test_serialised_programs_run_like_program_order(rows: list[Row], seed: int) 
 @given(rows=programs(DEFAULT_CONFIG), seed=st.integers(0, 1 << 16))
 def test_kept_plans_follow_the_micro_ops(rows: list[Row], seed: int) -> None:
     """A program run again on an image with other micro-ops must not use the old plan."""
-    program = Program(encode_rows(serialised(rows), DEFAULT_CONFIG))
+    program = Program(encode_rows(serialise(rows), DEFAULT_CONFIG))
     for dram in (image(DEFAULT_CONFIG, seed), image(DEFAULT_CONFIG, seed + 1)):
         assert program.run(dram).dram.tobytes() == oracle_result(rows, dram, DEFAULT_CONFIG)
 

@@ -34,10 +34,10 @@ from byocir.testing.vta_programs import (
     Stream,
     encode_rows,
     fill_rows,
-    ordered,
     random_config,
     random_image,
     random_rows,
+    synchronise,
 )
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
@@ -84,7 +84,7 @@ def random_ordered(choose: Choose) -> Stream:
     first, *rest = random_rows(choose, config, 16)
     # Stores keep clear of the micro-ops and of what the loads read before them is not their matter.
     rows = [first, *fill_rows(config), *(_above_micro_ops(row) for row in rest)]
-    return Stream(encode_rows(ordered(rows, dram, config), config), dram, config)
+    return Stream(encode_rows(synchronise(rows, dram, config), config), dram, config)
 
 
 def _above_micro_ops(row: Row) -> Row:
@@ -275,23 +275,43 @@ def test_wrong_addresses_and_sizes() -> None:
 def test_random_bytes_give_results_or_errors(
     words: bytes, start: bytes, size: int, whole: bool
 ) -> None:
-    """Nothing but a user error comes out, whatever goes in."""
     insns = np.frombuffer(words[: len(words) // 16 * 16] if whole else words, np.uint8).copy()
     if whole:
         insns[::16] = insns[::16] % 5 | insns[::16] & 0x78
     dram = np.zeros(max(size, len(start)), np.uint8)
     dram[: len(start)] = np.frombuffer(start, np.uint8)
+    check_errors(Stream(insns, dram, DEFAULT_CONFIG))
+
+
+@given(st.integers(0, 50), st.data())
+def test_broken_programs_give_results_or_errors(seed: int, data: st.DataObject) -> None:
+    """Bits flipped in a program and in its micro-ops, or the end cut off."""
+    stream = random_stream(seeded(seed))
+    insns, dram = stream.insns.copy(), stream.dram.copy()
+    bits = data.draw(st.lists(st.integers(0, insns.size * 8 - 1), max_size=4))
+    for bit in bits:
+        insns.reshape(-1)[bit // 8] ^= 1 << bit % 8
+    for address in data.draw(st.lists(st.integers(4096, dram.size - 1), max_size=40)):
+        dram[address] ^= 0xFF
+    cut = data.draw(st.integers(0, 2))
+    rows = insns[: len(insns) - cut]
+    check_errors(Stream(rows, dram[: dram.size - 64 * cut], stream.config))
+
+
+def check_errors(stream: Stream) -> None:
+    """Nothing but a user error comes out, whatever goes in."""
+    insns, dram, config = stream.insns, stream.dram, stream.config
     try:
-        hazards = sanitize(insns, dram)
+        hazards = sanitize(insns, dram, config)
     except VTAError:
         with pytest.raises(VTAError):
-            simulate(insns, dram)
+            simulate(insns, dram, config)
         return
     assert codes(hazards) <= HAZARDS.keys()
     assert all(str(hazard) for hazard in hazards)
     if hazards:
         with pytest.raises(VTAError):
-            simulate(insns, dram, check=True)
+            simulate(insns, dram, config, check=True)
         return
     with contextlib.suppress(VTAError):  # a shift that only running reveals
-        simulate(insns, dram, check=True)
+        simulate(insns, dram, config, check=True)

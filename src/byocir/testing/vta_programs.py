@@ -1,8 +1,8 @@
 """Random VTA programs: rows of fields, their encoding, and tokens that make them correct.
 
 A row is a mnemonic with its fields, as `byocir.vta_sim.encode` takes them. `random_rows` gives any
-mix of instructions, to be run in program order; `serialised` and `ordered` add tokens that keep the
-order, the first by a single chain, the second only where instructions conflict.
+mix of instructions, to be run in program order; `serialise` and `synchronise` add tokens that keep
+the order, the first by a single chain, the second only where instructions conflict.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def queue_of(row: Row) -> Queue:
     return Queue.LOAD if loads else Queue.COMPUTE
 
 
-def serialised(rows: Sequence[Row]) -> list[Row]:
+def serialise(rows: Sequence[Row]) -> list[Row]:
     """Rows and a FINISH with tokens (and compute NOPs between load and store) that force program
     order."""
     chained: list[Row] = []
@@ -168,7 +168,7 @@ def serialised(rows: Sequence[Row]) -> list[Row]:
     return chained
 
 
-def ordered(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> list[Row]:
+def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> list[Row]:
     """Rows and a FINISH with tokens between conflicting instructions, and only there, as the VTA
     target inserts them. Stores must leave micro-ops in DRAM alone."""
     finished = [*rows, FINISH]
