@@ -145,6 +145,22 @@ def test_transfers_that_leave_the_image() -> None:
     assert found(text.replace("0x3ff", "0x3fe")) == []
 
 
+def test_a_load_that_leaves_the_image_still_loads_what_is_in_it() -> None:
+    """The last word names accumulator 3; no finding but the range follows from the rest."""
+    dram = image(1 << 12)
+    dram[-4:] = image(4, dst=3)
+    text = "load.uop dram=0x3ff y=1 x=2\nload.acc y=1 x=3\n"
+    text += "alu.add.imm uop=0,1 out=1 in=1\nfinish"
+    assert brief(found(text, dram)) == [
+        ("S208", 0, None, "DRAM", (0xFFC, 0x1004)),
+        ("S204", 2, None, "ACC", (3, 4)),
+    ]
+    assert brief(found(text.replace("x=3", "x=4"), dram)) == [
+        ("S208", 0, None, "DRAM", (0xFFC, 0x1004))
+    ]
+    assert found("load.uop y=1 x=1\nfinish", dram[::2]) == []
+
+
 def test_elements_past_the_end_of_a_scratchpad() -> None:
     def ranges(text: str, dram: np.ndarray | None = None) -> list[tuple[object, ...]]:
         return [row for row in brief(found(text, dram)) if row[0] == "S209"]

@@ -59,7 +59,9 @@ class AccessReader:
         dram: NDArray[np.uint8],
         loaded_uops: Mapping[int, NDArray[np.uint32]],
     ) -> None:
-        self._config, self._dram, self._loaded_uops = config, dram, loaded_uops
+        self._config, self._loaded_uops = config, loaded_uops
+        whole = dram[: len(dram) // 4 * 4]
+        self._words = np.ascontiguousarray(whole).view("<u4")
         self._uops = np.zeros(config.depth(Memory.UOP), np.uint32)
         self._kept: dict[tuple[object, ...], Accesses] = {}
         self._room = KEPT_BYTES
@@ -92,17 +94,16 @@ class AccessReader:
         return Accesses((), ((memory, span),), past)
 
     def _loaded(self, insn: Instruction, rows: int, columns: int) -> NDArray[np.uint32]:
-        """What a LOAD UOP loads; zeros if it leaves the image."""
+        """What a LOAD UOP loads; zeros where it leaves the image."""
         if insn.index in self._loaded_uops:
             return self._loaded_uops[insn.index]
         f, result = insn.fields, np.zeros((rows, columns), np.uint32)
-        start, stride = f["dram_base"] * 4, f["x_stride"] * 4
-        end = start + (f["y_size"] - 1) * stride + f["x_size"] * 4
-        if f["y_size"] and end <= len(self._dram):
-            shape = (f["y_size"], f["x_size"])
-            window = np.ndarray(shape, "<u4", self._dram, start, (stride, 4))
-            top, left = f["y_pad_0"], f["x_pad_0"]
-            result[top : top + f["y_size"], left : left + f["x_size"]] = window
+        rows_at = f["dram_base"] + np.arange(f["y_size"]) * f["x_stride"]
+        words = rows_at[:, None] + np.arange(f["x_size"])
+        inside = words < len(self._words)
+        top, left = f["y_pad_0"], f["x_pad_0"]
+        window = result[top : top + f["y_size"], left : left + f["x_size"]]
+        window[inside] = self._words[words[inside]]
         return result.ravel()
 
     def _store(self, insn: Instruction) -> Accesses:
