@@ -89,22 +89,23 @@ class AccessReader:
         rows = f["y_pad_0"] + f["y_size"] + f["y_pad_1"]
         columns = f["x_pad_0"] + f["x_size"] + f["x_pad_1"]
         span, past = self._span(memory, f["sram_base"], rows * columns)
-        if memory == Memory.UOP and not past:
-            self._uops[span] = self._loaded(insn, rows, columns)
+        if memory == Memory.UOP:
+            self._uops[span] = self._loaded(insn, columns, len(self._uops[span]))
         return Accesses((), ((memory, span),), past)
 
-    def _loaded(self, insn: Instruction, rows: int, columns: int) -> NDArray[np.uint32]:
-        """What a LOAD UOP loads; zeros where it leaves the image."""
+    def _loaded(self, insn: Instruction, columns: int, count: int) -> NDArray[np.uint32]:
+        """The first ``count`` elements that a LOAD UOP loads; zeros where it leaves the image."""
         if insn.index in self._loaded_uops:
             return self._loaded_uops[insn.index]
-        f, result = insn.fields, np.zeros((rows, columns), np.uint32)
-        rows_at = f["dram_base"] + np.arange(f["y_size"]) * f["x_stride"]
-        words = rows_at[:, None] + np.arange(f["x_size"])
-        inside = words < len(self._words)
-        top, left = f["y_pad_0"], f["x_pad_0"]
-        window = result[top : top + f["y_size"], left : left + f["x_size"]]
-        window[inside] = self._words[words[inside]]
-        return result.ravel()
+        f = insn.fields
+        row, column = np.divmod(np.arange(count), columns)
+        y, x = row - f["y_pad_0"], column - f["x_pad_0"]
+        words = f["dram_base"] + y * f["x_stride"] + x
+        copied = (y >= 0) & (y < f["y_size"]) & (x >= 0) & (x < f["x_size"])
+        copied &= words < len(self._words)
+        result = np.zeros(count, np.uint32)
+        result[copied] = self._words[words[copied]]
+        return result
 
     def _store(self, insn: Instruction) -> Accesses:
         f = insn.fields
