@@ -57,7 +57,7 @@ def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert main(["run", path, "--check"]) == 1
     err = capsys.readouterr().err
-    assert "[S201] expected compute to wait for load" in err
+    assert "error[S201]: expected compute to wait for load" in err
     assert "/stem/conv/Conv" in err
 
 

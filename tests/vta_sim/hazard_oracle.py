@@ -91,14 +91,14 @@ class Toucher:
                 found.writes |= {("DRAM", word) for word in self._words(f, y, x)}
 
     def _steps(self, f: dict[str, int], found: Touched) -> set[tuple[int, int, int]]:
-        acc, inp = (self.config.log_depth(m) for m in (Memory.ACC, Memory.INP))
+        acc, inp, wgt = (self.config.log_depth(m) for m in (Memory.ACC, Memory.INP, Memory.WGT))
         steps: set[tuple[int, int, int]] = set()
         for i in range(f.get("iter_out", 0)):
             for j in range(f.get("iter_in", 0)):
                 for u in range(f.get("uop_bgn", 0), f.get("uop_end", 0)):
                     found.reads.add(("UOP", u))
                     word, indices = self.uops.get(u, 0), []
-                    for name, bits in (("dst", acc), ("src", max(acc, inp)), ("wgt", 32)):
+                    for name, bits in (("dst", acc), ("src", max(acc, inp)), ("wgt", wgt)):
                         loops = i * f.get(f"{name}_factor_out", 0)
                         loops += j * f.get(f"{name}_factor_in", 0)
                         indices.append((word & ((1 << bits) - 1)) + loops)

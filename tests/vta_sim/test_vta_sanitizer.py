@@ -230,14 +230,14 @@ def test_check_raises_the_first_finding_and_counts_the_rest() -> None:
     with pytest.raises(VTAError) as caught:
         simulate(assemble(text), image(), check=True)
     assert str(caught.value) == (
-        "[S201] expected compute to wait for load, found no order between load, which writes INP "
-        "elements 0..1, and compute, which reads them\n"
-        "  at instruction 2: load.inp y=1 x=4\n"
-        "  and instruction 4: gemm uop=0,1 out=1 in=1\n"
-        "  also [S201] read-after-write: WGT, instructions 3 and 4\n"
-        "  also [S201] read-after-write: INP, instructions 2 and 5\n"
-        "  and 5 more\n"
-        f"  help: {HAZARDS['S201'].help}"
+        "error[S201]: expected compute to wait for load, found no order between load, which writes "
+        "INP elements 0..1, and compute, which reads them\n"
+        "  at    instruction 2: load.inp y=1 x=4\n"
+        "  and   instruction 4: gemm uop=0,1 out=1 in=1\n"
+        "  also  [S201] read-after-write: WGT, instructions 3 and 4\n"
+        "  also  [S201] read-after-write: INP, instructions 2 and 5\n"
+        "  also  5 more\n"
+        f"  help  {HAZARDS['S201'].help}"
     )
     assert simulate(assemble(text), image()).counters.gemm_counter == 4
 

@@ -84,10 +84,10 @@ def as_error(hazards: Sequence[Hazard]) -> VTAError:
     many more there are."""
     first, *others = hazards
     places = [str(place) for place in (first.first, first.second) if place is not None]
-    lines = ["\n  and ".join(places)] if places else []
-    lines += [f"also [{h.code}] {h.kind}: {_brief(h)}" for h in others[: SHOWN - 1]]
+    lines = ["\n  and   ".join(places)] if places else []
+    lines += [f"also  [{h.code}] {h.kind}: {_brief(h)}" for h in others[: SHOWN - 1]]
     if len(hazards) > SHOWN:
-        lines.append(f"and {len(hazards) - SHOWN} more")
+        lines.append(f"also  {len(hazards) - SHOWN} more")
     return VTAError(first.code, first.expected, first.found, "\n  ".join(lines))
 
 
