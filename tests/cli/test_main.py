@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.cli.main import main
+from byocir.testing.vta_mutations import apply, dropped_edges
+from byocir.vta_sim import DEFAULT_CONFIG
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = str(DIGITS / "digits_int8.onnx")
@@ -39,6 +41,24 @@ def test_compile_then_run_the_package(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0
     assert main(["run", path]) == 0
     assert "logits: 1x10 float32" in capsys.readouterr().out
+
+
+def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = str(tmp_path / "digits.bpkg")
+    assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0
+    assert main(["run", path, "--check"]) == 0
+    package = byocir.load(path)
+    blobs = dict(package.blobs["vta"])
+    insns = np.frombuffer(blobs["vta_0.insns"], np.uint8).reshape(-1, 16)
+    edge = next(dropped_edges(insns, DEFAULT_CONFIG))
+    blobs["vta_0.insns"] = apply(edge, insns, DEFAULT_CONFIG).tobytes()
+    byocir.Package(package.module, {"vta": blobs}, package.report).save(path)
+    assert main(["run", path]) == 0
+    capsys.readouterr()
+    assert main(["run", path, "--check"]) == 1
+    err = capsys.readouterr().err
+    assert "error[S201]: expected compute to wait for load" in err
+    assert "/stem/conv/Conv" in err
 
 
 def test_dump_writes_every_stage(tmp_path: Path):
@@ -220,7 +240,8 @@ def test_verify_fails_when_code_generation_went_wrong(
 ):
     run = byocir.Package.run
 
-    def one_step_off(package: byocir.Package, feeds: dict[str, np.ndarray]):
+    def one_step_off(package: byocir.Package, feeds: dict[str, np.ndarray], *, check: bool):
+        assert not check
         return {name: array + 0.02 for name, array in run(package, feeds).items()}
 
     monkeypatch.setattr("byocir.runtime.package.Package.run", one_step_off)

@@ -14,20 +14,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_vta_engine_random import (
+from test_vta_engine_random import image, oracle_result, programs
+from vta_engines import needs_native
+
+from byocir.testing.vta_programs import (
     BATCH2,
     BATCH4_BLOCK4,
     BLOCK8,
     Row,
     encode_rows,
-    image,
-    oracle_result,
-    programs,
     queue_of,
     serialise,
 )
-from vta_engines import needs_native
-
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,

@@ -78,6 +78,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="look for hazards in the targets' code as it runs"
+    )
     _add_stages(parser)
     parser.set_defaults(verb=_run)
 
@@ -115,7 +118,7 @@ def _run(options: argparse.Namespace) -> int:
 
     own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump", "check_each"]
     refuse(options, "a job folder, whose job.json says it all", own)
-    return run_job(options.model)
+    return run_job(options.model, check=options.check)
 
 
 def _compile(options: argparse.Namespace) -> int:

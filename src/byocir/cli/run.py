@@ -162,7 +162,7 @@ def run(options: argparse.Namespace) -> int:
         package = compile_with_steps(options, steps)
     feeds = read_feeds(options.input, package)
     steps.begin("run")
-    outputs = package.run(feeds)
+    outputs = package.run(feeds, check=options.check)
     steps.end()
     print(summary(package.report))
     write_report(package.report, options.report)

@@ -39,7 +39,9 @@ class Package:
     module: ModuleOp
     blobs: Blobs
     report: Report
-    _interpreter: Interpreter | None = field(default=None, repr=False)
+    _interpreters: dict[bool, Interpreter] = field(
+        default_factory=dict[bool, Interpreter], repr=False
+    )
 
     @property
     def targets(self) -> list[TargetAttr]:
@@ -58,12 +60,12 @@ class Package:
         entry = _main(self.module)
         return _ports(entry.res_attrs, list(entry.function_type.outputs), "res")
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name for inputs by name. Raises ByocirError B310 for a feed with a wrong name,
-        shape or dtype."""
-        if self._interpreter is None:
-            self._interpreter = Interpreter(self.module, self._externals())
-        return evaluate(self.module, feeds, interpreter=self._interpreter)
+    def run(self, feeds: Mapping[str, np.ndarray], *, check: bool = False) -> dict[str, np.ndarray]:
+        """Outputs by name for inputs by name; `check` has targets look for mistakes in their own
+        code. Raises ByocirError B310 for a feed with a wrong name, shape or dtype."""
+        if check not in self._interpreters:
+            self._interpreters[check] = Interpreter(self.module, self._externals(check))
+        return evaluate(self.module, feeds, interpreter=self._interpreters[check])
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
@@ -88,11 +90,11 @@ class Package:
         pairs = [(target_of(a), self.blobs.get(a.target_name.data, {})) for a in self.targets]
         return [(target, blobs) for target, blobs in pairs if blobs]
 
-    def _externals(self) -> dict[str, External]:
+    def _externals(self, check: bool) -> dict[str, External]:
         externals: dict[str, External] = {}
         for target, blobs in self._with_code():
             symbols = [r.symbol for r in self.report.regions if r.target == target.name]
-            runner = target.load(blobs)
+            runner = target.load_checked(blobs) if check else target.load(blobs)
             if runner is not None:
                 externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
         return externals

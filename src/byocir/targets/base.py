@@ -71,6 +71,12 @@ class Target(ArgSpecConvertible):
         """How the in-process runtime runs what `emit` made; None leaves it to the evaluator."""
         return None
 
+    def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
+        """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack
+        of synchronisation, and raises on the first: slower, and for tests. The default looks for
+        none."""
+        return self.load(blobs)
+
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Where the time of the target's programs goes, if it can tell."""
         return ()
