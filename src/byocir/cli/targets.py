@@ -28,7 +28,7 @@ def _entry(name: str) -> dict[str, Any]:
             "level": pattern.level,
             "rules": [" ".join((rule.__doc__ or "").split()) for rule in pattern.rules],
         }
-        for pattern in target.patterns
+        for pattern in (entry.of_target(name) for entry in target.patterns)
     ]
     return {
         "name": name,

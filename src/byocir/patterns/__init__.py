@@ -23,6 +23,7 @@ scalar ops of a block's body are matched by the same idea; `block` describes the
 from byocir.patterns.blocks import block
 from byocir.patterns.composite import Composite, composite, supports
 from byocir.patterns.dataflow import producer, uses
+from byocir.patterns.index import grouped
 from byocir.patterns.match import Attempt, Bound, Match, RuleResult
 from byocir.patterns.nodes import (
     Pattern,
@@ -45,6 +46,7 @@ __all__ = [
     "block",
     "composite",
     "constant",
+    "grouped",
     "number",
     "op",
     "optional",

@@ -23,8 +23,9 @@ Blocked = Callable[[State], str]
 class Composite:
     """A named pattern that a target takes as one, under rules.
 
-    `name` is "target.what"; `patterns` are tried in order at each root. `glue` composites do no
-    work of their own: a region of nothing else goes back to the host.
+    `name` is "target.what", or "what" for a composite that any target may list; `patterns` are
+    tried in order at each root. `glue` composites do no work of their own: a region of nothing else
+    goes back to the host.
     """
 
     def __init__(self, name: str, patterns: tuple[Pattern, ...], *, glue: bool = False) -> None:
@@ -32,6 +33,17 @@ class Composite:
         self.patterns = patterns
         self.glue = glue
         self.rules: list[Rule] = []
+        self._of_target: dict[str, Composite] = {}
+
+    def of_target(self, target: str) -> Composite:
+        """This composite as a target that lists it calls it: "conv" is "npu.conv" for npu."""
+        if "." in self.name:
+            return self
+        if target not in self._of_target:
+            made = Composite(f"{target}.{self.name}", self.patterns, glue=self.glue)
+            made.rules = self.rules  # the same list: a rule added later holds for both
+            self._of_target[target] = made
+        return self._of_target[target]
 
     def rule(self, function: Rule) -> Rule:
         """Decorator: `function(match) -> (holds, seen)`; its docstring is the rule users read."""
@@ -129,12 +141,13 @@ def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]],
     return build
 
 
-def supports(op_name: str, *, name: str) -> Callable[[Rule], Composite]:
+def supports(op_name: str, *, name: str | None = None) -> Callable[[Rule], Composite]:
     """Decorator: turns a checker of one op into a composite with that one rule, e.g.
-    `@supports("graph.relu", name="npu.relu")`. The op is `m["op"]`."""
+    `@supports("graph.relu")`. The op is `m["op"]`. Without a `name` the composite is called as the
+    function, after the target that lists it."""
 
     def build(checker: Rule) -> Composite:
-        made = Composite(name, (AnyOperandsPattern(op_name) @ "op",))
+        made = Composite(name or checker.__name__, (AnyOperandsPattern(op_name) @ "op",))
         made.rule(checker)
         return made
 

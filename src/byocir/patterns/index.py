@@ -52,6 +52,17 @@ class Iterators:
         return Iterators(tuple(parallel), tuple(reduction), group, before.strip())
 
 
+def grouped(name: str) -> str:
+    """The text of a group of iterators, for use in the texts of a block pattern:
+
+    ```python
+    m = grouped("m")
+    block(f"{m} n | k", a[f"{m} k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
+    ```
+    """
+    return f"*{name}"
+
+
 @dataclass(frozen=True)
 class Affine:
     """`sum(coefficient * iterator) + constant`; a coefficient or constant may be an unknown, which

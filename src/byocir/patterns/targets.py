@@ -115,6 +115,12 @@ def find(attribute: TargetAttr) -> Taker:
     return instantiate(ArgSpec(attribute.target_name.data, options))
 
 
+def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
+    """The composites of the target that an attribute names, in order of priority."""
+    name = attribute.target_name.data
+    return tuple(composite.of_target(name) for composite in find(attribute).patterns)
+
+
 def attr_of(target: Taker) -> TargetAttr:
     """The attribute that names a target, with every option written out."""
     spec = target.spec(include_default=True)

@@ -25,7 +25,7 @@ from byocir.errors import ByocirError
 from byocir.patterns.composite import Composite
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
-from byocir.patterns.targets import find, targets_of
+from byocir.patterns.targets import composites_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.order import sort_block
@@ -109,7 +109,7 @@ def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list
 
 
 def _composites(target: TargetAttr, level: str) -> list[Composite]:
-    return [c for c in find(target).patterns if c.level == level]
+    return [c for c in composites_of(target) if c.level == level]
 
 
 def _record_misses(

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr, inline
 from byocir.dialects.locations import fuse
-from byocir.patterns.targets import find
+from byocir.patterns.targets import composites_of
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.extract import enclose
 from byocir.rewrites.byoc.order import dependencies, place, topological
@@ -94,4 +94,4 @@ def _give_glue_back(block: Block, module: ModuleOp) -> None:
 
 def glue_patterns(target: TargetAttr) -> frozenset[str]:
     """Names of the target's composites that are worth taking only beside others."""
-    return frozenset(c.name for c in find(target).patterns if c.glue)
+    return frozenset(c.name for c in composites_of(target) if c.glue)
