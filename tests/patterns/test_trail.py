@@ -86,10 +86,10 @@ def test_withdrawn_decisions_are_declined():
     module = module_of(text)
     (made,) = [o for o in module.walk() if isinstance(o, CompositeOp)]
     append(module, [taken])
-    withdraw(module, [made], "not worth it")
+    withdraw(module, {made: "not worth it"})
     assert decisions(module) == [("toy.fused", "declined", ["b", "a"], "not worth it")]
     append(module, [taken])
-    withdraw(module, [made], "not worth it")
+    withdraw(module, {made: "not worth it"})
     assert len(decisions(module)) == 1
 
 

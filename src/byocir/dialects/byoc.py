@@ -40,6 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEffect
 
 from byocir.dialects.checks import expect
+from byocir.dialects.locations import names
 
 TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""
@@ -120,8 +121,34 @@ class TakenAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class CutAttr(ParametrizedAttribute):
+    """Why a region is not one with an earlier one of its target: a path from nodes of the earlier
+    one (`leaves`) through nodes outside both (`first` … `last`) into this one (`enters`). `by` is
+    what the path passes first: an op of the host, or another target's region."""
+
+    name = "byoc.cut"
+
+    by: StringAttr = param_def()
+    leaves: ArrayAttr[StringAttr] = param_def()
+    first: ArrayAttr[StringAttr] = param_def()
+    last: ArrayAttr[StringAttr] = param_def()
+    enters: ArrayAttr[StringAttr] = param_def()
+
+    @staticmethod
+    def of(by: str, *ops: Operation) -> CutAttr:
+        """From the ops on the path: leaves, first, last, enters."""
+        leaves, first, last, enters = (_names_of(op) for op in ops)
+        return CutAttr(StringAttr(by), leaves, first, last, enters)
+
+
+def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(name) for name in names(op.location)])
+
+
+@irdl_attr_definition
 class HandedOffAttr(ParametrizedAttribute):
-    """What a call runs on its target: the composites in order, and the types that cross."""
+    """What a call runs on its target: the composites in order, the types that cross, and what kept
+    it apart from earlier calls."""
 
     name = "byoc.handed_off"
 
@@ -129,6 +156,7 @@ class HandedOffAttr(ParametrizedAttribute):
     composites: ArrayAttr[TakenAttr] = param_def()
     inputs: ArrayAttr = param_def()
     outputs: ArrayAttr = param_def()
+    cuts: ArrayAttr[CutAttr] = param_def()
 
 
 class Node(NamedTuple):
@@ -279,6 +307,7 @@ class RegionOp(_Enclosing):
 
     inputs = var_operand_def()
     target = prop_def(TargetAttr)
+    cuts = opt_prop_def(ArrayAttr[CutAttr])
     body = region_def("single_block")
     outputs = var_result_def()
     traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
@@ -308,6 +337,9 @@ class RegionOp(_Enclosing):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_attribute(self.target)
+        if self.cuts is not None:
+            printer.print_string(" cuts ")
+            printer.print_attribute(self.cuts)
         _print_interface(printer, self)
         printer.print_region(self.body, print_entry_block_args=False)
 
@@ -316,8 +348,12 @@ class RegionOp(_Enclosing):
         target = parser.parse_attribute()
         if not isinstance(target, TargetAttr):
             parser.raise_error("expected a #byoc.target")
+        cuts = parser.parse_attribute() if parser.parse_optional_keyword("cuts") else None
         inputs, types, body = _parse_interface(parser)
-        return RegionOp.of(target, inputs, types, body)
+        region = RegionOp.of(target, inputs, types, body)
+        if cuts is not None:
+            region.properties["cuts"] = cuts
+        return region
 
 
 @irdl_op_definition
@@ -435,5 +471,5 @@ def inline(op: CompositeOp | RegionOp) -> None:
 Byoc = Dialect(
     "byoc",
     [CallOp, CompositeOp, RegionOp, SourceOp, TrailOp, YieldOp],
-    [DecisionAttr, HandedOffAttr, NodeAttr, RuleAttr, TakenAttr, TargetAttr],
+    [CutAttr, DecisionAttr, HandedOffAttr, NodeAttr, RuleAttr, TakenAttr, TargetAttr],
 )

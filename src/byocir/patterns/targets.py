@@ -30,6 +30,7 @@ from byocir.dialects.byoc import TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
+from byocir.patterns.policy import RegionPolicy
 
 GROUP = "byocir.targets"
 
@@ -49,6 +50,11 @@ class Taker(Protocol):
     def fixed_point(self) -> str:
         """The rounding of fixed-point requantisation ("half_up", "half_even"), or "" for a target
         that computes as ONNX does."""
+        ...
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """How its composites are gathered into regions."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec: ...

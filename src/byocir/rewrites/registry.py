@@ -25,6 +25,7 @@ PASSES: dict[str, str] = {
     "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
+    "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",

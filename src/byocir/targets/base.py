@@ -26,6 +26,7 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
@@ -55,6 +56,12 @@ class Target(ArgSpecConvertible):
         """How the target rounds requantised integers: in fixed point with this rule, or "" for as
         ONNX does, in float. Fixed point is chosen for the whole module before the first match."""
         return ""
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """How the target's composites are gathered into regions, each of which is one call: in as
+        few as can be by default, connected or not."""
+        return RegionPolicy()
 
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
         """The target's own passes at a named point, as pipeline text or pass objects. They run on

@@ -24,9 +24,10 @@ def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Op
     assert match is not None
     ops = sorted(match.ops, key=position.__getitem__)
     name, level = attempt.composite.name, attempt.composite.level
+    location = ops[0].location if len(ops) == 1 else fuse(*ops)
 
     def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
-        return CompositeOp.of(name, level, inputs, types, body, fuse(*ops))
+        return CompositeOp.of(name, level, inputs, types, body, location)
 
     constants = dict.fromkeys([*match.state.constants, *_captured_constants(ops)])
     made = enclose(ops, build, constants=list(constants))

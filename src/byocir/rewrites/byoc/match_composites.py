@@ -27,6 +27,7 @@ from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import composites_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
+from byocir.rewrites.byoc.collector import collector_paused
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.order import sort_block
 
@@ -46,10 +47,11 @@ class MatchCompositesPass(ModulePass):
             raise ByocirError("B212", f"expected level graph or tensor, found '{self.level}'")
         targets = targets_of(op)
         decisions: list[DecisionAttr] = []
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    decisions += match_block(block, targets, self.level)
+        with collector_paused():
+            for function in op.body.block.ops:
+                if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                    for block in function.body.blocks:
+                        decisions += match_block(block, targets, self.level)
         if decisions:
             append(op, decisions)
 
