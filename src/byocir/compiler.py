@@ -25,6 +25,7 @@ from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
+from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
@@ -67,13 +68,18 @@ def partition(
     targets: Targets,
     *,
     levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
     after_pass: AfterPass | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
 
     Changes the module in place: regions become functions that carry `byoc.target`, the rest of
     `@main` is lowered to the tensor level. `levels` says at which levels targets may take work.
+    `placement` maps nodes, by name or regular expression, to a target or "host" and wins over
+    patterns; the first entry that names a node counts.
     """
+    if placement:
+        set_placement(module, placement)
     run_passes(
         module, load_context(), partition_pipeline(module, targets, levels), callback=after_pass
     )
@@ -88,12 +94,16 @@ def partition_pipeline(
     passes = meaning_pipeline(module, targets)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += _at(instances, "before-match")
+    placed = is_placed(module)
+    place = "place-nodes," if placed else ""
     if "graph" in levels:
-        passes += parse_pipeline(f"match-composites,{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites,{HAND_OFF}")
         passes += _at(instances, "after-outline")
     passes += parse_pipeline("convert-graph-to-tir")
     if "tensor" in levels:
-        passes += parse_pipeline(f"match-composites{{level=tensor}},{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites{{level=tensor}},{HAND_OFF}")
+    if placed:
+        passes += parse_pipeline("check-placement")
     return passes
 
 
@@ -124,6 +134,7 @@ def compile(
     targets: Targets = ("vta",),
     shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
     **options: Any,
@@ -138,7 +149,7 @@ def compile(
     on_step("import")
     module = import_onnx(model, shapes=shapes)
     on_step("partition")
-    report = partition(module, targets, levels=levels, after_pass=after_pass)
+    report = partition(module, targets, levels=levels, placement=placement, after_pass=after_pass)
     on_step("generate code")
     return generate(module, report, after_pass=after_pass)
 
@@ -151,7 +162,8 @@ def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None =
     run_passes(module, context, passes, callback=after_pass)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
-        symbols = [region.symbol for region in report.regions if region.target == target.name]
+        taken = [region for region in report.regions if region.target == target.name]
+        symbols = list(dict.fromkeys(region.symbol for region in taken))
         made: Mapping[str, bytes] = _emitted(target, module, symbols) if symbols else {}
         if made:
             blobs[target.name] = made

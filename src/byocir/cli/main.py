@@ -62,6 +62,12 @@ def _add_model(parser: argparse.ArgumentParser, what: str = "an ONNX file") -> N
         help="where targets may take work (default: graph,tensor)",
     )
     parser.add_argument(
+        "--placement",
+        type=Path,
+        metavar="FILE",
+        help='where nodes go whatever patterns say: JSON, {"name or regex": "target or host"}',
+    )
+    parser.add_argument(
         "--shape",
         action="append",
         default=[],
@@ -137,11 +143,16 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     import byocir
-    from byocir.cli.run import levels_of, shapes_of, targets_of
+    from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
     from byocir.runtime.explain import explain, summary
 
     module = byocir.import_onnx(options.model, shapes=shapes_of(options))
-    report = byocir.partition(module, targets_of(options), levels=levels_of(options))
+    report = byocir.partition(
+        module,
+        targets_of(options),
+        levels=levels_of(options),
+        placement=placement_of(options),
+    )
     if options.json:
         print(report.to_json(), end="")
         return OK

@@ -7,13 +7,14 @@ call stands for, so the report can be made again from a module that was saved an
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
@@ -21,13 +22,14 @@ from byocir.dialects.byoc import (
     TARGET,
     TARGETS,
     CallOp,
+    CutAttr,
     DecisionAttr,
     Node,
     SourceOp,
     TrailOp,
 )
 from byocir.dialects.locations import names
-from byocir.dialects.types import element_type_of, is_float
+from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.patterns.targets import targets_of
 
 SCHEMA_VERSION = 1
@@ -48,7 +50,9 @@ class Composite:
 @dataclass(frozen=True)
 class Region:
     """Composites that a target runs in one call. `inputs` and `outputs` are the types that cross,
-    as MLIR writes them; `level` is "graph", "tensor", or "both" for a mixed region."""
+    as MLIR writes them, `bytes` their size; `level` is "graph", "tensor", or "both" for a mixed
+    region. Regions that compute the same share their function, `symbol`. `cuts` says what keeps the
+    region apart from earlier ones."""
 
     symbol: str
     target: str
@@ -57,6 +61,20 @@ class Region:
     nodes: list[str]
     inputs: list[str]
     outputs: list[str]
+    bytes: int
+    cuts: list[Cut]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Why a region is not one with an earlier one: the path that leads from `leaves` in that one
+    through nodes outside both (`first` … `last`) to `enters`. `by` is what is first on the way."""
+
+    by: str
+    leaves: list[str]
+    first: list[str]
+    last: list[str]
+    enters: list[str]
 
 
 @dataclass(frozen=True)
@@ -145,7 +163,12 @@ class Report:
     def from_dict(data: dict[str, Any]) -> Report:
         """The report that `to_dict` wrote."""
         regions: list[Any] = [
-            {**r, "composites": [Composite(**c) for c in r["composites"]]} for r in data["regions"]
+            {
+                **r,
+                "composites": [Composite(**c) for c in r["composites"]],
+                "cuts": [Cut(**c) for c in r["cuts"]],
+            }
+            for r in data["regions"]
         ]
         reasons = {
             node: [_decision_from(decision) for decision in decisions]
@@ -205,7 +228,20 @@ def _region(call: CallOp) -> Region:
         nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
         inputs=[str(type_) for type_ in record.inputs],
         outputs=[str(type_) for type_ in record.outputs],
+        bytes=sum(_size(type_) for type_ in (*record.inputs, *record.outputs)),
+        cuts=[_cut(cut) for cut in record.cuts],
     )
+
+
+def _cut(attribute: CutAttr) -> Cut:
+    parts = (attribute.leaves, attribute.first, attribute.last, attribute.enters)
+    leaves, first, last, enters = ([name.data for name in part] for part in parts)
+    return Cut(attribute.by.data, leaves, first, last, enters)
+
+
+def _size(type_: Attribute) -> int:
+    """Bytes of a tensor or buffer."""
+    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:

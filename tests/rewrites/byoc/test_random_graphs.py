@@ -24,6 +24,9 @@ from byocir.dialects.byoc import CallOp, CompositeOp, RegionOp, inline
 from byocir.dialects.dominance import verify_dominance
 from byocir.dialects.text import parse_module
 from byocir.patterns import Composite, op, wildcard
+from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.targets import find
+from byocir.rewrites.byoc.verify_regions import verify_regions
 
 KINDS = {"relu": 1, "add": 2, "sub": 2, "mul": 2, "softmax": 1}
 
@@ -56,6 +59,9 @@ TARGETS = {
     "single ops": [lambda: takes("a", "relu", "add", "sub", "mul")],
     "fused": [lambda: fused("a")],
     "two": [lambda: takes("a", "relu", "mul"), lambda: takes("b", "add", "sub")],
+    "neighbours": [lambda: takes("a", "relu", "add", policy=RegionPolicy("connected"))],
+    "one by one": [lambda: takes("a", "relu", "add", policy=RegionPolicy("none"))],
+    "three or more": [lambda: takes("a", "relu", "add", policy=RegionPolicy(min_composites=3))],
     "exposing": [lambda: exposing("a")],
     "exposing and fused": [lambda: exposing("a"), lambda: fused("b")],
 }
@@ -69,7 +75,7 @@ def test_every_stage_computes_the_same(targets, graph):
     expected = values(module)
     for name in HAND_OFF.split(","):
         run(module, name)
-        verify_dominance(module)
+        verify_regions(module)
         assert_same(values(module), expected)
     assert_same(values(parse_module(text_of(module))), expected)
 
@@ -126,7 +132,7 @@ def test_regions_of_one_target_do_not_touch_without_need(targets, graph):
         for value in later.inputs:
             earlier = value.owner
             if isinstance(earlier, RegionOp) and earlier.target == later.target:
-                assert leads_to(earlier, later)
+                assert leads_to(earlier, later) or find(later.target).region_policy.merge == "none"
 
 
 def leads_to(start, goal) -> bool:

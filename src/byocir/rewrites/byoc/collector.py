@@ -7,12 +7,12 @@ nothing: a quarter of the time for 5 000 ops.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused() -> Generator[None]:
     """Pauses the collector if it is on, and puts it back as it was."""
     was_on = gc.isenabled()
     gc.disable()

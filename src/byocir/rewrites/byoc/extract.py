@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
-from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
+from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.locations import fuse
 from byocir.patterns.dataflow import ancestor_in
 from byocir.patterns.match import Attempt
@@ -71,6 +71,7 @@ def enclose(
         replacements.update(zip(constant.results, clone.results, strict=True))
     for op in ops:
         op.detach()
+        op.attributes.pop(PLACE, None)  # it is where it was placed
         body.add_op(op)
         _replace(op, replacements)
     body.add_op(YieldOp.create(operands=outputs))

@@ -1,8 +1,9 @@
 """`match-composites`: wraps what the module's targets can take into `byoc.composite`s.
 
 Requires: `byoc.targets`. Targets are asked in order of preference and each target's composites in
-the order of its list; an op taken once is taken for good. Roots are tried from the end of the
-program backwards, so a pattern finds its longest form first.
+the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
+nowhere else. Roots are tried from the end of the program backwards, so a pattern finds its longest
+form first.
 
 Guarantees: composites that do not overlap, each with one way out (unless its pattern says
 otherwise), and a record in `byoc.trail` for every attempt that matched at least one op.
@@ -12,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
-from byocir.dialects.byoc import TARGET, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import PLACE, TARGET, DecisionAttr, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Composite
 from byocir.patterns.legality import describe, returning_path
@@ -68,8 +70,12 @@ class _Claims:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
-    def blocked(self, state: State) -> str:
-        """Why a match cannot be had beside those that are claimed already."""
+    def blocked(self, target: str, state: State) -> str:
+        """Why a target cannot have a match: what others claimed already, or a user placed."""
+        for op in state.ops:
+            place = op.attributes.get(PLACE)
+            if isinstance(place, StringAttr) and place.data != target:
+                return f"{describe(op)} is placed on {place.data}"
         overlap = next((op for op in state.ops if op in self.taken), None)
         if overlap is not None:
             return f"{describe(overlap)} belongs to {self.taken[overlap]} already"
@@ -97,11 +103,12 @@ def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list
     position = {op: i for i, op in enumerate(block.ops)}
     offers = [(target.target_name.data, _composites(target, level)) for target in targets]
     for target, composites in offers:
+        blocked = partial(claims.blocked, target)
         for composite in composites:
             roots = [op for name in composite.root_names for op in by_name.get(name, [])]
             for root in sorted(roots, key=lambda op: -position[op]):
                 if root not in claims.taken:
-                    claims.decide(composite.attempt(root, claims.blocked), target)
+                    claims.decide(composite.attempt(root, blocked), target)
     _record_misses(block, offers, claims)
     for attempt in claims.attempts:
         extract_composite(attempt, position)

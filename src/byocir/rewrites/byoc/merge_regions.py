@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.patterns.legality import describe
-from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.collector import collector_paused
@@ -83,7 +83,7 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
     if not graph.targets:
         return {}
     count = len(graph.ops)
-    merge = [policy.merge for policy in graph.policies]
+    merge: list[Merge] = [policy.merge for policy in graph.policies]
     quotient = group_nodes(count, graph.edges, graph.colours, merge)
     reasons = _not_worth_a_call(graph, quotient)
     if reasons:
@@ -168,7 +168,8 @@ def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
     for group, cuts in find_cuts(quotient, graph.edges, colours).items():
         region = graph.regions(quotient.members(group))[0]
-        region.cuts = ArrayAttr([*(region.cuts or ()), *(_cut(cut, graph.ops) for cut in cuts)])
+        told = [*(region.cuts or ()), *(_cut(cut, graph.ops) for cut in cuts)]
+        region.cuts = ArrayAttr(dict.fromkeys(told))  # a second run tells the same
 
 
 def _cut(cut: Cut, ops: Sequence[Operation]) -> CutAttr:

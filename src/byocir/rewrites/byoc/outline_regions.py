@@ -126,8 +126,8 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
 def _outline(regions: Sequence[RegionOp], symbol: str) -> FuncOp:
     """One function for regions that compute the same, and a call of it in place of each."""
     first = regions[0]
-    _fuse_locations(regions)
     calls = [_call(region, symbol) for region in regions]
+    _fuse_locations(regions)
     inputs, outputs = [v.type for v in first.inputs], [r.type for r in first.outputs]
     terminator = first.body.block.last_op
     assert isinstance(terminator, YieldOp)
