@@ -26,7 +26,7 @@ from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
-from byocir.rewrites.byoc.set_targets import set_targets
+from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.package import Package
@@ -69,6 +69,7 @@ def partition(
     *,
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
+    objective: str = "",
     after_pass: AfterPass | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
@@ -76,22 +77,27 @@ def partition(
     Changes the module in place: regions become functions that carry `byoc.target`, the rest of
     `@main` is lowered to the tensor level. `levels` says at which levels targets may take work.
     `placement` maps nodes, by name or regular expression, to a target or "host" and wins over
-    patterns; the first entry that names a node counts.
+    patterns; the first entry that names a node counts. With an `objective` ("latency", "energy" or
+    "bytes") targets that tell their costs compete for what several can take.
     """
     if placement:
         set_placement(module, placement)
     run_passes(
-        module, load_context(), partition_pipeline(module, targets, levels), callback=after_pass
+        module,
+        load_context(),
+        partition_pipeline(module, targets, levels, objective),
+        callback=after_pass,
     )
     return report_of(module)
 
 
 def partition_pipeline(
-    module: ModuleOp, targets: Targets, levels: Sequence[str]
+    module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
 ) -> list[ModulePass]:
     """Names the targets in the module and gives the passes that partition it."""
     levels = _checked_levels(levels)
     passes = meaning_pipeline(module, targets)
+    set_objective(module, objective)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += _at(instances, "before-match")
     placed = is_placed(module)
@@ -135,6 +141,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
+    objective: str = "",
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
     **options: Any,
@@ -149,7 +156,14 @@ def compile(
     on_step("import")
     module = import_onnx(model, shapes=shapes)
     on_step("partition")
-    report = partition(module, targets, levels=levels, placement=placement, after_pass=after_pass)
+    report = partition(
+        module,
+        targets,
+        levels=levels,
+        placement=placement,
+        objective=objective,
+        after_pass=after_pass,
+    )
     on_step("generate code")
     return generate(module, report, after_pass=after_pass)
 

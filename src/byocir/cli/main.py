@@ -62,6 +62,12 @@ def _add_model(parser: argparse.ArgumentParser, what: str = "an ONNX file") -> N
         help="where targets may take work (default: graph,tensor)",
     )
     parser.add_argument(
+        "--objective",
+        default="",
+        metavar="O",
+        help="latency, energy or bytes: targets that tell their costs compete",
+    )
+    parser.add_argument(
         "--placement",
         type=Path,
         metavar="FILE",
@@ -152,6 +158,7 @@ def _explain(options: argparse.Namespace) -> int:
         targets_of(options),
         levels=levels_of(options),
         placement=placement_of(options),
+        objective=options.objective,
     )
     if options.json:
         print(report.to_json(), end="")

@@ -155,6 +155,7 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         targets_of(options),
         levels=levels_of(options),
         placement=placement_of(options),
+        objective=options.objective,
         after_pass=after_pass,
     )
     steps.begin("generate code")

@@ -32,8 +32,8 @@ def _number(number: int) -> IntAttr:
     return IntAttr(number)
 
 
-def record(attempt: Attempt, target: str) -> DecisionAttr:
-    """An attempt as data."""
+def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
+    """An attempt as data; `note` says why a target got what it fits."""
     nodes = dict.fromkeys(name for op in attempt.matched for name in names(op.location))
     rules = [
         RuleAttr(_text(rule.sentence), _text("holds" if rule.holds else "fails"), _text(rule.seen))
@@ -47,7 +47,7 @@ def record(attempt: Attempt, target: str) -> DecisionAttr:
         ArrayAttr([_text(node) for node in nodes]),
         _number(len(attempt.matched)),
         _number(attempt.total),
-        _text(attempt.reason),
+        _text(attempt.reason or note),
         ArrayAttr(rules),
     )
 
