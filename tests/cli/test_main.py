@@ -259,3 +259,18 @@ def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.Capt
         file.write_text(content)
         assert main(explain) == 1
         assert "error[B245]" in capsys.readouterr().err
+
+
+def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", MODEL, *SHAPE, "--table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["op", "type", "vta", "host", "folded", "MACs", "offloaded"]
+    assert lines[1].split()[:3] == ["Conv", "6", "0"]
+
+
+def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str]):
+    assert main(["patterns", "vta"]) == 0
+    page = capsys.readouterr().out
+    assert "conv = graph.conv(x: i8, constant w: i8, [constant b])" in page
+    assert "- The convolution is not grouped." in page
+    assert main(["patterns", "vtx"]) == 1

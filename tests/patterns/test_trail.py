@@ -35,7 +35,7 @@ def test_a_taken_attempt_as_data():
     found = record(fused().attempt(by_name(module)["b"]), "toy")
     assert str(found) == (
         '#byoc.decision<"toy", "graph", "toy.fused", "taken", ["b", "a"], #builtin.int<2>, '
-        '#builtin.int<2>, "", [#byoc.rule<"There are 4 numbers", "holds", "4">]>'
+        '#builtin.int<2>, "", [#byoc.rule<"There are 4 numbers", "holds", "4", "">]>'
     )
 
 

@@ -155,7 +155,7 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         targets_of(options),
         levels=levels_of(options),
         placement=placement_of(options),
-        objective=options.objective,
+        objective=options.objective or "",
         after_pass=after_pass,
     )
     steps.begin("generate code")
@@ -181,7 +181,8 @@ def run(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
     if is_package(options.model):
-        refuse(options, "a package", ["levels", "shape", "dump", "verify", "check_each"])
+        own = ["levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
+        refuse(options, "a package", own)
         for target in targets_of(options):
             named_target(target)  # of a file: makes it known
         steps = Steps(2)

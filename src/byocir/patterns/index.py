@@ -36,6 +36,10 @@ class Iterators:
     group: str | None
     result: str
 
+    def __str__(self) -> str:
+        names = [f"*{self.group}", *self.parallel] if self.group else list(self.parallel)
+        return " ".join(names) + (f" | {' '.join(self.reduction)}" if self.reduction else "")
+
     @staticmethod
     def parse(text: str) -> Iterators:
         """Raises ValueError for text that declares no iterator, one twice, or two groups."""

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.patterns.dataflow import produced
 
 if TYPE_CHECKING:
     from byocir.patterns.composite import Composite
@@ -159,12 +160,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen."""
+    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen, and
+    what would fix it, where the rule knows."""
 
     name: str
     sentence: str
     holds: bool
     seen: str
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,11 @@ class Match:
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.state.names.get(name, default)
+
+    @property
+    def result(self) -> Bound:
+        """What the root gives: its first result or, in buffer form, the memref it writes."""
+        return Bound(produced(self.root)[0], self.root)
 
     @property
     def ops(self) -> tuple[Operation, ...]:

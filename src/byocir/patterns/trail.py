@@ -36,7 +36,12 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
     """An attempt as data; `note` says why a target got what it fits."""
     nodes = dict.fromkeys(name for op in attempt.matched for name in names(op.location))
     rules = [
-        RuleAttr(_text(rule.sentence), _text("holds" if rule.holds else "fails"), _text(rule.seen))
+        RuleAttr(
+            _text(rule.sentence),
+            _text("holds" if rule.holds else "fails"),
+            _text(rule.seen),
+            _text(rule.fix),
+        )
         for rule in attempt.rules
     ]
     return DecisionAttr(

@@ -79,11 +79,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it was evaluated."""
+    """A rule as it was evaluated; `fix` is what a user can do about it, if the rule knows."""
 
     sentence: str
     holds: bool
     seen: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Report:
     """Which node of the model went where, and why.
 
     `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
-    left at run time. `reasons` gives for each node every pattern that was tried on it. `macs` maps
+    left at run time. `split` are nodes that became several ops, some of a target and some of the
+    host. `reasons` gives for each node every pattern that was tried on it. `macs` maps
     a target (or "host") to the model's own multiply-accumulates; `device` holds what code
     generation adds for each region: cycles, and multiply-accumulates with the padding of blocks.
     """
@@ -117,6 +119,7 @@ class Report:
     host: list[str]
     folded: list[str]
     reasons: dict[str, list[Decision]]
+    split: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
@@ -150,6 +153,7 @@ class Report:
             "host": self.host,
             "host_runs_on": HOST_RUNS_ON,
             "folded": self.folded,
+            "split": self.split,
             "macs": self.macs,
             "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
             "device": self.device,
@@ -181,6 +185,7 @@ class Report:
             host=data["host"],
             folded=data["folded"],
             reasons=reasons,
+            split=data["split"],
             notes=data["notes"],
             device=data["device"],
         )
@@ -197,7 +202,8 @@ def report_of(module: ModuleOp) -> Report:
     nodes = source.entries() if source is not None else []
     regions = [_region(op) for op in module.walk() if isinstance(op, CallOp) and op.handed_off]
     taken = {name for region in regions for name in region.nodes}
-    on_host = {name for op in _host_ops(module) for name in names(op.location)} - taken
+    with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
+    on_host = with_host_ops - taken
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
     report = Report(
@@ -207,6 +213,7 @@ def report_of(module: ModuleOp) -> Report:
         host=[name for name in known if name in on_host],
         folded=[name for name in known if name not in on_host and name not in taken],
         reasons=_reasons(module, known),
+        split=[name for name in known if name in with_host_ops & taken],
     )
     report.notes = _notes(report, module)
     return report
@@ -275,7 +282,12 @@ def _decision(attribute: DecisionAttr) -> Decision:
         total=attribute.total.data,
         reason=attribute.reason.data,
         rules=[
-            Rule(rule.sentence.data, rule.outcome.data == "holds", rule.seen.data)
+            Rule(
+                rule.sentence.data,
+                rule.outcome.data == "holds",
+                rule.seen.data,
+                rule.fix.data,
+            )
             for rule in attribute.rules
         ],
     )
@@ -304,7 +316,11 @@ def _notes(report: Report, module: ModuleOp) -> list[str]:
             _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
         )
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
-    return [f"{share:.1f} % of the multiply-accumulates stay on the host; `explain` says why"]
+    heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
+    named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
+    return [
+        f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
+    ]
 
 
 def _is_float_contraction(op: Operation) -> bool:

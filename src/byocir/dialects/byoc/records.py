@@ -73,13 +73,15 @@ class NodeAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class RuleAttr(ParametrizedAttribute):
-    """A rule of a pattern as it was evaluated: its sentence, whether it held, what was seen."""
+    """A rule of a pattern as it was evaluated: its sentence, whether it held, what was seen, and
+    what a user can do about it, if the rule knows."""
 
     name = "byoc.rule"
 
     sentence: StringAttr = param_def()
     outcome: StringAttr = param_def()
     seen: StringAttr = param_def()
+    fix: StringAttr = param_def()
 
 
 @irdl_attr_definition

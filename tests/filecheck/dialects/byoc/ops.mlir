@@ -21,6 +21,6 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   func.func private @vta_0(tensor<4xi8>) -> tensor<4xi8>
   // CHECK: byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]
   byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]
-  // CHECK: byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1">]>]
-  byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1">]>]
+  // CHECK: byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
+  byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
 }

@@ -2,29 +2,29 @@
 
 // The same pass on blocks, in value form: what the result starts from goes along as constants do.
 // CHECK-LABEL: @values
-// CHECK-NEXT:    byoc.composite "vta.bound" at "tensor" (%[[A:.*]] = %x : tensor<4xi8>) -> tensor<4xi8> {
-// CHECK-NEXT:      %[[E:.*]] = tir.empty : tensor<4xi8>
-// CHECK-NEXT:      %[[B:.*]] = tir.block [i: 4] ins(%[[A]][i] : tensor<4xi8>) outs(%[[E]][i] : tensor<4xi8>) {
-// CHECK:           byoc.yield %[[B]] : tensor<4xi8>
+// CHECK-NEXT:    byoc.composite "vta.bound" at "tensor" (%[[A:.*]] = %x : tensor<1x4xi8>) -> tensor<1x4xi8> {
+// CHECK-NEXT:      %[[E:.*]] = tir.empty : tensor<1x4xi8>
+// CHECK-NEXT:      %[[B:.*]] = tir.block [n: 1, i: 4] ins(%[[A]][n, i] : tensor<1x4xi8>) outs(%[[E]][n, i] : tensor<1x4xi8>) {
+// CHECK:           byoc.yield %[[B]] : tensor<1x4xi8>
 // CHECK-NEXT:    } loc("relu")
-func.func @values(%x: tensor<4xi8>) -> tensor<4xi8> {
-  %e = tir.empty : tensor<4xi8>
-  %0 = tir.block [i: 4] ins(%x[i] : tensor<4xi8>) outs(%e[i] : tensor<4xi8>) {
+func.func @values(%x: tensor<1x4xi8>) -> tensor<1x4xi8> {
+  %e = tir.empty : tensor<1x4xi8>
+  %0 = tir.block [n: 1, i: 4] ins(%x[n, i] : tensor<1x4xi8>) outs(%e[n, i] : tensor<1x4xi8>) {
   ^bb0(%a: i8, %b: i8):
     %zero = arith.constant 0 : i8
     %m = arith.maxsi %a, %zero : i8
     tir.yield %m : i8
   } loc("relu")
-  func.return %0 : tensor<4xi8>
+  func.return %0 : tensor<1x4xi8>
 }
 
 // And in buffer form: the composite takes the memref that it fills.
 // CHECK-LABEL: @buffers
-// CHECK-NEXT:    byoc.composite "vta.bound" at "tensor" (%[[A:.*]] = %x : memref<4xi8>, %[[O:.*]] = %y : memref<4xi8>) {
-// CHECK-NEXT:      tir.block [i: 4] ins(%[[A]][i] : memref<4xi8>) outs(%[[O]][i] : memref<4xi8>) {
+// CHECK-NEXT:    byoc.composite "vta.bound" at "tensor" (%[[A:.*]] = %x : memref<1x4xi8>, %[[O:.*]] = %y : memref<1x4xi8>) {
+// CHECK-NEXT:      tir.block [n: 1, i: 4] ins(%[[A]][n, i] : memref<1x4xi8>) outs(%[[O]][n, i] : memref<1x4xi8>) {
 // CHECK:           byoc.yield
-func.func @buffers(%x: memref<4xi8>, %y: memref<4xi8>) {
-  tir.block [i: 4] ins(%x[i] : memref<4xi8>) outs(%y[i] : memref<4xi8>) {
+func.func @buffers(%x: memref<1x4xi8>, %y: memref<1x4xi8>) {
+  tir.block [n: 1, i: 4] ins(%x[n, i] : memref<1x4xi8>) outs(%y[n, i] : memref<1x4xi8>) {
   ^bb0(%a: i8, %b: i8):
     %zero = arith.constant 0 : i8
     %m = arith.maxsi %a, %zero : i8
