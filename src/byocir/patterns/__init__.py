@@ -34,6 +34,8 @@ from byocir.patterns.nodes import (
     wildcard,
 )
 from byocir.patterns.scalars import ScalarPattern, number
+from byocir.patterns.structure import parallel, path, repeat, result
+from byocir.patterns.value_tests import per_channel, per_tensor, rank, satisfies, shape, within
 
 __all__ = [
     "Attempt",
@@ -51,8 +53,18 @@ __all__ = [
     "op",
     "optional",
     "optional_operand",
+    "parallel",
+    "path",
+    "per_channel",
+    "per_tensor",
     "producer",
+    "rank",
+    "repeat",
+    "result",
+    "satisfies",
+    "shape",
     "supports",
     "uses",
     "wildcard",
+    "within",
 ]

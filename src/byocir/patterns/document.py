@@ -25,6 +25,7 @@ from byocir.patterns.nodes import (
     Pattern,
     WildcardPattern,
 )
+from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 
 
 def document(target: str, composites: Iterable[Composite]) -> str:
@@ -88,6 +89,13 @@ class _Writer:
             return f"block [{pattern.iterators}] reads {', '.join(reads)}"
         if isinstance(pattern, AnyOperandsPattern):
             return f"{pattern.name}(…)"
+        if isinstance(pattern, ResultPattern):
+            index = "any result" if pattern.index is None else f"result {pattern.index}"
+            return f"{index} of {self.name(pattern.inner)}"
+        if isinstance(pattern, PathPattern):
+            return f"{self.name(pattern.start)} through {', '.join(sorted(pattern.through))}"
+        if isinstance(pattern, ParallelPattern):
+            return f"all of {', '.join(self.name(root) for root in pattern.roots)}"
         return type(pattern).__name__
 
     def _alternative(self, pattern: Pattern) -> str:
@@ -105,4 +113,5 @@ class _Writer:
 def _leaf(pattern: WildcardPattern | ConstantPattern) -> str:
     kind = "constant " if isinstance(pattern, ConstantPattern) else ""
     type_ = f": {pattern.dtype}" if pattern.dtype is not None else ""
+    type_ += "".join(f" ({test.sentence})" for test in pattern.tests)
     return f"{kind}{pattern.label or '_'}{type_}"

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.types import Shape, element_type_of, shape_of
@@ -103,7 +103,7 @@ def constant_array(value: SSAValue) -> Array | None:
 class State:
     """How far a match has come. Immutable, so alternatives share what came before them."""
 
-    block: object
+    block: Block | None
     """The IR block all matched ops must be in."""
     ops: tuple[Operation, ...] = ()
     constants: tuple[Operation, ...] = ()
@@ -135,6 +135,10 @@ class State:
             return self
         extra = self.exposed | {op} if exposed else self.exposed
         return replace(self, ops=(*self.ops, op), exposed=extra)
+
+    def with_exposed(self, op: Operation) -> State:
+        """With an op of the match as a further result."""
+        return replace(self, exposed=self.exposed | {op})
 
     def with_constant(self, op: Operation) -> State:
         if op in self.constants:

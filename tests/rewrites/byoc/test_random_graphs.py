@@ -23,7 +23,7 @@ from xdsl.dialects.func import ReturnOp
 from byocir.dialects.byoc import CallOp, CompositeOp, RegionOp, inline
 from byocir.dialects.dominance import verify_dominance
 from byocir.dialects.text import parse_module
-from byocir.patterns import Composite, op, wildcard
+from byocir.patterns import Composite, op, parallel, path, repeat, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.verify_regions import verify_regions
@@ -55,6 +55,20 @@ def exposing(target: str):
     )
 
 
+def side_by_side(target: str):
+    """A target that takes two sums of one value at once, and chains of relus and products."""
+    x = wildcard()
+    pair = parallel(op("graph.add", x, wildcard()), op("graph.sub", x, wildcard()))
+    steps = repeat(wildcard(), lambda v: op("graph.relu", v), least=1, most=3)
+    cone = op("graph.add", path(wildcard(), "graph.mul"), wildcard())
+    return toy(
+        target,
+        Composite(f"{target}.pair", (pair,)),
+        Composite(f"{target}.steps", (steps,)),
+        Composite(f"{target}.cone", (cone,)),
+    )
+
+
 TARGETS = {
     "single ops": [lambda: takes("a", "relu", "add", "sub", "mul")],
     "fused": [lambda: fused("a")],
@@ -62,6 +76,7 @@ TARGETS = {
     "neighbours": [lambda: takes("a", "relu", "add", policy=RegionPolicy("connected"))],
     "one by one": [lambda: takes("a", "relu", "add", policy=RegionPolicy("none"))],
     "three or more": [lambda: takes("a", "relu", "add", policy=RegionPolicy(min_composites=3))],
+    "side by side": [lambda: side_by_side("a")],
     "exposing": [lambda: exposing("a")],
     "exposing and fused": [lambda: exposing("a"), lambda: fused("b")],
 }
