@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, cast, overload
 
@@ -47,24 +47,13 @@ class Composite:
     @overload
     def rule(self, check: Check, /) -> Check: ...
     @overload
-    def rule(
-        self,
-        /,
-        *,
-        fix: Fix = "",
-        vary: str = "",
-        holds: Sequence[int] = (),
-        fails: Sequence[int] = (),
-    ) -> Callable[[Check], Check]: ...
-    def rule(self, check: Check | None = None, /, **options: Any) -> Any:
-        """Decorator: `check(match) -> (holds, seen)`; its docstring is the rule users read.
-
-        `fix` is what a user can do where it fails. `vary`, `holds` and `fails` tell generators of
-        test inputs where to look, e.g. `vary="w.shape[1]", holds=(16, 32), fails=(8, 24)`.
-        """
+    def rule(self, /, *, fix: Fix) -> Callable[[Check], Check]: ...
+    def rule(self, check: Check | None = None, /, *, fix: Fix = "") -> Any:
+        """Decorator: `check(match) -> (holds, seen)`; its docstring is the rule users read. `fix`
+        is what a user can do where it fails: a sentence, or a function of the match."""
 
         def add(check: Check) -> Check:
-            self.rules.append(Rule(check, sentence_of(check, self.name), **options))
+            self.rules.append(Rule(check, sentence_of(check, self.name), fix))
             return check
 
         return add if check is None else add(check)

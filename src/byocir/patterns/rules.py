@@ -6,7 +6,7 @@ All rules of a match are evaluated; what failed is data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,11 @@ Fix = str | Callable[[Match], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its sentence, and what tools need to know of it.
-
-    `vary` names a size that the rule depends on, as `NAME.shape[AXIS]`, with numbers for which it
-    holds and for which it fails: generators of test inputs look there.
-    """
+    """A rule with its sentence and, where it knows one, its fix."""
 
     check: Check
     sentence: str
     fix: Fix = ""
-    vary: str = ""
-    holds: Sequence[int] = ()
-    fails: Sequence[int] = ()
 
     @property
     def name(self) -> str:
