@@ -113,13 +113,22 @@ def _cuts(region: Region, report: Report) -> Iterator[str]:
     """What keeps a region apart from an earlier one."""
     for cut in region.cuts:
         earlier = next(
-            (r.symbol for r in report.regions if set(cut.leaves) <= set(r.nodes)), "an earlier one"
+            (_call(r, report) for r in report.regions if set(cut.leaves) <= set(r.nodes)),
+            "an earlier one",
         )
         between = _named(cut.first)
         if cut.last != cut.first:
             between += f" … {_named(cut.last)}"
         way = f"{_named(cut.leaves)} → {between} → {_named(cut.enters)}"
-        yield f"  {region.symbol} is apart from {earlier}: {cut.by} lies between, {way}"
+        yield f"  {_call(region, report)} is apart from {earlier}: {cut.by} lies between, {way}"
+
+
+def _call(region: Region, report: Report) -> str:
+    """A region by its function, and which call of it where there are several."""
+    calls = [other for other in report.regions if other.symbol == region.symbol]
+    if len(calls) == 1:
+        return region.symbol
+    return f"{region.symbol} (call {1 + next(i for i, c in enumerate(calls) if c is region)})"
 
 
 def _named(nodes: list[str]) -> str:

@@ -19,7 +19,7 @@ from byoc_graphs import (
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.dominance import InvalidOp
 from byocir.dialects.locations import names
-from byocir.patterns import Composite, constant, op, wildcard
+from byocir.patterns import Composite, block, constant, op, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 
@@ -57,6 +57,24 @@ def test_regions_of_too_few_macs_go_back():
     assert {reason for *_, reason in trail(module) if "MACs" in reason} == {
         "expected 1,000 MACs in a region, found 0"
     }
+
+
+@pytest.mark.parametrize(("least", "taken"), [(128, True), (129, False)])
+def test_macs_of_products_count_at_both_levels(least: int, taken: bool):
+    """A 4x4 by 4x8 product has 128."""
+    pattern = Composite("npu.matmul", (op("graph.matmul", wildcard(), wildcard()),))
+    a, b = wildcard(), wildcard()
+    product = block("m n | k", a["m k"], b["k n"], lambda acc, x, y: acc + x * y)
+    target = toy(
+        "npu", pattern, Composite("npu.product", (product,)), policy=RegionPolicy(min_macs=least)
+    )
+    body = "%r = graph.matmul %x, %y : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>"
+    head = "func.func public @main(%x: tensor<4x4xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>)"
+    text = f"{head} {{\n{body}\nfunc.return %r : tensor<4x8xf32>\n}}\n"
+    assert bool(region_functions(run(parsed(text, target)))) == taken
+    lowered = "convert-graph-to-tir,match-composites{level=tensor},assign-targets,merge-regions"
+    module = run(parsed(text, target), f"{lowered},outline-regions")
+    assert bool(region_functions(module)) == taken
 
 
 def test_glue_does_not_count():
