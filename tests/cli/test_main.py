@@ -267,3 +267,31 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 3
     assert "FAIL offloaded MACs" in capsys.readouterr().out
+
+
+def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "placement.json"
+    file.write_text('{"/stem/conv/Conv": "host"}')
+    model = [str(DIGITS / "digits_int8.onnx"), "--shape", "image=1,1,8,8"]
+    explain = ["explain", *model, "--node", "/stem/conv/Conv", "--placement", str(file)]
+    assert main(explain) == 0
+    assert "is placed on host" in capsys.readouterr().out
+    for content in ("[]", "{", '{"a": 1}'):
+        file.write_text(content)
+        assert main(explain) == 1
+        assert "error[B245]" in capsys.readouterr().err
+
+
+def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", MODEL, *SHAPE, "--table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["op", "type", "vta", "host", "folded", "MACs", "offloaded"]
+    assert lines[1].split()[:3] == ["Conv", "6", "0"]
+
+
+def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str]):
+    assert main(["patterns", "vta"]) == 0
+    page = capsys.readouterr().out
+    assert "conv = graph.conv(x: i8, constant w: i8, [constant b])" in page
+    assert "- The convolution is not grouped." in page
+    assert main(["patterns", "vtx"]) == 1

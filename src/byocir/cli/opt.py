@@ -237,6 +237,15 @@ class ByocirOptMain(xDSLOptMain):
             raise ByocirError("B123", f"cannot write: {error.strerror}", where=where) from error
 
 
+def _check_each(module: ModuleOp) -> CheckEach:
+    """The check of `--check-each`, begun; imported late: it needs the evaluator, and that onnx."""
+    from byocir.rewrites.check_each import CheckEach
+
+    check = CheckEach()
+    check.begin(module)
+    return check
+
+
 class _Output(io.StringIO):
     """Keeps what was written until all is done: the output may be the file that is being read."""
 

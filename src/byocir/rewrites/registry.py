@@ -23,9 +23,12 @@ PASSES: dict[str, str] = {
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",
+    "place-nodes": "byocir.rewrites.byoc.place_nodes:PlaceNodesPass",
     "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
+    "check-placement": "byocir.rewrites.byoc.place_nodes:CheckPlacementPass",
+    "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",

@@ -20,12 +20,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
@@ -55,6 +57,18 @@ class Target(ArgSpecConvertible):
         """How the target rounds requantised integers: in fixed point with this rule, or "" for as
         ONNX does, in float. Fixed point is chosen for the whole module before the first match."""
         return ""
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """How the target's composites are gathered into regions, each of which is one call: in as
+        few as can be by default, connected or not."""
+        return RegionPolicy()
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        """What a match of one of its composites costs: "latency" in seconds, "energy" in joules,
+        "bytes" that cross. `ops` are the matched ops, the last one first. Where a compilation names
+        an objective, targets that give it compete for the ops they both can take."""
+        return {}
 
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
         """The target's own passes at a named point, as pipeline text or pass objects. They run on

@@ -12,7 +12,7 @@ from typing import Any
 
 from byocir.dialects.graph import FixedAttr
 from byocir.dialects.tir import bodies
-from byocir.dialects.types import element_type_of, i8, i32, i64, shape_of
+from byocir.dialects.types import i8, i32, i64, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -372,13 +372,13 @@ PATTERNS: tuple[Composite, ...] = (
 
 def _has_channels(m: Match) -> tuple[bool, Any]:
     """Tensors have a batch and a channel dimension."""
-    shape = shape_of(m.root.results[0].type)
+    shape = m.result.type.shape
     return len(shape) >= 2, shape
 
 
 def _result_is_i8(m: Match) -> tuple[bool, Any]:
     """The result is i8."""
-    element = element_type_of(m.root.results[0].type)
+    element = m.result.type.element
     return element == i8, str(element)
 
 
