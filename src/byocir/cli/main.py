@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
     patterns.add_argument("target", help="a target, or one in a file, npu.py:Npu")
     patterns.set_defaults(verb=_patterns)
-    add_vta(verbs.add_parser("vta", help="assemble, disassemble and run VTA programs"))
+    add_vta(verbs.add_parser("vta", help="assemble, disassemble, run and trace VTA programs"))
     return parser
 
 
