@@ -111,8 +111,7 @@ def _run(options: argparse.Namespace) -> int:
     from byocir.cli.vta_files import config_of, read_dram, read_program, write_bytes, write_dram
     from byocir.cli.vta_report import as_json, as_text
     from byocir.errors import ByocirError
-    from byocir.vta_sim import TimingModel, VTAError, simulate
-    from byocir.vta_sim.errors import CODES
+    from byocir.vta_sim import TimingModel, simulate
 
     if options.file == options.dram == "-":
         raise ByocirError("B115", "expected standard input for the program or for DRAM, not both")
@@ -120,13 +119,7 @@ def _run(options: argparse.Namespace) -> int:
     insns = read_program(options.file, config)
     dram = read_dram(options.dram)
     timing = TimingModel.named(options.model) if options.timing else False
-    try:
-        result = simulate(insns, dram, config, options.engine, options.check, timing)
-    except VTAError as error:
-        if not CODES[error.code].checked:
-            raise
-        print(error, file=sys.stderr)
-        return CHECK_FAILED
+    result = simulate(insns, dram, config, options.engine, options.check, timing)
     if options.output:
         write_dram(options.output, result.dram)
     if options.report:

@@ -68,7 +68,7 @@ def evaluate(
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name for the entry function, the same for the same seed: standard normal floats,
-    small integers, booleans."""
+    booleans, small integers (wide ones not negative: they are often indices)."""
     entry = Interpreter(module).function(MAIN)
     types = list(entry.function_type.inputs)
     rng = np.random.default_rng(seed)
@@ -78,7 +78,8 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
         if dtype.kind == "f":
             feeds[name] = rng.standard_normal(shape).astype(dtype)
         else:
-            feeds[name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+            low = -100 if dtype == np.int8 else 0
+            feeds[name] = rng.integers(low, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
     return feeds
 
 
