@@ -176,7 +176,8 @@ def test_trace_of_a_program(model: str, capsys: pytest.CaptureFixture[str]):
 def test_trace_of_a_package_shows_the_nodes(package: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["vta", "trace", str(package), "-o", "-"]) == 0
     trace = json.loads(capsys.readouterr().out)
-    named = {e["name"] for e in trace["traceEvents"] if e.get("cat") == "location"}
+    events = [e for e in trace["traceEvents"] if e.get("cat") == "location"]
+    named = {event["name"].partition(", tile ")[0] for event in events}
     blobs = byocir.load(package).blobs["vta"]
     spans = [json.loads(blobs[name])["spans"] for name in blobs if name.endswith(".json")]
     assert named == {", ".join(nodes) for program in spans for _, nodes in program}

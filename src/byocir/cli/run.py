@@ -126,7 +126,7 @@ class Dump:
 
     def package(self, package: Package) -> None:
         """Adds each program of VTA as assembly."""
-        from byocir.targets.vta import assembly
+        from byocir.targets.vta_files import assembly
 
         for name, text in assembly(package.blobs.get("vta", {})).items():
             write_text(self._folder / f"{name}.asm", text)

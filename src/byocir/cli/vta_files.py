@@ -156,7 +156,7 @@ def the_only(streams: Sequence[Stream], path: str) -> Stream:
 
 def _of_package(path: str) -> list[Stream]:
     import byocir
-    from byocir.targets.vta import streams
+    from byocir.targets.vta_files import streams
 
     blobs = byocir.load(path).blobs.get("vta", {})
     found = [
