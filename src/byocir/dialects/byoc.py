@@ -49,6 +49,8 @@ TARGETS = "byoc.targets"
 """Module attribute: the targets in order of preference."""
 NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
+DIMS = "byoc.dims"
+"""Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
 
 
 @irdl_attr_definition

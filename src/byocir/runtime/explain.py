@@ -66,6 +66,8 @@ def _node(
         yield f"{node.name}  {node.op_type}  folded at compile time"
         return
     yield f"{node.name}  {node.op_type}  {HOST}"
+    if node.name in report.foreign:
+        yield f"  stays an ONNX operator: {report.foreign[node.name]}"
     yield from _declined(decisions)
     if not any(not d.taken for d in decisions):
         for target in report.targets:

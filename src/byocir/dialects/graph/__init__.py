@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect, Operation
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import const, elementwise, nn, quant, reduce, shape
+from byocir.dialects.graph import const, elementwise, nn, quant, reduce, shape, values
 from byocir.dialects.graph.base import GraphOp
 from byocir.dialects.graph.const import ConstantOp
 from byocir.dialects.graph.elementwise import (
@@ -15,6 +15,7 @@ from byocir.dialects.graph.elementwise import (
     ReluOp,
     SubOp,
 )
+from byocir.dialects.graph.foreign import ForeignOp, YieldOp
 from byocir.dialects.graph.nn import (
     AveragePoolOp,
     ConvOp,
@@ -56,7 +57,11 @@ def _ops() -> list[type[Operation]]:
     return sorted(classes, key=lambda op: op.name)
 
 
-Graph = Dialect("graph", _ops(), [ArrayAttr, FixedAttr, FloatHalfEvenAttr])
+Graph = Dialect(
+    "graph",
+    [*_ops(), ForeignOp, YieldOp],
+    [ArrayAttr, FixedAttr, FloatHalfEvenAttr, *values.ATTRIBUTES, *values.TYPES],
+)
 
 __all__ = [
     "AddOp",
@@ -72,6 +77,7 @@ __all__ = [
     "FixedAttr",
     "FlattenOp",
     "FloatHalfEvenAttr",
+    "ForeignOp",
     "GlobalAveragePoolOp",
     "Graph",
     "GraphOp",

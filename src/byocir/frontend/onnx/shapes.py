@@ -1,4 +1,4 @@
-"""The static shapes of a model's inputs: what the file says, completed by what the user pins."""
+"""The shapes of a model's inputs: what the file says, completed by what the user pins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from byocir.dialects.types import Shape
 from byocir.errors import ByocirError, did_you_mean
 
 Declared = list[int | str] | None
@@ -15,7 +14,7 @@ Declared = list[int | str] | None
 
 def input_shapes(
     inputs: Sequence[onnx.ValueInfoProto], pins: Mapping[str, Sequence[int]]
-) -> dict[str, Shape]:
+) -> dict[str, Declared]:
     """The shape of each of these inputs. A symbolic size pinned for one input holds for all inputs
     that name it. Raises ByocirError B106."""
     declared = {value.name: _declared(value) for value in inputs}
@@ -37,7 +36,7 @@ def input_shapes(
             found[name] = [symbols.get(d, d) if isinstance(d, str) else d for d in shape]
         else:
             found[name] = None
-    return _all_static(found)
+    return found
 
 
 def _declared(value: onnx.ValueInfoProto) -> Declared:
@@ -70,32 +69,5 @@ def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[
         raise ByocirError(wrong.code, wrong.message, help=wrong.help)
 
 
-def _all_static(found: Mapping[str, Declared]) -> dict[str, Shape]:
-    static: dict[str, Shape] = {}
-    dynamic: dict[str, Declared] = {}
-    for name, shape in found.items():
-        sizes = None if shape is None else [size for size in shape if isinstance(size, int)]
-        if sizes is None or shape is None or len(sizes) < len(shape):
-            dynamic[name] = shape
-        else:
-            static[name] = tuple(sizes)
-    if dynamic:
-        listed = ", ".join(f"'{name}' {_text(shape)}" for name, shape in dynamic.items())
-        pins = ", ".join(f'"{name}": {_example(shape)}' for name, shape in dynamic.items())
-        raise ByocirError(
-            "B106",
-            f"expected inputs of static shape, found {listed}",
-            help=f"pin the sizes, e.g. shapes={{{pins}}}",
-        )
-    return static
-
-
 def _text(shape: Declared) -> str:
     return "of any rank" if shape is None else f"[{', '.join(map(str, shape))}]"
-
-
-def _example(shape: Declared) -> str:
-    if shape is None:
-        return "(1, ...)"
-    sizes = [size if isinstance(size, int) else 1 for size in shape]
-    return str(tuple(sizes))

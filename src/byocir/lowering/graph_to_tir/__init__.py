@@ -5,7 +5,7 @@ convolution is one contraction with `pad` over a zero fill, then a block that ad
 softmax is a chain of four blocks; a reshape is a block that copies through an index map.
 
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
-left as they are.
+left as they are, and so are foreign ops with the graphs inside them.
 
 Guarantees: no other graph op is left (else error B311, which names op and node); integer results,
 and those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the
@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
-from byocir.dialects.graph import Graph
+from byocir.dialects.graph import ForeignOp, Graph
 from byocir.lowering.graph_to_tir import (
     contraction,
     elementwise,
@@ -55,7 +55,16 @@ class ConvertGraphToTirPass(ModulePass):
         for top in list(op.body.block.ops):
             if not _stays_at_graph_level(top):
                 for inner in [inner for inner in top.walk() if inner.name.startswith(prefix)]:
-                    lower_op(inner)
+                    if not _is_foreign(inner):
+                        lower_op(inner)
+
+
+def _is_foreign(op: Operation) -> bool:
+    """Whether an op is a foreign one or belongs to its graphs."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, ForeignOp):
+        around = around.parent_op()
+    return around is not None
 
 
 def _stays_at_graph_level(top: Operation) -> bool:
