@@ -1,0 +1,1 @@
+"""What tests of targets and of byocir itself are made with."""
