@@ -45,6 +45,7 @@ fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (defaul
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
 	$(BIN)/python benchmarks/vta_sim.py
+	$(BIN)/python benchmarks/partition.py
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
 	$(BIN)/python -m byocir.testing.onnx_suite

@@ -5,10 +5,12 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import byocir
 from byocir.runtime.explain import explain
+from byocir.vta_sim import HAZARDS, assemble, sanitize
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -41,6 +43,34 @@ def test_the_readmes_target_takes_work_and_explains_the_rest():
     assert isinstance(package, byocir.Package)
     assert package.report.macs["npu"] > 0
     assert f"```\n{explain(package.report, '/stem/conv/Conv')}\n```" in README.read_text()
+
+
+@pytest.mark.usefixtures("in_root")
+def test_the_page_of_hazards_shows_what_the_sanitizer_says(capsys: pytest.CaptureFixture[str]):
+    page = ROOT / "docs" / "vta-hazards.md"
+    example = re.search(r"(?s)### S201 .*?```vta\n(.*?)```\n\n```\n(.*?)```", page.read_text())
+    assert example is not None
+    (code,) = snippets(page, "python")
+    assert example[1] in code
+    exec(compile(code, str(page), "exec"), {})
+    assert capsys.readouterr().out == example[2]
+
+
+@pytest.mark.parametrize("code", HAZARDS)
+def test_each_hazard_has_an_example_that_shows_it(code: str):
+    kind, text = HAZARDS[code], (ROOT / "docs" / "vta-hazards.md").read_text()
+    (section,) = re.findall(rf"^### {code} {kind.name}\n\n(.*?)(?=^### |\Z)", text, re.M | re.S)
+    words, program, said = re.split(r"\n```(?:vta)?\n(?:\n```\n)?", section)[:3]
+    meaning = kind.meaning[0].upper() + kind.meaning[1:]
+    assert " ".join(words.split()) == f"{meaning}. Help: {kind.help}."
+    hazards = sanitize(assemble(program), np.zeros(1 << 14, np.uint8))
+    assert "\n".join(map(str, hazards)) == said
+    assert {hazard.code for hazard in hazards} == {code}
+
+
+def test_the_page_of_hazards_lists_every_code_once():
+    text = (ROOT / "docs" / "vta-hazards.md").read_text()
+    assert re.findall(r"^### (S\d+) ", text, re.M) == sorted(HAZARDS)
 
 
 def test_links_lead_somewhere():

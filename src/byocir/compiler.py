@@ -25,7 +25,8 @@ from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
-from byocir.rewrites.byoc.set_targets import set_targets
+from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
+from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.package import Package
@@ -67,33 +68,48 @@ def partition(
     targets: Targets,
     *,
     levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
+    objective: str = "",
     after_pass: AfterPass | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
 
     Changes the module in place: regions become functions that carry `byoc.target`, the rest of
     `@main` is lowered to the tensor level. `levels` says at which levels targets may take work.
+    `placement` maps nodes, by name or regular expression, to a target or "host" and wins over
+    patterns; the first entry that names a node counts. With an `objective` ("latency", "energy" or
+    "bytes") targets that tell their costs compete for what several can take.
     """
+    if placement:
+        set_placement(module, placement)
     run_passes(
-        module, load_context(), partition_pipeline(module, targets, levels), callback=after_pass
+        module,
+        load_context(),
+        partition_pipeline(module, targets, levels, objective),
+        callback=after_pass,
     )
     return report_of(module)
 
 
 def partition_pipeline(
-    module: ModuleOp, targets: Targets, levels: Sequence[str]
+    module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
 ) -> list[ModulePass]:
     """Names the targets in the module and gives the passes that partition it."""
     levels = _checked_levels(levels)
     passes = meaning_pipeline(module, targets)
+    set_objective(module, objective)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += _at(instances, "before-match")
+    placed = is_placed(module)
+    place = "place-nodes," if placed else ""
     if "graph" in levels:
-        passes += parse_pipeline(f"match-composites,{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites,{HAND_OFF}")
         passes += _at(instances, "after-outline")
     passes += parse_pipeline("convert-graph-to-tir")
     if "tensor" in levels:
-        passes += parse_pipeline(f"match-composites{{level=tensor}},{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites{{level=tensor}},{HAND_OFF}")
+    if placed:
+        passes += parse_pipeline("check-placement")
     return passes
 
 
@@ -124,6 +140,8 @@ def compile(
     targets: Targets = ("vta",),
     shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
+    objective: str = "",
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
     **options: Any,
@@ -138,7 +156,14 @@ def compile(
     on_step("import")
     module = import_onnx(model, shapes=shapes)
     on_step("partition")
-    report = partition(module, targets, levels=levels, after_pass=after_pass)
+    report = partition(
+        module,
+        targets,
+        levels=levels,
+        placement=placement,
+        objective=objective,
+        after_pass=after_pass,
+    )
     on_step("generate code")
     return generate(module, report, after_pass=after_pass)
 
@@ -151,7 +176,8 @@ def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None =
     run_passes(module, context, passes, callback=after_pass)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
-        symbols = [region.symbol for region in report.regions if region.target == target.name]
+        taken = [region for region in report.regions if region.target == target.name]
+        symbols = list(dict.fromkeys(region.symbol for region in taken))
         made: Mapping[str, bytes] = _emitted(target, module, symbols) if symbols else {}
         if made:
             blobs[target.name] = made

@@ -10,6 +10,7 @@ what was found and where; `help` says what to do. Codes never change their meani
 | B3xx | a stage that cannot express what it was given (lowering, code generation) |
 | B4xx | the C toolchain (`byocir.toolchain`) |
 | V1xx | VTA streams and configurations (`byocir.vta_sim`) |
+| S2xx | hazards of VTA streams (`byocir.vta_sim.HAZARDS`) |
 """
 
 

@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.cli.main import main
+from byocir.testing.vta_mutations import apply, dropped_edges
+from byocir.vta_sim import DEFAULT_CONFIG
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = str(DIGITS / "digits_int8.onnx")
@@ -39,6 +41,24 @@ def test_compile_then_run_the_package(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0
     assert main(["run", path]) == 0
     assert "logits: 1x10 float32" in capsys.readouterr().out
+
+
+def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = str(tmp_path / "digits.bpkg")
+    assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0
+    assert main(["run", path, "--check"]) == 0
+    package = byocir.load(path)
+    blobs = dict(package.blobs["vta"])
+    insns = np.frombuffer(blobs["vta_0.insns"], np.uint8).reshape(-1, 16)
+    edge = next(dropped_edges(insns, DEFAULT_CONFIG))
+    blobs["vta_0.insns"] = apply(edge, insns, DEFAULT_CONFIG).tobytes()
+    byocir.Package(package.module, {"vta": blobs}, package.report).save(path)
+    assert main(["run", path]) == 0
+    capsys.readouterr()
+    assert main(["run", path, "--check"]) == 1
+    err = capsys.readouterr().err
+    assert "error[S201]: expected compute to wait for load" in err
+    assert "/stem/conv/Conv" in err
 
 
 def test_dump_writes_every_stage(tmp_path: Path):
@@ -220,7 +240,8 @@ def test_verify_fails_when_code_generation_went_wrong(
 ):
     run = byocir.Package.run
 
-    def one_step_off(package: byocir.Package, feeds: dict[str, np.ndarray]):
+    def one_step_off(package: byocir.Package, feeds: dict[str, np.ndarray], *, check: bool):
+        assert not check
         return {name: array + 0.02 for name, array in run(package, feeds).items()}
 
     monkeypatch.setattr("byocir.runtime.package.Package.run", one_step_off)
@@ -246,3 +267,31 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 3
     assert "FAIL offloaded MACs" in capsys.readouterr().out
+
+
+def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "placement.json"
+    file.write_text('{"/stem/conv/Conv": "host"}')
+    model = [str(DIGITS / "digits_int8.onnx"), "--shape", "image=1,1,8,8"]
+    explain = ["explain", *model, "--node", "/stem/conv/Conv", "--placement", str(file)]
+    assert main(explain) == 0
+    assert "is placed on host" in capsys.readouterr().out
+    for content in ("[]", "{", '{"a": 1}'):
+        file.write_text(content)
+        assert main(explain) == 1
+        assert "error[B245]" in capsys.readouterr().err
+
+
+def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", MODEL, *SHAPE, "--table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["op", "type", "vta", "host", "folded", "MACs", "offloaded"]
+    assert lines[1].split()[:3] == ["Conv", "6", "0"]
+
+
+def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str]):
+    assert main(["patterns", "vta"]) == 0
+    page = capsys.readouterr().out
+    assert "conv = graph.conv(x: i8, constant w: i8, [constant b])" in page
+    assert "- The convolution is not grouped." in page
+    assert main(["patterns", "vtx"]) == 1

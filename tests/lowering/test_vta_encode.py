@@ -18,7 +18,9 @@ from byocir.evaluate.vta import run_program
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
-from byocir.vta_sim import Memory, decode
+from byocir.targets.vta import Vta
+from byocir.testing.vta_mutations import apply, dropped_edges
+from byocir.vta_sim import DEFAULT_CONFIG, Memory, VTAError, decode
 
 LAYERS = [
     Conv((2, 5, 5), 2, (3, 3), 1, 1, 1, (1, 2, 1), (("shrsi", 7), ("minsi", 127))),
@@ -101,6 +103,36 @@ def test_spans_name_the_nodes_of_the_instructions() -> None:
     names = list(dict.fromkeys(span.names for span in program.spans))
     assert names == [("conv_0",), ("conv_1",), ()]
     assert program.spans.data[-1].count.data == 1
+
+
+def test_tiles_are_the_indices_of_the_loops() -> None:
+    """Both layers loop over tiles; FINISH is in no loop."""
+    program = encoded(instructions())
+    assert program.tiles is not None
+    tiles = program.tiles.data.values()
+    assert len(tiles) == program.insns.data.shape[0]
+    assert tiles[-1].tolist() == [-1] * tiles.shape[1]
+    first = program.spans.data[0].count.data
+    loaded = tiles[:first][(tiles[:first] >= 0).any(axis=1)]
+    assert loaded.size
+    assert len(np.unique(loaded, axis=0)) > 1
+    assert loaded[:, 0].tolist() == sorted(loaded[:, 0].tolist())
+
+
+def test_hazards_name_nodes_and_tiles() -> None:
+    """The target's code with the first wait of compute for load left out."""
+    module = instructions()
+    encoded(module)
+    blobs = dict(Vta().emit(module, ["vta_0"]))
+    x = np.ones((1, 2, 5, 5, 16), np.int8)
+    (clean,) = Vta().load_checked(blobs)("vta_0", [x])
+    (plain,) = Vta().load(blobs)("vta_0", [x])
+    np.testing.assert_array_equal(clean, plain)
+    insns = np.frombuffer(blobs["vta_0.insns"], np.uint8).reshape(-1, 16)
+    edge = next(dropped_edges(insns, DEFAULT_CONFIG))
+    blobs["vta_0.insns"] = apply(edge, insns, DEFAULT_CONFIG).tobytes()
+    with pytest.raises(VTAError, match=r"S201(.|\n)*load\.\w+ .*\(conv_0, tile 0[ 0]*\)"):
+        Vta().load_checked(blobs)("vta_0", [x])
 
 
 def test_inputs_must_fit_the_ports() -> None:

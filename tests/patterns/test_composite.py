@@ -228,3 +228,24 @@ def test_supports_is_a_composite_of_one_op_with_one_rule():
     assert found.reason == "expected graph.add, found graph.sub"
     with pytest.raises(ByocirError, match="no docstring"):
         supports("graph.add", name="toy.add")(lambda m: (True, None))
+
+
+def test_a_rule_tells_what_would_fix_it_where_it_knows():
+    made = relu_of_sum()
+
+    @made.rule(fix="pad to 16")
+    def wide(m):
+        """There are 16 numbers or more."""
+        return m["x"].type.shape[0] >= 16, m["x"].type.shape[0]
+
+    @made.rule(fix=lambda m: f"cut {m['x'].type.shape[0] - 2} off")
+    def narrow(m):
+        """There are 2 numbers or fewer."""
+        return m["x"].type.shape[0] <= 2, m["x"].type.shape[0]
+
+    @made.rule(fix="never told")
+    def fine(m):
+        """There is a sum."""
+        return "sum" in m, True
+
+    assert [rule.fix for rule in at(made, SUM, "b").rules] == ["pad to 16", "cut 2 off", ""]

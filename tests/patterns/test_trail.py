@@ -35,7 +35,7 @@ def test_a_taken_attempt_as_data():
     found = record(fused().attempt(by_name(module)["b"]), "toy")
     assert str(found) == (
         '#byoc.decision<"toy", "graph", "toy.fused", "taken", ["b", "a"], #builtin.int<2>, '
-        '#builtin.int<2>, "", [#byoc.rule<"There are 4 numbers", "holds", "4">]>'
+        '#builtin.int<2>, "", [#byoc.rule<"There are 4 numbers", "holds", "4", "">]>'
     )
 
 
@@ -86,10 +86,10 @@ def test_withdrawn_decisions_are_declined():
     module = module_of(text)
     (made,) = [o for o in module.walk() if isinstance(o, CompositeOp)]
     append(module, [taken])
-    withdraw(module, [made], "not worth it")
+    withdraw(module, {made: "not worth it"})
     assert decisions(module) == [("toy.fused", "declined", ["b", "a"], "not worth it")]
     append(module, [taken])
-    withdraw(module, [made], "not worth it")
+    withdraw(module, {made: "not worth it"})
     assert len(decisions(module)) == 1
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vta_oracle import Oracle, Row
+from vta_oracle import Oracle
 
+from byocir.testing.choose import strategy
+from byocir.testing.vta_programs import (
+    CONFIGS,
+    Row,
+    encode_rows,
+    random_image,
+    random_rows,
+    serialise,
+)
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,
@@ -23,95 +30,17 @@ from byocir.vta_sim import (
     run_in_order,
 )
 
-BATCH2 = VTAConfig(log_batch=1)
-BLOCK8 = VTAConfig(
-    log_block=3,
-    log_uop_buff_size=12,
-    log_inp_buff_size=13,
-    log_wgt_buff_size=15,
-    log_acc_buff_size=15,
-)
-BATCH4_BLOCK4 = VTAConfig(
-    log_batch=2,
-    log_block=2,
-    log_uop_buff_size=10,
-    log_inp_buff_size=12,
-    log_wgt_buff_size=12,
-    log_acc_buff_size=14,
-)
-CONFIGS = {c.name: c for c in (DEFAULT_CONFIG, BATCH2, BLOCK8, BATCH4_BLOCK4)}
-DRAM_BYTES = 1 << 15
-UOPS = 64
-INDEX = 12  # base indices stay below this, so that steps collide often
-
-small = st.integers(0, 3)
-
-
-@st.composite
-def memory_rows(draw: st.DrawFn, config: VTAConfig) -> Row:
-    kind = draw(st.sampled_from(["load", "load", "store"]))
-    loadable = [Memory.INP, Memory.WGT, Memory.ACC, Memory.ACC_8BIT]
-    memory = draw(st.sampled_from(loadable)) if kind == "load" else Memory.OUT
-    y, x = draw(st.integers(0, 3)), draw(st.integers(0, 4))
-    stride = draw(st.integers(0, 6))
-    room = DRAM_BYTES // config.element_bytes(memory) - 30
-    fields = {
-        "memory_type": int(memory),
-        "sram_base": draw(st.integers(0, INDEX)),
-        "dram_base": draw(st.integers(0, room)),
-        "y_size": y,
-        "x_size": x,
-        "x_stride": stride,
-    }
-    if kind == "load":
-        fields |= {name: draw(small) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
-    return kind, fields
-
-
-@st.composite
-def loop_rows(draw: st.DrawFn) -> Row:
-    kind = draw(st.sampled_from(["gemm", "alu"]))
-    begin = draw(st.integers(0, UOPS - 8))
-    fields = {
-        "uop_bgn": begin,
-        "uop_end": begin + draw(st.integers(0, 7)),
-        "iter_out": draw(small),
-        "iter_in": draw(st.integers(0, 4)),
-    }
-    operands = ("dst", "src", "wgt") if kind == "gemm" else ("dst", "src")
-    for operand in operands:
-        fields |= {f"{operand}_factor_{loop}": draw(small) for loop in ("out", "in")}
-    if kind == "gemm":
-        return kind, fields | {"reset_reg": draw(st.sampled_from([0, 0, 0, 1]))}
-    use_imm = draw(st.integers(0, 1))
-    imm = draw(st.one_of(st.integers(-(1 << 15), (1 << 15) - 1), st.integers(-31, 31)))
-    return kind, fields | {"alu_opcode": draw(st.integers(0, 4)), "use_imm": use_imm, "imm": imm}
+image = random_image
 
 
 def programs(config: VTAConfig) -> st.SearchStrategy[list[Row]]:
-    uop_load: Row = ("load", {"memory_type": 0, "y_size": 1, "x_size": UOPS, "x_stride": UOPS})
-    rows = st.lists(st.one_of(memory_rows(config), loop_rows()), min_size=1, max_size=12)
-    dump: Row = ("store", {"memory_type": 4, "y_size": 1, "x_size": 32, "dram_base": 40})
-    return rows.map(lambda middle: [uop_load, *middle, dump])
-
-
-def image(config: VTAConfig, seed: int) -> np.ndarray:
-    """Random bytes, with UOPS valid micro-ops first."""
-    rng = np.random.default_rng(seed)
-    dram = rng.integers(0, 256, DRAM_BYTES, dtype=np.uint8)
-    dst, src, wgt = (rng.integers(0, INDEX, UOPS) for _ in range(3))
-    dram[: UOPS * 4] = encode_uops(dst, src, wgt, config).view(np.uint8)
-    return dram
+    return strategy(lambda choose: random_rows(choose, config))
 
 
 def oracle_result(rows: list[Row], dram: np.ndarray, config: VTAConfig) -> bytes:
     dst_bits = config.log_depth(Memory.ACC)
     widths = dst_bits, max(dst_bits, config.log_depth(Memory.INP))
     return Oracle(dram.tobytes(), config.batch, config.block_in, widths).run(rows)
-
-
-def encode_rows(rows: list[Row], config: VTAConfig) -> np.ndarray:
-    return np.stack([encode(kind, config=config, **fields) for kind, fields in rows])
 
 
 @settings(max_examples=40, deadline=None)
@@ -137,31 +66,6 @@ def test_engine_equals_oracle(name: str, data: st.DataObject, seed: int) -> None
     result = run_in_order(encode_rows(rows, config), dram, config)
     assert result.tobytes() == oracle_result(rows, dram, config)
     assert np.array_equal(dram, before)
-
-
-QUEUES = {"gemm": 1, "alu": 1, "finish": 1, "store": 2}
-
-
-def queue_of(row: Row) -> int:
-    kind, fields = row
-    if kind == "load":
-        return 0 if fields["memory_type"] in (Memory.INP, Memory.WGT) else 1
-    return QUEUES[kind]
-
-
-def serialise(rows: list[Row]) -> list[Row]:
-    """Add tokens (and compute NOPs between load and store) that force program order."""
-    chained: list[Row] = []
-    for row in [*rows, ("finish", {})]:
-        if chained and abs(queue_of(chained[-1]) - queue_of(row)) == 2:
-            chained.append(("load", {"memory_type": 0}))
-        chained.append((row[0], dict(row[1])))
-    for first, second in pairwise(chained):
-        step = queue_of(second) - queue_of(first)
-        if step:
-            first[1]["push_next" if step > 0 else "push_prev"] = 1
-            second[1]["pop_prev" if step > 0 else "pop_next"] = 1
-    return chained
 
 
 @settings(max_examples=60, deadline=None)

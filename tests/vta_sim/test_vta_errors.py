@@ -17,6 +17,7 @@ from byocir.vta_sim import (
     disassemble,
     encode,
     estimate,
+    run_in_order,
     simulate,
 )
 from byocir.vta_sim.errors import CODES, shown
@@ -53,7 +54,7 @@ EXAMPLES: dict[str, Callable[[], object]] = {
     "V202": refused("load.acc dram=0x40 y=1 x=1\nfinish"),
     "V203": refused("gemm.reset uop=8191,8193 out=1 in=1\nfinish"),
     "V204": refused(LOAD_UOP + "gemm.reset uop=0,1 out=2 in=2 dst=2000,2000\nfinish"),
-    "V205": refused("gemm.reset uop=0,1 out=1 in=1\nfinish", check=True),
+    "V205": lambda: run_in_order(assemble("gemm.reset uop=0,1 out=1 in=1"), DRAM, check=True),
     "V206": refused(
         LOAD_UOP + LOAD_ACC + "alu.shr.imm uop=0,1 out=1 in=1 imm=32\nfinish", check=True
     ),

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_vta_engine_random import encode_rows, image, programs, serialise
+from test_vta_engine_random import image, programs
 from test_vta_native_random import CONFIGS, configs, native, numpy
 from vta_engines import needs_native
 
 from byocir.errors import ByocirError
+from byocir.testing.vta_programs import encode_rows, serialise
 from byocir.toolchain import compiler, find_compiler
 from byocir.vta_sim import (
     Memory,

@@ -14,20 +14,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_vta_engine_random import (
+from test_vta_engine_random import image, oracle_result, programs
+from vta_engines import needs_native
+
+from byocir.testing.vta_programs import (
     BATCH2,
     BATCH4_BLOCK4,
     BLOCK8,
     Row,
     encode_rows,
-    image,
-    oracle_result,
-    programs,
     queue_of,
     serialise,
 )
-from vta_engines import needs_native
-
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,
@@ -46,7 +44,7 @@ BLOCK32_BATCH2 = VTAConfig(
     log_batch=1, log_block=5, log_inp_buff_size=13, log_wgt_buff_size=17, log_acc_buff_size=14
 )
 BATCH8_BLOCK2 = VTAConfig(
-    log_batch=3, log_block=1, log_uop_buff_size=9, log_inp_buff_size=10, log_wgt_buff_size=10,
+    log_batch=3, log_block=1, log_uop_buff_size=9, log_inp_buff_size=12, log_wgt_buff_size=10,
     log_acc_buff_size=12,
 )  # fmt: skip
 CONFIGS = {

@@ -81,8 +81,8 @@ class Job:
             raise ByocirError("B113", f"expected a job, found: {error}", where=str(path)) from error
 
 
-def run_job(folder: Path) -> int:
-    """Runs the job; gives the exit code."""
+def run_job(folder: Path, *, check: bool = False) -> int:
+    """Runs the job; gives the exit code. `check` looks for hazards in the target's code."""
     job, steps = Job.read(folder), Steps(6)
     package = byocir.compile(
         job.model, targets=[job.target], shapes=job.shapes, on_step=steps.begin
@@ -93,7 +93,7 @@ def run_job(folder: Path) -> int:
     steps.begin("int8 in ONNX Runtime")
     int8 = _accuracy(run_onnxruntime(job.model, feeds), job.labels)
     steps.begin(f"int8 on {job.target}")
-    ours = _accuracy(_outputs(package, feeds), job.labels)
+    ours = _accuracy(_outputs(package, feeds, check=check), job.labels)
     steps.end()
     print(summary(package.report))
     count = len(job.labels)
@@ -107,14 +107,14 @@ def run_job(folder: Path) -> int:
 
 
 def _outputs(
-    package: Package, feeds: list[dict[str, np.ndarray]]
+    package: Package, feeds: list[dict[str, np.ndarray]], *, check: bool
 ) -> Iterator[dict[str, np.ndarray]]:
     console = Console(stderr=True)
     progress: Iterable[dict[str, np.ndarray]] = feeds
     if console.is_terminal:
         progress = track(feeds, description="images", console=console, transient=True)
     for feed in progress:
-        yield package.run(feed)
+        yield package.run(feed, check=check)
 
 
 def _accuracy(outputs: Iterable[Mapping[str, np.ndarray]], labels: np.ndarray) -> int:

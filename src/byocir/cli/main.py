@@ -36,6 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
+    patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
+    patterns.add_argument("target", help="a target, or one in a file, npu.py:Npu")
+    patterns.set_defaults(verb=_patterns)
     add_vta(verbs.add_parser("vta", help="assemble, disassemble and run VTA programs"))
     return parser
 
@@ -62,6 +65,17 @@ def _add_model(parser: argparse.ArgumentParser, what: str = "an ONNX file") -> N
         help="where targets may take work (default: graph,tensor)",
     )
     parser.add_argument(
+        "--objective",
+        choices=["latency", "energy", "bytes"],
+        help="latency, energy or bytes: targets that tell their costs compete",
+    )
+    parser.add_argument(
+        "--placement",
+        type=Path,
+        metavar="FILE",
+        help='where nodes go whatever patterns say: JSON, {"name or regex": "target or host"}',
+    )
+    parser.add_argument(
         "--shape",
         action="append",
         default=[],
@@ -77,6 +91,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     parser.add_argument(
         "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="look for hazards in the targets' code as it runs"
     )
     _add_stages(parser)
     parser.set_defaults(verb=_run)
@@ -102,6 +119,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("--node", help="only this node, with everything that was tried on it")
+    parser.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(verb=_explain)
 
@@ -113,9 +131,10 @@ def _run(options: argparse.Namespace) -> int:
         return run(options)
     from byocir.cli.job import run_job
 
-    own = ["target", "levels", "shape", "input", "output", "report", "verify", "dump", "check_each"]
+    own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
+    own += ["verify", "dump", "check_each"]
     refuse(options, "a job folder, whose job.json says it all", own)
-    return run_job(options.model)
+    return run_job(options.model, check=options.check)
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -137,18 +156,34 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     import byocir
-    from byocir.cli.run import levels_of, shapes_of, targets_of
-    from byocir.runtime.explain import explain, summary
+    from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
+    from byocir.runtime.explain import by_op_type, explain, summary
 
     module = byocir.import_onnx(options.model, shapes=shapes_of(options))
-    report = byocir.partition(module, targets_of(options), levels=levels_of(options))
+    report = byocir.partition(
+        module,
+        targets_of(options),
+        levels=levels_of(options),
+        placement=placement_of(options),
+        objective=options.objective or "",
+    )
     if options.json:
         print(report.to_json(), end="")
+        return OK
+    if options.table:
+        print(by_op_type(report))
         return OK
     print(explain(report, options.node))
     if options.node is None:
         print()
         print(summary(report))
+    return OK
+
+
+def _patterns(options: argparse.Namespace) -> int:
+    from byocir.cli.targets import supported_operators
+
+    print(supported_operators(options.target), end="")
     return OK
 
 

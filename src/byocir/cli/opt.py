@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -38,9 +38,11 @@ from byocir.dialects.text import ModulePrinter, SourceParser, text_error
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays
 from byocir.errors import ByocirError
-from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
+
+if TYPE_CHECKING:
+    from byocir.rewrites.check_each import CheckEach
 
 _VERIFIES_ATTRIBUTES = Attribute.__post_init__
 
@@ -190,8 +192,7 @@ class ByocirOptMain(xDSLOptMain):
                 verify_module(prog)
             passes = self.pipeline.passes
             if self.args.check_each:
-                self.check = CheckEach()
-                self.check.begin(prog)
+                self.check = _check_each(prog)
             verify = not self.args.disable_verify
             run_passes(prog, self.ctx, passes, callback=self._after_pass, verify=verify)
         except ByocirError as error:
@@ -234,6 +235,15 @@ class ByocirOptMain(xDSLOptMain):
         except OSError as error:
             where = str(error.filename)
             raise ByocirError("B123", f"cannot write: {error.strerror}", where=where) from error
+
+
+def _check_each(module: ModuleOp) -> CheckEach:
+    """The check of `--check-each`, begun; imported late: it needs the evaluator, and that onnx."""
+    from byocir.rewrites.check_each import CheckEach
+
+    check = CheckEach()
+    check.begin(module)
+    return check
 
 
 class _Output(io.StringIO):

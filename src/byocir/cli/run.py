@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -81,6 +82,30 @@ def refuse(options: argparse.Namespace, what: str, names: list[str]) -> None:
         )
 
 
+def placement_of(options: argparse.Namespace) -> dict[str, str]:
+    """The placement file as a mapping; raises ByocirError B101 or B245 for what is none."""
+    path: Path | None = options.placement
+    if path is None:
+        return {}
+    if not path.is_file():
+        raise ByocirError("B101", "expected a file, found none", where=str(path))
+    try:
+        placement: Any = json.loads(path.read_text())
+    except (ValueError, OSError) as error:
+        raise ByocirError("B245", f"expected JSON, found: {error}", where=str(path)) from error
+    entries: dict[str, Any] = {"": None}
+    if isinstance(placement, dict):
+        entries = cast(dict[str, Any], placement)
+    if not all(isinstance(place, str) for place in entries.values()):
+        raise ByocirError(
+            "B245",
+            "expected an object of strings",
+            where=str(path),
+            help='e.g. {"Conv_3": "host", ".*": "vta"}',
+        )
+    return entries
+
+
 class Dump:
     """Writes every stage of a compilation into a folder, numbered, with one file of weights."""
 
@@ -126,7 +151,12 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         check.begin(module)
     steps.begin("partition")
     report = byocir.partition(
-        module, targets_of(options), levels=levels_of(options), after_pass=after_pass
+        module,
+        targets_of(options),
+        levels=levels_of(options),
+        placement=placement_of(options),
+        objective=options.objective or "",
+        after_pass=after_pass,
     )
     steps.begin("generate code")
     package = generate(module, report, after_pass=after_pass)
@@ -151,7 +181,8 @@ def run(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
     if is_package(options.model):
-        refuse(options, "a package", ["levels", "shape", "dump", "verify", "check_each"])
+        own = ["levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
+        refuse(options, "a package", own)
         for target in targets_of(options):
             named_target(target)  # of a file: makes it known
         steps = Steps(2)
@@ -162,7 +193,7 @@ def run(options: argparse.Namespace) -> int:
         package = compile_with_steps(options, steps)
     feeds = read_feeds(options.input, package)
     steps.begin("run")
-    outputs = package.run(feeds)
+    outputs = package.run(feeds, check=options.check)
     steps.end()
     print(summary(package.report))
     write_report(package.report, options.report)

@@ -1,4 +1,4 @@
-"""`byocir targets`: what can be given as `--target`."""
+"""`byocir targets` and `byocir patterns`: what can be given as `--target`, and what it takes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from xdsl.utils.arg_spec import ArgSpec
 
-from byocir.patterns.targets import find_class, names
+from byocir.patterns.document import document
+from byocir.patterns.targets import composites_of, find_class, names, parse_targets
+from byocir.targets.files import named_target
 
 
 def list_targets(*, as_json: bool) -> str:
@@ -18,6 +20,12 @@ def list_targets(*, as_json: bool) -> str:
     return "\n".join(line for entry in entries for line in _lines(entry))
 
 
+def supported_operators(target: str) -> str:
+    """What each of these targets takes, as markdown."""
+    attributes = parse_targets(named_target(target))
+    return "\n".join(document(a.target_name.data, composites_of(a)) for a in attributes)
+
+
 def _entry(name: str) -> dict[str, Any]:
     kind = find_class(name)
     target = kind.from_spec(ArgSpec(name, {}))
@@ -26,9 +34,9 @@ def _entry(name: str) -> dict[str, Any]:
         {
             "name": pattern.name,
             "level": pattern.level,
-            "rules": [" ".join((rule.__doc__ or "").split()) for rule in pattern.rules],
+            "rules": [f"{rule.sentence}." for rule in pattern.rules],
         }
-        for pattern in target.patterns
+        for pattern in (entry.of_target(name) for entry in target.patterns)
     ]
     return {
         "name": name,

@@ -1,12 +1,13 @@
 """Locations: which ONNX nodes an op came from.
 
 An op's location is the name of its node, or the fused names of all nodes it stands for. Rewrites
-join the locations of what they replace; nothing is dropped on the way to an instruction.
+join the locations of what they replace; nothing is dropped on the way to an instruction. What a
+loop makes several times can say which time it was: its nodes are a callee, called at a tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -20,6 +21,8 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation
+
+TILE = "tile"
 
 
 def named(name: str) -> NameLoc:
@@ -51,6 +54,23 @@ def of_names(all_names: Iterable[str]) -> LocationAttr:
     if len(unique) == 1:
         return named(unique[0])
     return FusedLoc(ArrayAttr([named(name) for name in unique]), NoneAttr())
+
+
+def at_tile(location: LocationAttr, tile: Sequence[int]) -> LocationAttr:
+    """The location of what is made for one tile: the indices of the loops around it, outermost
+    first. Outside of loops it is the location itself."""
+    if not tile:
+        return location
+    return CallSiteLoc(location, named(" ".join([TILE, *map(str, tile)])))
+
+
+def tile_of(location: LocationAttr) -> tuple[int, ...]:
+    """The tile of a location, if it has one."""
+    if not isinstance(location, CallSiteLoc) or not isinstance(location.caller, NameLoc):
+        return ()
+    word, *indices = location.caller.desc.data.split(" ")
+    numbers = word == TILE and all(index.isdecimal() for index in indices)
+    return tuple(map(int, indices)) if numbers else ()
 
 
 def fuse(*parts: LocationAttr | Operation) -> LocationAttr:

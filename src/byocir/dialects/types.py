@@ -107,6 +107,11 @@ def is_core(dtype: np.dtype) -> bool:
     return np.dtype(dtype) in _CORE.values()
 
 
+def has_element(element: Attribute) -> bool:
+    """Whether this is a scalar type that tensors of graph ops can have."""
+    return element in _CORE
+
+
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
     """The ranked tensor type `tensor<shape x element>`."""
     return TensorType(element, tuple(shape))

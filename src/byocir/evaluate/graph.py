@@ -11,7 +11,7 @@ installed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any, cast
@@ -37,11 +37,12 @@ from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.evaluate.graph_arrays import ARRAY_RULES
+from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES, saturate
+from byocir.evaluate.graph_recurrent import RECURRENT_RULES
+from byocir.evaluate.rule import Rule
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
-
-Rule = Callable[[Any, Sequence[np.ndarray]], np.ndarray | Sequence[np.ndarray]]
-"""Computes the results of an op, or its only one, from its operands."""
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -50,7 +51,7 @@ def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.
     an op that is no graph op."""
     rule = GRAPH_RULES.get(type(op), _by_reference)
     made = rule(op, operands)
-    arrays = [made] if isinstance(made, np.ndarray) else list(made)
+    arrays = list(map(np.asarray, made if isinstance(made, list | tuple) else [made]))
     for array, result in zip(arrays, op.results, strict=True):
         type_ = result.type
         assert array.shape == shape_of(type_), (op.name, array.shape, type_)
@@ -199,13 +200,7 @@ def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     wide = np.promote_types(x.dtype, np.float32)
     with np.errstate(over="ignore"):
         rounded = np.rint(x.astype(wide) / scale.astype(wide))
-    return _saturate(rounded + zero_point.astype(wide), zero_point.dtype)
-
-
-def _saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Clipped to what the integer type holds; NaN is its least number, as in ONNX Runtime."""
-    limits = np.iinfo(dtype)
-    return np.fmin(np.fmax(x, limits.min), limits.max).astype(dtype)
+    return saturate(rounded + zero_point.astype(wide), zero_point.dtype)
 
 
 def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -215,7 +210,7 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     else:
         x, before, after = operands
         rounded = np.rint(x.astype(np.float32) * before / after)
-    return _saturate(rounded, dtype)
+    return saturate(rounded, dtype)
 
 
 def _round_fixed(x: np.ndarray, multiplier: np.ndarray, rounding: FixedAttr) -> np.ndarray:
@@ -235,6 +230,9 @@ def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 GRAPH_RULES: Mapping[type[Operation], Rule] = {
+    **ARRAY_RULES,
+    **ELEMENTWISE_RULES,
+    **RECURRENT_RULES,
     AveragePoolOp: _average_pool,
     ConstantOp: _constant,
     ConvOp: _conv,

@@ -122,6 +122,11 @@ def _enclosing(
     return interpreter.run_isolated(op.body.block, arguments)
 
 
+@evaluates(byoc.BeginOp, byoc.EndOp)
+def _marker(_: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
+    return arguments
+
+
 @evaluates(byoc.SourceOp, byoc.TrailOp)
 def _nothing(_: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
     return ()

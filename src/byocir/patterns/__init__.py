@@ -16,13 +16,25 @@ def channels_fill_a_block(m):
     return seen % 16 == 0, seen
 ```
 
-A pattern is a DAG walked backwards from a root along producer edges. Graph ops, blocks and the
-scalar ops of a block's body are matched by the same idea; `block` describes the latter two.
+| construct | stands for |
+| --- | --- |
+| `op`, `wildcard`, `constant` | an op by name and attributes; any value; a constant |
+| alternation, `optional`, `optional_operand` | one of several; what may be missing |
+| `repeat`, `path` | a step several times; all that lies between, of certain ops only |
+| `result`, `parallel` | one of several results; several roots over shared values |
+| `rank`, `shape`, `per_tensor`, `per_channel`, `within`, `satisfies` | tests, `where=…` |
+| `block`, `grouped`, `number` | a block of the tensor level, its iterators and numbers |
+| `composite`, `supports` | a named pattern with rules; a checker of one op |
+
+A pattern is a DAG walked backwards from a root along producer edges; the same pattern object stands
+for the same node wherever it is used. Graph ops, blocks and the scalar ops of a block's body are
+matched by the same idea; `block` describes the latter two.
 """
 
 from byocir.patterns.blocks import block
 from byocir.patterns.composite import Composite, composite, supports
 from byocir.patterns.dataflow import producer, uses
+from byocir.patterns.index import grouped
 from byocir.patterns.match import Attempt, Bound, Match, RuleResult
 from byocir.patterns.nodes import (
     Pattern,
@@ -32,7 +44,10 @@ from byocir.patterns.nodes import (
     optional_operand,
     wildcard,
 )
+from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.scalars import ScalarPattern, number
+from byocir.patterns.structure import parallel, path, repeat, result
+from byocir.patterns.value_tests import per_channel, per_tensor, rank, satisfies, shape, within
 
 __all__ = [
     "Attempt",
@@ -40,17 +55,29 @@ __all__ = [
     "Composite",
     "Match",
     "Pattern",
+    "RegionPolicy",
     "RuleResult",
     "ScalarPattern",
     "block",
     "composite",
     "constant",
+    "grouped",
     "number",
     "op",
     "optional",
     "optional_operand",
+    "parallel",
+    "path",
+    "per_channel",
+    "per_tensor",
     "producer",
+    "rank",
+    "repeat",
+    "result",
+    "satisfies",
+    "shape",
     "supports",
     "uses",
     "wildcard",
+    "within",
 ]

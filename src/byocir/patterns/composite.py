@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from xdsl.ir import Operation
 
-from byocir.errors import ByocirError
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
-from byocir.patterns.match import Attempt, Match, Progress, RuleResult, State
+from byocir.patterns.match import Attempt, Match, Progress, State
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
+from byocir.patterns.rules import Check, Fix, Rule, sentence_of
 
-Rule = Callable[[Match], tuple[bool, Any]]
 Blocked = Callable[[State], str]
 """Why a match must not be taken; empty when it may."""
 
@@ -23,8 +22,9 @@ Blocked = Callable[[State], str]
 class Composite:
     """A named pattern that a target takes as one, under rules.
 
-    `name` is "target.what"; `patterns` are tried in order at each root. `glue` composites do no
-    work of their own: a region of nothing else goes back to the host.
+    `name` is "target.what", or "what" for a composite that any target may list; `patterns` are
+    tried in order at each root. `glue` composites do no work of their own: a region of nothing else
+    goes back to the host.
     """
 
     def __init__(self, name: str, patterns: tuple[Pattern, ...], *, glue: bool = False) -> None:
@@ -32,17 +32,31 @@ class Composite:
         self.patterns = patterns
         self.glue = glue
         self.rules: list[Rule] = []
+        self._of_target: dict[str, Composite] = {}
 
-    def rule(self, function: Rule) -> Rule:
-        """Decorator: `function(match) -> (holds, seen)`; its docstring is the rule users read."""
-        if not function.__doc__:
-            raise ByocirError(
-                "B201",
-                f"rule {function.__name__} of {self.name} has no docstring",
-                help="write the rule as one sentence: it is what users read",
-            )
-        self.rules.append(function)
-        return function
+    def of_target(self, target: str) -> Composite:
+        """This composite as a target that lists it calls it: "conv" is "npu.conv" for npu."""
+        if "." in self.name:
+            return self
+        if target not in self._of_target:
+            made = Composite(f"{target}.{self.name}", self.patterns, glue=self.glue)
+            made.rules = self.rules  # the same list: a rule added later holds for both
+            self._of_target[target] = made
+        return self._of_target[target]
+
+    @overload
+    def rule(self, check: Check, /) -> Check: ...
+    @overload
+    def rule(self, /, *, fix: Fix) -> Callable[[Check], Check]: ...
+    def rule(self, check: Check | None = None, /, *, fix: Fix = "") -> Any:
+        """Decorator: `check(match) -> (holds, seen)`; its docstring is the rule users read. `fix`
+        is what a user can do where it fails: a sentence, or a function of the match."""
+
+        def add(check: Check) -> Check:
+            self.rules.append(Rule(check, sentence_of(check, self.name), fix))
+            return check
+
+        return add if check is None else add(check)
 
     @cached_property
     def level(self) -> str:
@@ -79,7 +93,7 @@ class Composite:
         progress, best = Progress(), None
         for state in self._states(root, progress):
             match = Match(state, root)
-            results = tuple(evaluate_rule(rule, match) for rule in self.rules)
+            results = tuple(rule.evaluate(match) for rule in self.rules)
             reason = illegality(state, root) or blocked(state)
             if not reason and not all(result.holds for result in results):
                 failed = sum(not result.holds for result in results)
@@ -100,24 +114,6 @@ class Composite:
             yield from pattern.match(value, Producer(root), start, progress)
 
 
-def evaluate_rule(rule: Rule, match: Match) -> RuleResult:
-    """Runs one rule; what it raises is the rule's mistake and is told as such, except for a user's
-    error, such as weights that were not given."""
-    sentence = " ".join((rule.__doc__ or "").split()).rstrip(".")
-    try:
-        holds, seen = rule(match)
-    except ByocirError:
-        raise
-    except Exception as error:
-        raise ByocirError(
-            "B202",
-            f"rule {rule.__name__} failed with {type(error).__name__}: {error}",
-            where=sentence,
-            help='a rule reads names the pattern binds; test optional ones with `"b" in m`',
-        ) from error
-    return RuleResult(rule.__name__, sentence, bool(holds), str(seen))
-
-
 def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]], Composite]:
     """Decorator: the function gives the pattern, or a tuple of alternatives."""
 
@@ -129,12 +125,13 @@ def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]],
     return build
 
 
-def supports(op_name: str, *, name: str) -> Callable[[Rule], Composite]:
+def supports(op_name: str, *, name: str | None = None) -> Callable[[Check], Composite]:
     """Decorator: turns a checker of one op into a composite with that one rule, e.g.
-    `@supports("graph.relu", name="npu.relu")`. The op is `m["op"]`."""
+    `@supports("graph.relu")`. The op is `m["op"]`. Without a `name` the composite is called as the
+    function, after the target that lists it."""
 
-    def build(checker: Rule) -> Composite:
-        made = Composite(name, (AnyOperandsPattern(op_name) @ "op",))
+    def build(checker: Check) -> Composite:
+        made = Composite(name or checker.__name__, (AnyOperandsPattern(op_name) @ "op",))
         made.rule(checker)
         return made
 

@@ -36,6 +36,10 @@ class Iterators:
     group: str | None
     result: str
 
+    def __str__(self) -> str:
+        names = [f"*{self.group}", *self.parallel] if self.group else list(self.parallel)
+        return " ".join(names) + (f" | {' '.join(self.reduction)}" if self.reduction else "")
+
     @staticmethod
     def parse(text: str) -> Iterators:
         """Raises ValueError for text that declares no iterator, one twice, or two groups."""
@@ -50,6 +54,17 @@ class Iterators:
             raise ValueError(f"expected at most one group of iterators, found '{text}'")
         group = groups[0] if groups else None
         return Iterators(tuple(parallel), tuple(reduction), group, before.strip())
+
+
+def grouped(name: str) -> str:
+    """The text of a group of iterators, for use in the texts of a block pattern:
+
+    ```python
+    m = grouped("m")
+    block(f"{m} n | k", a[f"{m} k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
+    ```
+    """
+    return f"*{name}"
 
 
 @dataclass(frozen=True)

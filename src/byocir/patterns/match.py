@@ -17,10 +17,11 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.patterns.dataflow import produced
 
 if TYPE_CHECKING:
     from byocir.patterns.composite import Composite
@@ -102,7 +103,7 @@ def constant_array(value: SSAValue) -> Array | None:
 class State:
     """How far a match has come. Immutable, so alternatives share what came before them."""
 
-    block: object
+    block: Block | None
     """The IR block all matched ops must be in."""
     ops: tuple[Operation, ...] = ()
     constants: tuple[Operation, ...] = ()
@@ -135,6 +136,10 @@ class State:
         extra = self.exposed | {op} if exposed else self.exposed
         return replace(self, ops=(*self.ops, op), exposed=extra)
 
+    def with_exposed(self, op: Operation) -> State:
+        """With an op of the match as a further result."""
+        return replace(self, exposed=self.exposed | {op})
+
     def with_constant(self, op: Operation) -> State:
         if op in self.constants:
             return self
@@ -159,12 +164,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen."""
+    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen, and
+    what would fix it, where the rule knows."""
 
     name: str
     sentence: str
     holds: bool
     seen: str
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,11 @@ class Match:
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.state.names.get(name, default)
+
+    @property
+    def result(self) -> Bound:
+        """What the root gives: its first result or, in buffer form, the memref it writes."""
+        return Bound(produced(self.root)[0], self.root)
 
     @property
     def ops(self) -> tuple[Operation, ...]:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, Use
 from byocir.dialects.types import element_type_of
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
+from byocir.patterns.value_tests import ValueTest, Where, refusal
 
 if TYPE_CHECKING:
     from byocir.patterns.blocks import Access
@@ -70,65 +71,72 @@ def match_operand(
     return pattern.match(op.operands[index], producer(use), state, progress)
 
 
-class WildcardPattern(Pattern):
-    """Any value; it becomes an input of the composite."""
+class ValuePattern(Pattern):
+    """A value by its type and by tests."""
 
-    def __init__(self, name: str | None, dtype: Attribute | None) -> None:
+    def __init__(self, name: str | None, dtype: Attribute | None, where: Where) -> None:
         self.label = name
         self.dtype = dtype
+        self.tests = (where,) if isinstance(where, ValueTest) else tuple(where)
 
-    def match(
-        self, value: SSAValue, source: Producer, state: State, progress: Progress
-    ) -> Iterator[State]:
-        if self.dtype is not None and _element(value) != self.dtype:
-            found = _element(value)
-            progress.miss(state, f"expected {self._shown} of {self.dtype}, found {found}")
-            return
-        bound = state.with_node(self, source.node(value))
+    def bind(self, value: SSAValue, node: object, state: State, progress: Progress) -> State | None:
+        """With this value bound, or None, telling `progress` why it does not fit."""
+        reason = self._refusal(value)
+        if reason:
+            progress.miss(state, f"expected {self.shown} {reason}")
+            return None
+        bound = state.with_node(self, node)
         bound = bound and bound.with_name(self.label, Bound(value))
         if bound is None:
-            progress.miss(state, f"expected the same value for {self._shown} as before")
-            return
-        yield bound.with_source(source.op)
+            progress.miss(state, f"expected the same value for {self.shown} as before")
+        return bound
+
+    def _refusal(self, value: SSAValue) -> str:
+        if self.dtype is not None and _element(value) != self.dtype:
+            return f"of {self.dtype}, found {_element(value)}"
+        refused = refusal(self.tests, value)
+        return refused and f"of {refused}"
 
     @property
-    def _shown(self) -> str:
-        return self.label or "an input"
+    @abstractmethod
+    def shown(self) -> str:
+        """What messages call it."""
 
     def root_names(self) -> frozenset[str]:
         return frozenset()
 
 
-class ConstantPattern(Pattern):
-    """A constant; it moves into the composite."""
+class WildcardPattern(ValuePattern):
+    """Any value; it becomes an input of the composite."""
 
-    def __init__(self, name: str | None, dtype: Attribute | None) -> None:
-        self.label = name
-        self.dtype = dtype
+    def match(
+        self, value: SSAValue, source: Producer, state: State, progress: Progress
+    ) -> Iterator[State]:
+        bound = self.bind(value, source.node(value), state, progress)
+        if bound is not None:
+            yield bound.with_source(source.op)
+
+    @property
+    def shown(self) -> str:
+        return self.label or "an input"
+
+
+class ConstantPattern(ValuePattern):
+    """A constant; it moves into the composite."""
 
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
         if constant_array(value) is None or source.op is None:
-            progress.miss(state, f"expected {self._shown}, found {source}")
+            progress.miss(state, f"expected {self.shown}, found {source}")
             return
-        if self.dtype is not None and _element(value) != self.dtype:
-            found = _element(value)
-            progress.miss(state, f"expected {self._shown} of {self.dtype}, found {found}")
-            return
-        bound = state.with_node(self, value)
-        bound = bound and bound.with_name(self.label, Bound(value))
-        if bound is None:
-            progress.miss(state, f"expected the same value for {self._shown} as before")
-            return
-        yield bound.with_constant(source.op)
+        bound = self.bind(value, value, state, progress)
+        if bound is not None:
+            yield bound.with_constant(source.op)
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         return f"constant {self.label}" if self.label else "a constant"
-
-    def root_names(self) -> frozenset[str]:
-        return frozenset()
 
 
 class OptionalOperand:
@@ -293,14 +301,20 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, cast(list[Any], value))) if isinstance(value, list) else value
 
 
-def wildcard(name: str | None = None, *, dtype: Attribute | None = None) -> Pattern:
-    """Any value, of this element type if one is given; becomes an input of the composite."""
-    return WildcardPattern(name, dtype)
+def wildcard(
+    name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
+) -> Pattern:
+    """Any value, of this element type if one is given and meeting all tests (see `value_tests`);
+    becomes an input of the composite."""
+    return WildcardPattern(name, dtype, where)
 
 
-def constant(name: str | None = None, *, dtype: Attribute | None = None) -> Pattern:
-    """A constant, of this element type if one is given; moves into the composite."""
-    return ConstantPattern(name, dtype)
+def constant(
+    name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
+) -> Pattern:
+    """A constant, of this element type if one is given and meeting all tests (see `value_tests`);
+    moves into the composite."""
+    return ConstantPattern(name, dtype, where)
 
 
 def op(

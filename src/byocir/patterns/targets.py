@@ -7,6 +7,7 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -22,16 +23,19 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
-from byocir.dialects.byoc import TARGETS, TargetAttr
+from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
+from byocir.patterns.policy import RegionPolicy
 
 GROUP = "byocir.targets"
+OBJECTIVES = ("latency", "energy", "bytes")
+"""What targets can compete on: seconds, joules, bytes."""
 
 
 class Taker(Protocol):
@@ -49,6 +53,16 @@ class Taker(Protocol):
     def fixed_point(self) -> str:
         """The rounding of fixed-point requantisation ("half_up", "half_even"), or "" for a target
         that computes as ONNX does."""
+        ...
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """How its composites are gathered into regions."""
+        ...
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        """What a match of a composite costs: seconds by "latency", joules by "energy", what crosses
+        by "bytes"; empty where the target does not know."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec: ...
@@ -115,6 +129,12 @@ def find(attribute: TargetAttr) -> Taker:
     return instantiate(ArgSpec(attribute.target_name.data, options))
 
 
+def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
+    """The composites of the target that an attribute names, in order of priority."""
+    name = attribute.target_name.data
+    return tuple(composite.of_target(name) for composite in find(attribute).patterns)
+
+
 def attr_of(target: Taker) -> TargetAttr:
     """The attribute that names a target, with every option written out."""
     spec = target.spec(include_default=True)
@@ -152,6 +172,17 @@ def targets_of(module: ModuleOp) -> list[TargetAttr]:
         )
     targets = cast(ArrayAttr[Attribute], attribute)
     return [target for target in targets if isinstance(target, TargetAttr)]
+
+
+def objective_of(module: ModuleOp) -> str:
+    """What targets compete on, empty if on nothing; raises ByocirError B246 for what is none."""
+    attribute = module.attributes.get(OBJECTIVE)
+    objective = attribute.data if isinstance(attribute, StringAttr) else ""
+    if objective not in ("", *OBJECTIVES):
+        raise ByocirError(
+            "B246", f"expected objective {', '.join(OBJECTIVES)} or none, found '{objective}'"
+        )
+    return objective
 
 
 def _option(values: tuple[Any, ...]) -> Attribute:

@@ -22,26 +22,37 @@ from byocir.patterns.nodes import AlternativesPattern, Pattern
 TAKEN, DECLINED = "taken", "declined"
 
 
-def record(attempt: Attempt, target: str) -> DecisionAttr:
-    """An attempt as data."""
+@lru_cache(maxsize=4096)
+def _text(text: str) -> StringAttr:
+    return StringAttr(text)
+
+
+@lru_cache(maxsize=256)
+def _number(number: int) -> IntAttr:
+    return IntAttr(number)
+
+
+def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
+    """An attempt as data; `note` says why a target got what it fits."""
     nodes = dict.fromkeys(name for op in attempt.matched for name in names(op.location))
     rules = [
         RuleAttr(
-            StringAttr(rule.sentence),
-            StringAttr("holds" if rule.holds else "fails"),
-            StringAttr(rule.seen),
+            _text(rule.sentence),
+            _text("holds" if rule.holds else "fails"),
+            _text(rule.seen),
+            _text(rule.fix),
         )
         for rule in attempt.rules
     ]
     return DecisionAttr(
-        StringAttr(target),
-        StringAttr(attempt.composite.level),
-        StringAttr(attempt.composite.name),
-        StringAttr(TAKEN if attempt.fits else DECLINED),
-        ArrayAttr([StringAttr(node) for node in nodes]),
-        IntAttr(len(attempt.matched)),
-        IntAttr(attempt.total),
-        StringAttr(attempt.reason),
+        _text(target),
+        _text(attempt.composite.level),
+        _text(attempt.composite.name),
+        _text(TAKEN if attempt.fits else DECLINED),
+        ArrayAttr([_text(node) for node in nodes]),
+        _number(len(attempt.matched)),
+        _number(attempt.total),
+        _text(attempt.reason or note),
         ArrayAttr(rules),
     )
 
@@ -62,14 +73,17 @@ def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
     trail.decisions = ArrayAttr([*trail.decisions, *fresh])
 
 
-def withdraw(module: ModuleOp, composites: Iterable[CompositeOp], reason: str) -> None:
+def withdraw(module: ModuleOp, reasons: Mapping[CompositeOp, str]) -> None:
     """Turns the records of composites that were taken and given back into declined ones."""
-    places = {(op.pattern.data, op.level.data, frozenset(names(op.location))) for op in composites}
+    places = {
+        (op.pattern.data, op.level.data, frozenset(names(op.location))): reason
+        for op, reason in reasons.items()
+    }
     trail, decisions = _trail(module), list[DecisionAttr]()
     for decision in trail.decisions:
         nodes = frozenset(node.data for node in decision.nodes)
-        place = (decision.pattern.data, decision.level.data, nodes)
-        if decision.outcome.data == TAKEN and place in places:
+        reason = places.get((decision.pattern.data, decision.level.data, nodes))
+        if decision.outcome.data == TAKEN and reason is not None:
             decision = _declined(decision, reason)
         decisions.append(decision)
     trail.decisions = ArrayAttr(list(dict.fromkeys(decisions)))

@@ -22,20 +22,27 @@ from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from byocir.dialects.graph import (
+    CastOp,
     ClipOp,
     ConcatOp,
     ConstantOp,
     DequantizeOp,
+    ExpandOp,
     FlattenOp,
-    ReluOp,
+    PadOp,
     ReshapeOp,
+    SliceOp,
+    SplitOp,
     SqueezeOp,
+    TileOp,
     TransposeOp,
     UnsqueezeOp,
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
-from byocir.dialects.types import shape_of
+from byocir.patterns import Match, wildcard
+from byocir.patterns import Pattern as ValuePattern
+from byocir.patterns import op as op_pattern
 from byocir.rewrites.driver import (
     NewOps,
     Pattern,
@@ -44,6 +51,7 @@ from byocir.rewrites.driver import (
     is_dead,
     rewrite_module,
 )
+from byocir.rewrites.matching import rewrites
 
 _RESHAPES = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp)
 """Ops that keep the order of elements and differ from a reshape in how they say the shape."""
@@ -59,7 +67,7 @@ class CleanUpPass(ModulePass):
         blocks = blocks_of(op)
         for block in blocks:
             _erase_unused(block)
-        rewrite_module(op, [DropIdentity(), MergeReshapes(), MergeTransposes(), DropSecondRelu()])
+        rewrite_module(op, [DropIdentity(), merge_reshapes, merge_transposes, drop_second_relu])
         for block in blocks:
             _merge_equal(block)
 
@@ -110,10 +118,22 @@ def _content(op: Operation) -> Hashable:
 
 
 class DropIdentity(Pattern):
-    """An op that returns its input: a shape op to the same shape, a transpose that keeps the order,
-    a clip without bounds, a concat of one tensor."""
+    """An op that returns its input: a shape op or an expand to the same shape, a cast to the same
+    type, a transpose that keeps the order, a clip without bounds, a concat of one tensor, a split
+    into one, a slice of all, a pad or tile by nothing."""
 
-    roots = (*_RESHAPES, TransposeOp, ClipOp, ConcatOp)
+    roots = (
+        *_RESHAPES,
+        CastOp,
+        ClipOp,
+        ConcatOp,
+        ExpandOp,
+        PadOp,
+        SliceOp,
+        SplitOp,
+        TileOp,
+        TransposeOp,
+    )
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         return [op.operands[0]] if _is_identity(op) else None
@@ -125,49 +145,47 @@ def _is_identity(op: Operation) -> bool:
         return list(perm) == sorted(perm)
     if isinstance(op, ClipOp):
         return op.min is None and op.max is None
+    if isinstance(op, PadOp) and any(int_tuple(op.pads)):
+        return False
+    if isinstance(op, SliceOp) and any(step < 0 for step in int_tuple(op.steps)):
+        return False
+    if len(op.results) != 1:
+        return False
     return len(op.operands) == 1 and op.operands[0].type == op.results[0].type
 
 
-class MergeReshapes(Pattern):
+def _any_reshape(name: str, value: ValuePattern) -> ValuePattern:
+    """A shape op of any kind."""
+    kinds = [op_pattern(kind.name, value) for kind in _RESHAPES]
+    return (kinds[0] | kinds[1] | kinds[2] | kinds[3]) @ name
+
+
+@rewrites(_any_reshape("outer", _any_reshape("inner", wildcard("x"))))
+def merge_reshapes(m: Match, new: NewOps) -> Sequence[SSAValue]:
     """A shape op that keeps the order of elements, behind another, is one reshape."""
-
-    roots = _RESHAPES
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        inner = op.operands[0].owner
-        if not isinstance(inner, _RESHAPES):
-            return None
-        return [new.add(ReshapeOp.make(inner.input, shape=shape_of(op.results[0].type))).result]
+    return [new.add(ReshapeOp.make(m["x"].value, shape=m["outer"].type.shape)).result]
 
 
-class MergeTransposes(Pattern):
+@rewrites(
+    op_pattern("graph.transpose", op_pattern("graph.transpose", wildcard("x")) @ "inner") @ "outer"
+)
+def merge_transposes(m: Match, new: NewOps) -> Sequence[SSAValue]:
     """A transpose behind another is one transpose."""
-
-    roots = (TransposeOp,)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, TransposeOp)
-        inner = op.input.owner
-        if not isinstance(inner, TransposeOp):
-            return None
-        first = int_tuple(inner.perm)
-        merged = [first[axis] for axis in int_tuple(op.perm)]
-        return [new.add(TransposeOp.make(inner.input, perm=merged)).result]
+    first = m["inner"].attrs["perm"]
+    merged = [first[axis] for axis in m["outer"].attrs["perm"]]
+    return [new.add(TransposeOp.make(m["x"].value, perm=merged)).result]
 
 
-class DropSecondRelu(Pattern):
+_BOUNDED = (op_pattern("graph.relu", wildcard()) | op_pattern("graph.clip", wildcard())) @ "inner"
+
+
+@rewrites(op_pattern("graph.relu", _BOUNDED))
+def drop_second_relu(m: Match, new: NewOps) -> Sequence[SSAValue] | None:
     """A relu behind a relu, or behind a clip from 0 or more, does nothing."""
-
-    roots = (ReluOp,)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, ReluOp)
-        inner = op.input.owner
-        if isinstance(inner, ReluOp):
-            return [op.input]
-        if isinstance(inner, ClipOp) and _is_at_least_zero(inner):
-            return [op.input]
+    inner = m["inner"].op
+    if isinstance(inner, ClipOp) and not _is_at_least_zero(inner):
         return None
+    return [m["inner"].value]
 
 
 def _is_at_least_zero(op: ClipOp) -> bool:

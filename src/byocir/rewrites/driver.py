@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
@@ -60,8 +60,13 @@ class NewOps:
 class Pattern(ABC):
     """One rewrite of a root op and the ops that feed it."""
 
-    roots: ClassVar[tuple[type[Operation], ...]]
+    roots: tuple[type[Operation], ...]
     """The op classes that can be the root; subclasses of these are not tried."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
 
     @abstractmethod
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
@@ -99,7 +104,7 @@ def _rewrite_block(block: Block, patterns: Sequence[Pattern]) -> bool:
             touched = _apply(pattern, op)
             if touched is None:
                 continue
-            applied[type(pattern).__name__] += 1
+            applied[pattern.name] += 1
             if applied.total() > limit:
                 raise _endless(applied)
             queue.extend(other for other in touched if type(other) in by_root)

@@ -22,52 +22,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.graph import (
-    AddOp,
-    ClipOp,
-    ConcatOp,
-    ConvOp,
-    DivOp,
-    FlattenOp,
-    GraphOp,
-    MatmulOp,
-    MaxPoolOp,
-    MulOp,
-    ReluOp,
-    RequantizeOp,
-    ReshapeOp,
-    SqueezeOp,
-    SubOp,
-    SumPoolOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from byocir.dialects.types import element_type_of, is_float
+from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.evaluate.graph import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
-
-_EXACT: tuple[type[GraphOp], ...] = (
-    AddOp,
-    ClipOp,
-    ConcatOp,
-    DivOp,
-    FlattenOp,
-    MaxPoolOp,
-    MulOp,
-    ReluOp,
-    RequantizeOp,
-    ReshapeOp,
-    SqueezeOp,
-    SubOp,
-    SumPoolOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-"""Ops whose results IEEE arithmetic fixes, bit for bit."""
-
-_CONTRACTIONS: tuple[type[GraphOp], ...] = (ConvOp, MatmulOp)
-"""Ops that are exact on integers only."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +46,11 @@ class EvaluateConstantOp(Pattern):
     """An op on constants becomes its value."""
 
     max_growth: int
-    roots = (*_EXACT, *_CONTRACTIONS)
+    roots = tuple(op for op in Graph.operations if issubclass(op, GraphOp) and op is not ConstantOp)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)
-        if isinstance(op, _CONTRACTIONS) and is_float(element_type_of(op.results[0].type)):
+        if not op.is_exact():
             return None
         arrays = [constant_array(value) for value in op.operands]
         operands = [array.values() for array in arrays if array is not None and array.present]

@@ -16,15 +16,19 @@ PassThunk = Callable[[], type[ModulePass]]
 PASSES: dict[str, str] = {
     # graph to graph
     "clean-up": "byocir.rewrites.clean_up:CleanUpPass",
+    "fold-batch-norm": "byocir.rewrites.fold_batch_norm:FoldBatchNormPass",
     "fold-constants": "byocir.rewrites.fold:FoldConstantsPass",
     "normalize-qdq": "byocir.rewrites.normalize_qdq:NormalizeQdqPass",
     "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",
+    "place-nodes": "byocir.rewrites.byoc.place_nodes:PlaceNodesPass",
     "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
+    "check-placement": "byocir.rewrites.byoc.place_nodes:CheckPlacementPass",
+    "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from byocir.dialects.byoc import Node
@@ -10,7 +11,8 @@ from byocir.runtime.report import HOST, HOST_RUNS_ON, Decision, Region, Report
 
 
 def summary(report: Report) -> str:
-    """What was offloaded where: operators, share of multiply-accumulates, regions."""
+    """What was offloaded where: operators, share of multiply-accumulates, regions, and the bytes
+    that cross between host and target."""
     lines = [f"note: {note}" for note in report.notes]
     total = sum(node.macs for node in report.nodes)
     counted = len(report.nodes) - len(report.folded)
@@ -23,6 +25,8 @@ def summary(report: Report) -> str:
         if padded:
             lines.append(f"{f'{target} MACs with padding':<28}{padded:>14,}")
         lines.append(f"{f'{target} regions':<28}{len(regions):>14,}")
+        crossing = sum(region.bytes for region in regions)
+        lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}")
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {HOST_RUNS_ON}"
     )
@@ -36,31 +40,61 @@ def _row(label: str, count: int, total: int) -> str:
     return f"{label:<28}{count:>14,} {share:>6.1f} %"
 
 
+def by_op_type(report: Report) -> str:
+    """A table: of each op type how many nodes went where, and the share of its work offloaded."""
+    placement = report.placement
+    target_of = {region.symbol: region.target for region in report.regions}
+    places = [*report.targets, HOST, "folded"]
+    counts: dict[str, Counter[str]] = {}
+    macs: dict[str, Counter[str]] = {}
+    for node in report.nodes:
+        where = placement.get(node.name, "folded")
+        place = target_of.get(where, where)
+        counts.setdefault(node.op_type, Counter())[place] += 1
+        macs.setdefault(node.op_type, Counter())[place] += node.macs
+    lines = [f"{'op type':<24}" + "".join(f"{p:>10}" for p in places) + f"{'MACs':>16}  offloaded"]
+    for op_type in sorted(counts, key=lambda t: (-macs[t].total(), t)):
+        row = "".join(f"{counts[op_type][place]:>10,}" for place in places)
+        total = macs[op_type].total()
+        away = total - macs[op_type][HOST] - macs[op_type]["folded"]
+        share = f"{100 * away / total:>9.1f} %" if total else ""
+        lines.append(f"{op_type:<24}{row}{total:>16,}{share}".rstrip())
+    return "\n".join(lines)
+
+
 def explain(report: Report, node: str | None = None) -> str:
-    """Where each node went; for host nodes every pattern tried, how far it came, and every rule
-    that failed with what was seen. Raises ByocirError B230 for a node the model does not have."""
+    """Where each node went; for host nodes every pattern tried, how far it came, every rule that
+    failed with what was seen, and the closest miss. For one node that was taken also what declined
+    it, and what keeps its region apart from others. Raises ByocirError B230 for a node the model
+    does not have."""
     known = {entry.name: entry for entry in report.nodes}
     if node is not None and node not in known:
         raise ByocirError("B230", f"unknown node '{node}'", help=did_you_mean(node, list(known)))
     chosen = [known[node]] if node is not None else report.nodes
     placement = report.placement
-    regions = {region.symbol: region for region in report.regions}
+    region_of = {name: region for region in report.regions for name in region.nodes}
     lines = [f"note: {note}" for note in report.notes] if node is None else []
     for entry in chosen:
         where = placement.get(entry.name, "folded")
-        lines.extend(_node(entry, regions.get(where), where, report, verbose=node is not None))
+        lines.extend(_node(entry, region_of.get(entry.name), where, report, node is not None))
+    if node is None:
+        lines.extend(line for region in report.regions for line in _cuts(region, report))
     return "\n".join(lines)
 
 
 def _node(
-    node: Node, region: Region | None, where: str, report: Report, *, verbose: bool
+    node: Node, region: Region | None, where: str, report: Report, verbose: bool
 ) -> Iterator[str]:
     decisions = report.reasons.get(node.name, [])
     if region is not None:
         taken = next(c for c in region.composites if node.name in c.nodes)
-        yield f"{node.name}  {node.op_type}  {region.symbol} ({taken.level} level, {taken.pattern})"
+        partly = ", partly on the host" if node.name in report.split else ""
+        how = f"{taken.level} level, {taken.pattern}{partly}"
+        yield f"{node.name}  {node.op_type}  {region.symbol} ({how})"
         if verbose:
+            yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
             yield from _declined(decisions)
+            yield from _cuts(region, report)
         return
     if where != HOST:
         yield f"{node.name}  {node.op_type}  folded at compile time"
@@ -68,26 +102,64 @@ def _node(
     yield f"{node.name}  {node.op_type}  {HOST}"
     if node.name in report.foreign:
         yield f"  stays an ONNX operator: {report.foreign[node.name]}"
+    declined = _furthest(decisions)
     yield from _declined(decisions)
-    if not any(not d.taken for d in decisions):
+    if len(declined) > 1:
+        yield f"  closest: {declined[0].pattern}"
+    if not declined:
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
 
 
-def _declined(decisions: list[Decision]) -> Iterator[str]:
-    """Of each pattern the attempt that came furthest."""
+def _cuts(region: Region, report: Report) -> Iterator[str]:
+    """What keeps a region apart from an earlier one."""
+    for cut in region.cuts:
+        earlier = next(
+            (_call(r, report) for r in report.regions if set(cut.leaves) <= set(r.nodes)),
+            "an earlier one",
+        )
+        between = _named(cut.first)
+        if cut.last != cut.first:
+            between += f" … {_named(cut.last)}"
+        way = f"{_named(cut.leaves)} → {between} → {_named(cut.enters)}"
+        yield f"  {_call(region, report)} is apart from {earlier}: {cut.by} lies between, {way}"
+
+
+def _call(region: Region, report: Report) -> str:
+    """A region by its function, and which call of it where there are several."""
+    calls = [other for other in report.regions if other.symbol == region.symbol]
+    if len(calls) == 1:
+        return region.symbol
+    return f"{region.symbol} (call {1 + next(i for i, c in enumerate(calls) if c is region)})"
+
+
+def _named(nodes: list[str]) -> str:
+    """The last of some nodes: what the value comes from."""
+    return nodes[-1] if nodes else "?"
+
+
+def _furthest(decisions: list[Decision]) -> list[Decision]:
+    """Of each pattern that declined the attempt that came furthest, the closest miss first."""
     furthest: dict[tuple[str, str], Decision] = {}
     for decision in decisions:
         known = furthest.get((decision.level, decision.pattern))
         if not decision.taken and (known is None or decision.matched > known.matched):
             furthest[decision.level, decision.pattern] = decision
-    for decision in furthest.values():
-        yield from _decision(decision)
+    return sorted(furthest.values(), key=_distance)
 
 
-def _decision(decision: Decision) -> Iterator[str]:
-    matched = f"{decision.matched}/{decision.total} ops matched"
-    yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
-    for rule in decision.rules:
-        if not rule.holds:
-            yield f"         rule fails: {rule.sentence:<44} seen {rule.seen}"
+def _distance(decision: Decision) -> tuple[float, int]:
+    """How far a pattern was from being taken: ops that did not match, then rules that failed."""
+    missing = 1 - decision.matched / decision.total if decision.total else 1.0
+    return missing, sum(not rule.holds for rule in decision.rules)
+
+
+def _declined(decisions: list[Decision]) -> Iterator[str]:
+    for decision in _furthest(decisions):
+        matched = f"{decision.matched}/{decision.total} ops matched"
+        yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
+        for rule in decision.rules:
+            if not rule.holds:
+                yield f"         rule fails: {rule.sentence:<44} seen {rule.seen}"
+                if rule.fix:
+                    yield f"         to fix it: {rule.fix}"

@@ -39,7 +39,10 @@ class Package:
     module: ModuleOp
     blobs: Blobs
     report: Report
-    _interpreter: Interpreter | None = field(default=None, repr=False)
+    _host: Host = field(default_factory=Host, repr=False)
+    _interpreters: dict[bool, Interpreter] = field(
+        default_factory=dict[bool, Interpreter], repr=False
+    )
 
     @property
     def targets(self) -> list[TargetAttr]:
@@ -58,17 +61,19 @@ class Package:
         entry = _main(self.module)
         return _ports(entry.res_attrs, list(entry.function_type.outputs), "res")
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
+        `check` has targets look for mistakes in their own code.
 
         Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
         installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
         a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs."""
-        if self._interpreter is None:
-            host = Host()
-            self.report.ran_on = host.ran_on
-            self._interpreter = Interpreter(self.module, self._externals(), engine=host)
-        return evaluate(self.module, feeds, interpreter=self._interpreter)
+        if check not in self._interpreters:
+            self._interpreters[check] = Interpreter(
+                self.module, self._externals(check), engine=self._host
+            )
+        self.report.ran_on = self._host.ran_on
+        return evaluate(self.module, feeds, interpreter=self._interpreters[check])
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
@@ -93,11 +98,11 @@ class Package:
         pairs = [(target_of(a), self.blobs.get(a.target_name.data, {})) for a in self.targets]
         return [(target, blobs) for target, blobs in pairs if blobs]
 
-    def _externals(self) -> dict[str, External]:
+    def _externals(self, check: bool) -> dict[str, External]:
         externals: dict[str, External] = {}
         for target, blobs in self._with_code():
             symbols = [r.symbol for r in self.report.regions if r.target == target.name]
-            runner = target.load(blobs)
+            runner = target.load_checked(blobs) if check else target.load(blobs)
             if runner is not None:
                 externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
         return externals

@@ -7,13 +7,14 @@ call stands for, so the report can be made again from a module that was saved an
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
@@ -23,6 +24,7 @@ from byocir.dialects.byoc import (
     TARGET,
     TARGETS,
     CallOp,
+    CutAttr,
     DecisionAttr,
     Node,
     SourceOp,
@@ -30,7 +32,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.types import element_type_of, is_float
+from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.patterns.targets import targets_of
 
 SCHEMA_VERSION = 1
@@ -51,7 +53,9 @@ class Composite:
 @dataclass(frozen=True)
 class Region:
     """Composites that a target runs in one call. `inputs` and `outputs` are the types that cross,
-    as MLIR writes them; `level` is "graph", "tensor", or "both" for a mixed region."""
+    as MLIR writes them, `bytes` their size; `level` is "graph", "tensor", or "both" for a mixed
+    region. Regions that compute the same share their function, `symbol`. `cuts` says what keeps the
+    region apart from earlier ones."""
 
     symbol: str
     target: str
@@ -60,15 +64,30 @@ class Region:
     nodes: list[str]
     inputs: list[str]
     outputs: list[str]
+    bytes: int
+    cuts: list[Cut]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Why a region is not one with an earlier one: the path that leads from `leaves` in that one
+    through nodes outside both (`first` … `last`) to `enters`. `by` is what is first on the way."""
+
+    by: str
+    leaves: list[str]
+    first: list[str]
+    last: list[str]
+    enters: list[str]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it was evaluated."""
+    """A rule as it was evaluated; `fix` is what a user can do about it, if the rule knows."""
 
     sentence: str
     holds: bool
     seen: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -91,7 +110,8 @@ class Report:
     """Which node of the model went where, and why.
 
     `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
-    left at run time. `reasons` gives for each node every pattern that was tried on it. `macs` maps
+    left at run time. `split` are nodes that became several ops, some of a target and some of the
+    host. `reasons` gives for each node every pattern that was tried on it. `macs` maps
     a target (or "host") to the model's own multiply-accumulates; `device` holds what code
     generation adds for each region: cycles, and multiply-accumulates with the padding of blocks.
     """
@@ -106,6 +126,7 @@ class Report:
     """Nodes that stayed ONNX operators, and why no graph op took them."""
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
     """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
+    split: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
@@ -141,6 +162,7 @@ class Report:
             "folded": self.folded,
             "foreign": self.foreign,
             "ran_on": dict(sorted(self.ran_on.items())),
+            "split": self.split,
             "macs": self.macs,
             "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
             "device": self.device,
@@ -154,7 +176,12 @@ class Report:
     def from_dict(data: dict[str, Any]) -> Report:
         """The report that `to_dict` wrote."""
         regions: list[Any] = [
-            {**r, "composites": [Composite(**c) for c in r["composites"]]} for r in data["regions"]
+            {
+                **r,
+                "composites": [Composite(**c) for c in r["composites"]],
+                "cuts": [Cut(**c) for c in r["cuts"]],
+            }
+            for r in data["regions"]
         ]
         reasons = {
             node: [_decision_from(decision) for decision in decisions]
@@ -169,6 +196,7 @@ class Report:
             reasons=reasons,
             foreign=data.get("foreign", {}),
             ran_on=data.get("ran_on", {}),
+            split=data["split"],
             notes=data["notes"],
             device=data["device"],
         )
@@ -185,7 +213,8 @@ def report_of(module: ModuleOp) -> Report:
     nodes = source.entries() if source is not None else []
     regions = [_region(op) for op in module.walk() if isinstance(op, CallOp) and op.handed_off]
     taken = {name for region in regions for name in region.nodes}
-    on_host = {name for op in _host_ops(module) for name in names(op.location)} - taken
+    with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
+    on_host = with_host_ops - taken
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
     report = Report(
@@ -196,6 +225,7 @@ def report_of(module: ModuleOp) -> Report:
         folded=[name for name in known if name not in on_host and name not in taken],
         reasons=_reasons(module, known),
         foreign=_foreign(module, known),
+        split=[name for name in known if name in with_host_ops & taken],
     )
     report.notes = _notes(report, module)
     return report
@@ -217,7 +247,20 @@ def _region(call: CallOp) -> Region:
         nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
         inputs=[str(type_) for type_ in record.inputs],
         outputs=[str(type_) for type_ in record.outputs],
+        bytes=sum(_size(type_) for type_ in (*record.inputs, *record.outputs)),
+        cuts=[_cut(cut) for cut in record.cuts],
     )
+
+
+def _cut(attribute: CutAttr) -> Cut:
+    parts = (attribute.leaves, attribute.first, attribute.last, attribute.enters)
+    leaves, first, last, enters = ([name.data for name in part] for part in parts)
+    return Cut(attribute.by.data, leaves, first, last, enters)
+
+
+def _size(type_: Attribute) -> int:
+    """Bytes of a tensor or buffer."""
+    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:
@@ -259,7 +302,12 @@ def _decision(attribute: DecisionAttr) -> Decision:
         total=attribute.total.data,
         reason=attribute.reason.data,
         rules=[
-            Rule(rule.sentence.data, rule.outcome.data == "holds", rule.seen.data)
+            Rule(
+                rule.sentence.data,
+                rule.outcome.data == "holds",
+                rule.seen.data,
+                rule.fix.data,
+            )
             for rule in attribute.rules
         ],
     )
@@ -312,7 +360,11 @@ def _shares(report: Report, module: ModuleOp) -> list[str]:
             _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
         )
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
-    return [f"{share:.1f} % of the multiply-accumulates stay on the host; `explain` says why"]
+    heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
+    named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
+    return [
+        f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
+    ]
 
 
 def _is_float_contraction(op: Operation) -> bool:

@@ -20,12 +20,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
@@ -56,6 +58,18 @@ class Target(ArgSpecConvertible):
         ONNX does, in float. Fixed point is chosen for the whole module before the first match."""
         return ""
 
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """How the target's composites are gathered into regions, each of which is one call: in as
+        few as can be by default, connected or not."""
+        return RegionPolicy()
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        """What a match of one of its composites costs: "latency" in seconds, "energy" in joules,
+        "bytes" that cross. `ops` are the matched ops, the last one first. Where a compilation names
+        an objective, targets that give it compete for the ops they both can take."""
+        return {}
+
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
         """The target's own passes at a named point, as pipeline text or pass objects. They run on
         the whole module and look at functions whose `byoc.target` is theirs."""
@@ -70,6 +84,12 @@ class Target(ArgSpecConvertible):
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """How the in-process runtime runs what `emit` made; None leaves it to the evaluator."""
         return None
+
+    def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
+        """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack
+        of synchronisation, and raises on the first: slower, and for tests. The default looks for
+        none."""
+        return self.load(blobs)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Where the time of the target's programs goes, if it can tell."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -70,14 +71,11 @@ class Vta(Target):
         return blobs
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        programs: dict[str, _Loaded] = {}
+        return _runner(blobs, check=False)
 
-        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-            if symbol not in programs:
-                programs[symbol] = _Loaded.read(symbol, blobs)
-            return programs[symbol].run(inputs)
-
-        return run
+    def load_checked(self, blobs: Mapping[str, bytes]) -> Runner:
+        """Raises VTAError S2xx for a program with hazards."""
+        return _runner(blobs, check=True)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         symbols = [name.removesuffix(".json") for name in blobs if name.endswith(".json")]
@@ -141,6 +139,17 @@ def _blob(symbol: str, extension: str, blobs: Mapping[str, bytes]) -> bytes:
     return blobs[name]
 
 
+def _runner(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
+    programs: dict[str, _Loaded] = {}
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if symbol not in programs:
+            programs[symbol] = _Loaded.read(symbol, blobs)
+        return programs[symbol].run(inputs, check=check)
+
+    return run
+
+
 def _blobs(program: ProgramOp) -> dict[str, bytes]:
     """A program as files: instructions, the start of DRAM, and how to use them."""
     symbol = program.sym_name.data
@@ -150,12 +159,30 @@ def _blobs(program: ProgramOp) -> dict[str, bytes]:
         "inputs": [_port(port) for port in program.inputs],
         "outputs": [_port(port) for port in program.outputs],
         "spans": [[span.count.data, list(span.names)] for span in program.spans],
+        "tiles": _tiles(program),
     }
     return {
         f"{symbol}.insns": program.insns.data.values().tobytes(),
         f"{symbol}.dram": program.image.data.values().tobytes(),
         f"{symbol}.json": json.dumps(interface, indent=1, sort_keys=True).encode(),
     }
+
+
+def _tiles(program: ProgramOp) -> list[str]:
+    """Runs of instructions made in the same loop iterations: their count and the loops' indices."""
+    if program.tiles is None:
+        return []
+    rows: list[list[int]] = program.tiles.data.values().tolist()
+    runs = [(list(run), tile) for tile, run in groupby(rows)]
+    return [" ".join(map(str, [len(run), *(i for i in tile if i >= 0)])) for run, tile in runs]
+
+
+def _locations(interface: Mapping[str, Any]) -> list[str]:
+    """Where each instruction came from: the nodes, and the tile if it was made in a loop."""
+    nodes = [", ".join(names) for count, names in interface["spans"] for _ in range(count)]
+    runs = [run.split(" ", 1) for run in interface.get("tiles", [])]
+    tiles = [f", tile {run[1]}" if run[1:] else "" for run in runs for _ in range(int(run[0]))]
+    return [f"{names}{tile}" for names, tile in zip_longest(nodes, tiles, fillvalue="")]
 
 
 def _port(port: Any) -> dict[str, Any]:
@@ -212,18 +239,22 @@ class _Loaded:
         dram[: image.size] = image
         return _Loaded(
             symbol,
-            Program(insns, VTAConfig.from_dict(interface["config"])),
+            Program(
+                insns,
+                VTAConfig.from_dict(interface["config"]),
+                locations=_locations(interface),
+            ),
             dram,
             [_Port.read(port, size) for port in interface["inputs"]],
             [_Port.read(port, size) for port in interface["outputs"]],
             [(count, tuple(nodes)) for count, nodes in interface["spans"]],
         )
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], *, check: bool = False) -> list[np.ndarray]:
         dram = self.dram.copy()
         for port, array in zip(self.inputs, inputs, strict=True):
             dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        after = self.program.run(dram).dram
+        after = self.program.run(dram, check=check).dram
         return [after[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
 
     def profile(self) -> Profile:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from byocir.dialects.graph import FixedAttr
 from byocir.dialects.tir import bodies
-from byocir.dialects.types import element_type_of, i8, i32, i64, shape_of
+from byocir.dialects.types import i8, i32, i64, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -47,8 +48,8 @@ def _accumulated(value: Pattern) -> Pattern:
 
 def _is_fixed(m: Match) -> tuple[bool, Any]:
     """Requantisation is in fixed point."""
-    seen = str(m["requantize"].op.properties["rounding"])
-    return "fixed" in seen, seen
+    rounding = m["requantize"].op.properties["rounding"]
+    return isinstance(rounding, FixedAttr), rounding
 
 
 def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
@@ -60,6 +61,7 @@ def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
 
 @composite("vta.conv")
 def conv():
+    """A convolution, with bias, relu or clip, requantised."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
     acc = op("graph.conv", x, w, optional_operand(constant("b"))) @ "conv"
     return _accumulated(acc)
@@ -81,6 +83,7 @@ def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
 
 @composite("vta.dense")
 def dense():
+    """A product of matrices, with bias, relu or clip, requantised."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
     acc = op("graph.matmul", x, w) @ "matmul"
     return _accumulated(optional(acc, lambda v: op("graph.add", v, constant("b")) @ "add"))
@@ -104,6 +107,8 @@ def dense_bias_is_per_output(m: Match) -> tuple[bool, Any]:
 
 @composite("vta.add")
 def add():
+    """A residual add: both terms on one fine grid, relu or clip, requantised."""
+
     def rescaled(name: str) -> Pattern:
         x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
         return op("graph.requantize", x, m) @ f"rescale_{name}"
@@ -128,18 +133,21 @@ def add_scales_are_numbers(m: Match) -> tuple[bool, Any]:
 @add.rule
 def add_terms_are_exact(m: Match) -> tuple[bool, Any]:
     """Terms are scaled without rounding."""
-    seen = [str(m[name].op.properties["rounding"]) for name in ("rescale_a", "rescale_b")]
-    return all("shift = 0" in text for text in seen), ", ".join(seen)
+    roundings = [m[name].op.properties["rounding"] for name in ("rescale_a", "rescale_b")]
+    exact = [isinstance(r, FixedAttr) and r.shift.data == 0 for r in roundings]
+    return all(exact), ", ".join(map(str, roundings))
 
 
 @composite("vta.max_pool")
 def max_pool():
+    """A max pool, with relu or clip."""
     pooled = op("graph.max_pool", wildcard("x", dtype=i8)) @ "pool"
     return optional(pooled, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
 @composite("vta.avg_pool")
 def avg_pool():
+    """A sum over windows, requantised: an average or global average pool."""
     return _requantized(op("graph.sum_pool", wildcard("x", dtype=i8)) @ "pool")
 
 
@@ -153,18 +161,21 @@ def avg_pool_scale_broadcasts(m: Match) -> tuple[bool, Any]:
 
 @composite("vta.requantize")
 def requantize():
+    """A change of scale on its own, with relu or clip."""
     x = wildcard("x", dtype=i8)
     return _requantized(x) | _requantized(op("graph.relu", x))
 
 
 @composite("vta.relu")
 def relu():
+    """A relu or clip on its own."""
     x = wildcard("x", dtype=i8)
     return op("graph.relu", x) | op("graph.clip", x)
 
 
 @composite("vta.view", glue=True)
 def view():
+    """A change of shape that moves nothing."""
     x = wildcard("x", dtype=i8)
     names = ("graph.reshape", "graph.flatten", "graph.squeeze", "graph.unsqueeze")
     result = op(names[0], x) @ "view"
@@ -240,6 +251,7 @@ def _product(acc: S, x: S, w: S) -> S:
 
 @composite("vta.contraction")
 def contraction():
+    """A convolution or product of matrices as blocks, with its integer epilogue."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
     row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
     conv2d = block("n o h w | c r s", x[f"n c {row} {column}"].padded(0), w["o c r s"], _product)
@@ -261,18 +273,22 @@ def _window(
 
 @composite("vta.window_max")
 def window_max():
+    """A maximum over windows as a block, with bounds."""
     pools = _window(lambda acc, x: acc.max(x), init=-128, pad=-128)
     return tuple(_bounded(pool) for pool in pools)
 
 
 @composite("vta.window_sum")
 def window_sum():
+    """A sum over windows as a block, requantised."""
     pools = _window(lambda acc, x: bodies.widen_add(x, acc))
     return tuple(_bounded(_rescale(pool)) for pool in pools)
 
 
 @composite("vta.elementwise")
 def elementwise():
+    """A residual add or a chain of steps on each element, requantised."""
+
     def rescaled(name: str) -> Pattern:
         x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
         return block(
@@ -306,6 +322,7 @@ def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
 
 @composite("vta.bound")
 def bound():
+    """A relu or clip as a block."""
     x = wildcard("x", dtype=i8)
     return (
         _each(x, lambda e: e.max(number("low")).min(number("high")))
@@ -316,6 +333,7 @@ def bound():
 
 @composite("vta.view_block", glue=True)
 def view_block():
+    """A change of shape as a block that moves nothing."""
     x = wildcard("x", dtype=i8)
     return (
         block("n c", x["n c (0) (0)"], lambda acc, e: e),
@@ -354,13 +372,13 @@ PATTERNS: tuple[Composite, ...] = (
 
 def _has_channels(m: Match) -> tuple[bool, Any]:
     """Tensors have a batch and a channel dimension."""
-    shape = shape_of(m.root.results[0].type)
+    shape = m.result.type.shape
     return len(shape) >= 2, shape
 
 
 def _result_is_i8(m: Match) -> tuple[bool, Any]:
     """The result is i8."""
-    element = element_type_of(m.root.results[0].type)
+    element = m.result.type.element
     return element == i8, str(element)
 
 

@@ -23,17 +23,22 @@ from byocir.vta_sim.isa import (
     encode_uops,
 )
 from byocir.vta_sim.parse import assemble
+from byocir.vta_sim.sanitizer import sanitize
+from byocir.vta_sim.sanitizer_kinds import HAZARDS
+from byocir.vta_sim.sanitizer_report import Hazard
 from byocir.vta_sim.simulate import Counters, Program, SimResult, run_in_order, simulate
 from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
 from byocir.vta_sim.trace import trace_events, write_trace
 
 __all__ = [
     "DEFAULT_CONFIG",
+    "HAZARDS",
     "AluOp",
     "Counters",
     "Decoded",
     "Energy",
     "EnergyModel",
+    "Hazard",
     "Instruction",
     "Machine",
     "Memory",
@@ -55,6 +60,7 @@ __all__ = [
     "energy_of",
     "estimate",
     "run_in_order",
+    "sanitize",
     "simulate",
     "trace_events",
     "write_trace",

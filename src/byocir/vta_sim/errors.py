@@ -1,12 +1,15 @@
 """The one exception of the simulator: a stable code, *expected X, found Y*, where, and a help line.
 
 ``CODES`` is the table of all codes: V0xx arguments and files, V1xx form of instructions and text,
-V2xx execution, V3xx tokens and FINISH. Codes never change their meaning.
+V2xx execution, V3xx tokens and FINISH; S2xx, what the sanitizer finds, are in
+``sanitizer_kinds.HAZARDS``. Codes never change their meaning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ class VTAError(Exception):
         self.expected = expected
         self.found = found
         self.where = where
-        self.help = CODES[code].help
+        self.help = (HAZARDS if code in HAZARDS else CODES)[code].help
         place = f"\n  at    {where}" if where else ""
         what = f"error[{code}]: expected {expected}, found {found}"
         super().__init__(f"{what}{place}\n  help  {self.help}")

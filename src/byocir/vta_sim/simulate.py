@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,8 @@ from byocir.vta_sim.engine_native import NativeMachine, native_stream, require
 from byocir.vta_sim.engine_numpy import Machine, Plans
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Instruction, Opcode, as_stream, decode
+from byocir.vta_sim.sanitizer import hazards
+from byocir.vta_sim.sanitizer_report import Hazard, as_error
 from byocir.vta_sim.timing import Timeline, TimingModel, loop_steps, timeline
 from byocir.vta_sim.tokens import Links, link, order_of
 
@@ -56,7 +59,8 @@ class Program:
     """A stream checked and ordered once; ``run`` it on as many images as you like.
 
     ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
-    program whose tokens cover its hazards gives the same result under all. Raises VTAError V0xx,
+    program whose tokens cover its hazards gives the same result under all. ``locations`` says where
+    each instruction came from, for reports of hazards. Raises VTAError V0xx,
     V1xx and V3xx.
     """
 
@@ -66,10 +70,12 @@ class Program:
         config: VTAConfig = DEFAULT_CONFIG,
         *,
         seed: int | None = None,
+        locations: Sequence[str] | None = None,
     ) -> None:
         self.config = config
         self._insns = as_stream(insns).copy()
         self._plans = Plans()
+        self._locations = locations
         self._native = native_stream(self._insns, config, seed)
         if self._native is None:
             self._order = order_of(self.decoded, self._links, seed)
@@ -116,6 +122,10 @@ class Program:
         """An estimate under the default EnergyModel; it depends on the instructions only."""
         return energy_of(self.decoded)
 
+    def hazards(self, dram: NDArray[np.uint8]) -> list[Hazard]:
+        """What ``sanitize`` finds in this stream on an image (uint8 [B])."""
+        return hazards(self.decoded, self._links, dram, self._locations)
+
     def run(
         self,
         dram: NDArray[np.uint8],
@@ -126,6 +136,9 @@ class Program:
     ) -> SimResult:
         """Run on an image (uint8 [B], not modified).
 
+        With ``check``, raises VTAError S2xx for hazards that ``sanitize`` finds, before anything
+        runs, and V206 for a shift that the device leaves undefined.
+
         Raises VTAError V002, V003, V2xx and V306, and for ``engine="native"`` ByocirError B4xx
         where there is no working C compiler.
         """
@@ -133,6 +146,8 @@ class Program:
             raise VTAError("V003", f"an engine of {', '.join(ENGINES)}", repr(engine))
         if engine == "native":
             require(self.config)
+        if check and (found := self.hazards(dram)):
+            raise as_error(found)
         if self._native is None or engine == "numpy":
             machine = Machine(dram, self.config, check=check, plans=self._plans)
             machine.run(self._ordered)
@@ -156,7 +171,7 @@ def simulate(
     """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
 
     ``engine`` is "native" (compiled on first use), "numpy", or "auto": native if it can be built.
-    ``check`` refuses reads of scratchpad elements that were never written; ``timing`` adds cycles
+    ``check`` refuses streams with hazards (``sanitize``); ``timing`` adds cycles
     and energy, under the model given or TimingModel.de10(). The input image is left alone. Every
     mistake in the arguments or the stream is a VTAError.
     """

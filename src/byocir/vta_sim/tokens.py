@@ -215,6 +215,70 @@ def _split_mix(seed: int) -> Iterator[int]:
         yield z ^ z >> 31
 
 
+def run_order(links: Links) -> list[int]:
+    """A legal order, as instruction indices, as close to program order as the tokens allow.
+
+    Of the queue heads that can run, the first in the stream goes next. In a deadlock the order
+    holds what runs before it, and is shorter than the stream.
+    """
+    count = len(links.queue)
+    if (links.waits < np.arange(count)[:, None]).all() and not (links.waits == NEVER).any():
+        return list(range(count))
+    rows = [np.flatnonzero(links.queue == queue).tolist() for queue in Queue]
+    waits: list[list[int]] = links.waits.tolist()
+    done = [False] * count
+    heads = [0] * len(rows)
+    order: list[int] = []
+    while True:
+        ready = [
+            (row[head], queue)
+            for queue, (row, head) in enumerate(zip(rows, heads, strict=True))
+            if head < len(row)
+            and all(w == NOT_WAITING or (w != NEVER and done[w]) for w in waits[row[head]])
+        ]
+        if not ready:
+            return order
+        index, queue = min(ready)
+        heads[queue] += 1
+        done[index] = True
+        order.append(index)
+
+
+def clocks(links: Links, order: list[int]) -> NDArray[np.int64]:
+    """What is surely done before each instruction starts: how many of each queue, int64 [N, 3].
+
+    A vector clock: an instruction knows what its predecessor in the queue knew and had done, and
+    the same of the instructions whose tokens it takes. An instruction is ordered after the p-th
+    (from 1) of queue q exactly when its count of q is at least p. ``order`` is a legal order, such
+    as ``run_order`` gives; rows of instructions that are not in it stay 0.
+    """
+    known = [[0, 0, 0] for _ in range(len(links.queue))]
+    now = [[0, 0, 0] for _ in Queue]
+    after: list[list[int]] = [[]] * len(known)
+    queues: list[int] = links.queue.tolist()
+    waits: list[list[int]] = links.waits.tolist()
+    for index in order:
+        queue = queues[index]
+        clock = now[queue]
+        for wait in waits[index]:
+            if wait >= 0:
+                clock = [max(pair) for pair in zip(clock, after[wait], strict=True)]
+        known[index] = clock
+        clock = clock.copy()
+        clock[queue] += 1
+        now[queue] = after[index] = clock
+    return np.array(known, np.int64).reshape(-1, len(Queue))
+
+
+def positions(links: Links) -> NDArray[np.int64]:
+    """The place of each instruction in its queue, from 1; int64 [N]."""
+    result = np.zeros(len(links.queue), np.int64)
+    for queue in Queue:
+        rows = links.queue == queue
+        result[rows] = np.arange(1, int(rows.sum()) + 1)
+    return result
+
+
 def _deadlock(decoded: Decoded, links: Links, rows: list[list[int]], heads: list[int]) -> VTAError:
     """The V301 report: token counts, and per queue its head and the tokens it lacks."""
     counts: dict[str, int] = {}

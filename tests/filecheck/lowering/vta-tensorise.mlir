@@ -8,7 +8,7 @@
 // CHECK-NEXT:  %b = tir.constant
 // CHECK-NEXT:  [[TABLE:%.+]] = tir.constant
 // CHECK-NEXT:  vta.load uop[0] from [[TABLE]][0] size [1, 1]
-// CHECK-SAME:  loc("Conv_0")
+// CHECK-SAME:  loc(callsite("Conv_0" at "tile 0"))
 // CHECK-NEXT:  vta.gemm reset uops [0, 1] loops [1, 8] dst [0, 1] src [0, 1] wgt [0, 0]
 // CHECK-NEXT:  vta.load inp[0] from %x[0] size [3, 4] pads [1, 0, 1, 1]
 // CHECK-NEXT:  vta.load wgt[0] from %w[0] size [1, 9]
@@ -17,7 +17,7 @@
 // CHECK-NEXT:  vta.load acc[8] from %b[0] size [1, 1]
 // CHECK-NEXT:  vta.load uop[9] from [[TABLE]][9] size [1, 1]
 // CHECK-NEXT:  vta.alu add uops [9, 10] loops [1, 8] dst [0, 1] src [0, 0]
-// CHECK-SAME:  loc("Add_1")
+// CHECK-SAME:  loc(callsite("Add_1" at "tile 0"))
 // CHECK-NEXT:  vta.alu shr imm -2 uops [0, 1] loops [1, 8] dst [0, 1] src [0, 1]
 // CHECK-NEXT:  vta.alu min imm 127 uops [0, 1] loops [1, 8] dst [0, 1] src [0, 1]
 // CHECK-NEXT:  vta.store acc[0] to %y[0] size [1, 8]
@@ -26,6 +26,7 @@
 // CHECK-NEXT:  vta.load inp[24] from %x[4] size [3, 4] pads [0, 1, 1, 1]
 // CHECK-NEXT:  vta.load wgt[9] from %w[0] size [1, 9]
 // CHECK:       vta.store acc[9] to %y[8] size [1, 8]
+// CHECK-SAME:  loc(callsite("Conv_0" at "tile 1"))
 // CHECK-NEXT:  vta.finish
 // CHECK-NEXT:  func.return
 func.func @conv(%x: memref<1x1x4x4x16xi8>, %y: memref<1x1x4x4x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {

@@ -79,3 +79,27 @@ func.func @activations(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tens
   %4 = graph.clip %x : (tensor<4xf32>) -> tensor<4xf32>
   func.return %1, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// CHECK-LABEL: @movement_of_nothing
+// CHECK-NEXT:    func.return %x
+func.func @movement_of_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = graph.cast %x {to = f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = graph.expand %0 {shape = array<i64: 2, 3>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = graph.tile %1 {repeats = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = graph.slice %2 {starts = array<i64: 0, 0>, sizes = array<i64: 2, 3>, steps = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %4 = graph.pad %3 {pads = array<i64: 0, 0, 0, 0>, mode = "constant"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %5 = graph.split %4 {axis = 1 : i64, split = array<i64: 3>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %5 : tensor<2x3xf32>
+}
+
+// The types are the same, the elements are not.
+// CHECK-LABEL: @movement
+// CHECK-NEXT:    graph.slice
+// CHECK-NEXT:    graph.pad
+// CHECK-NEXT:    graph.cast
+func.func @movement(%x: tensor<2x3xf32>) -> tensor<2x3xi32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 2>, sizes = array<i64: 2, 3>, steps = array<i64: 1, -1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = graph.pad %0 {pads = array<i64: 1, 0, -1, 0>, mode = "constant"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = graph.cast %1 {to = i32} : (tensor<2x3xf32>) -> tensor<2x3xi32>
+  func.return %2 : tensor<2x3xi32>
+}

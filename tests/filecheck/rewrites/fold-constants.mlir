@@ -60,3 +60,35 @@ func.func @absent() -> tensor<5x4xi8> {
   %0 = graph.transpose %w {perm = array<i64: 1, 0>} : (tensor<4x5xi8>) -> tensor<5x4xi8>
   func.return %0 : tensor<5x4xi8>
 }
+
+// CHECK-LABEL: @movement
+// CHECK:         graph.constant #graph.array<[0, 3, 1] : tensor<3xi32>>
+// CHECK-NEXT:    func.return
+func.func @movement() -> tensor<3xi32> {
+  %a = graph.constant #graph.array<[1.5, 2.5, 3.5] : tensor<3xf32>>
+  %0 = graph.slice %a {starts = array<i64: 2>, sizes = array<i64: 2>, steps = array<i64: -2>} : (tensor<3xf32>) -> tensor<2xf32>
+  %1 = graph.pad %0 {pads = array<i64: 1, 0>, mode = "constant"} : (tensor<2xf32>) -> tensor<3xf32>
+  %2 = graph.cast %1 {to = i32} : (tensor<3xf32>) -> tensor<3xi32>
+  func.return %2 : tensor<3xi32>
+}
+
+// Libraries differ in the last bit of an exponential.
+// CHECK-LABEL: @exponential
+// CHECK:         graph.exp
+func.func @exponential() -> tensor<2xf32> {
+  %a = graph.constant #graph.array<[1.5, 2.0] : tensor<2xf32>>
+  %0 = graph.exp %a : (tensor<2xf32>) -> tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+
+// A sum of integers is exact, one of floats is not.
+// CHECK-LABEL: @sums
+// CHECK:         graph.constant #graph.array<[3] : tensor<i32>>
+// CHECK:         graph.reduce_sum
+func.func @sums() -> (tensor<i32>, tensor<f32>) {
+  %a = graph.constant #graph.array<[1, 2] : tensor<2xi32>>
+  %b = graph.constant #graph.array<[1.5, 2.0] : tensor<2xf32>>
+  %0 = graph.reduce_sum %a {axes = array<i64: 0>, keepdims = 0 : i64} : (tensor<2xi32>) -> tensor<i32>
+  %1 = graph.reduce_sum %b {axes = array<i64: 0>, keepdims = 0 : i64} : (tensor<2xf32>) -> tensor<f32>
+  func.return %0, %1 : tensor<i32>, tensor<f32>
+}

@@ -16,6 +16,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.evaluate.module import evaluate as evaluate_module
 from byocir.patterns import Composite, constant, op, optional, wildcard
+from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import attr_of, register
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
@@ -50,19 +51,23 @@ def program(
     return f"func.func public @{name}({arguments}) -> ({types}) {{\n{body}\n}}\n"
 
 
-def toy(name: str, *composites: Composite) -> type[Target]:
+def toy(name: str, *composites: Composite, policy: RegionPolicy | None = None) -> type[Target]:
     """A target of this name that takes these composites, known by its name from now on."""
 
     @dataclass(frozen=True)
     class Toy(Target):
         patterns: ClassVar[tuple[Composite, ...]] = composites
 
+        @property
+        def region_policy(self) -> RegionPolicy:
+            return policy or RegionPolicy()
+
     Toy.name = name
     register(name, Toy)
     return Toy
 
 
-def takes(target: str, *kinds: str) -> type[Target]:
+def takes(target: str, *kinds: str, policy: RegionPolicy | None = None) -> type[Target]:
     """A target that takes single ops of these kinds."""
     operands = {"add": 2, "sub": 2, "mul": 2, "div": 2}
     composites = [
@@ -72,7 +77,7 @@ def takes(target: str, *kinds: str) -> type[Target]:
         )
         for kind in kinds
     ]
-    return toy(target, *composites)
+    return toy(target, *composites, policy=policy)
 
 
 def fused(target: str) -> type[Target]:

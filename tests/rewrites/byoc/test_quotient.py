@@ -19,6 +19,10 @@ def graphs(draw, most=8):
     return count, edges, colours
 
 
+def merged(count, edges, colours):
+    return merge_connected(Quotient(count, edges), edges, colours)
+
+
 def quotient_edges(edges, group):
     return {(group[a], group[b]) for a, b in edges if group[a] != group[b]}
 
@@ -61,7 +65,7 @@ def groups_of(quotient, count):
 @given(graphs())
 def test_the_result_is_acyclic_and_keeps_colours_apart(graph):
     count, edges, colours = graph
-    group = groups_of(merge_connected(count, edges, colours), count)
+    group = groups_of(merged(count, edges, colours), count)
     assert is_acyclic(set(group.values()), quotient_edges(edges, group))
     for a, b in itertools.combinations(range(count), 2):
         if group[a] == group[b]:
@@ -72,13 +76,13 @@ def test_the_result_is_acyclic_and_keeps_colours_apart(graph):
 def test_no_legal_merge_along_an_edge_is_left(graph):
     """A merge is legal if and only if no path between the two passes through a third group."""
     count, edges, colours = graph
-    quotient = merge_connected(count, edges, colours)
+    quotient = merged(count, edges, colours)
     group = groups_of(quotient, count)
     now = quotient_edges(edges, group)
     for a, b in now:
         if colours[a] == colours[b] is not None:
-            merged = {node: a if g == b else g for node, g in group.items()}
-            assert not is_acyclic(set(merged.values()), quotient_edges(edges, merged))
+            joined = {node: a if g == b else g for node, g in group.items()}
+            assert not is_acyclic(set(joined.values()), quotient_edges(edges, joined))
             assert detours(a, b, now)
 
 
@@ -105,7 +109,7 @@ def test_every_answer_on_the_way_is_that_of_all_paths(graph, data):
 @given(graphs(most=40))
 def test_groups_are_listed_once_by_their_lowest_node(graph):
     count, edges, colours = graph
-    quotient = merge_connected(count, edges, colours)
+    quotient = merged(count, edges, colours)
     groups = quotient.groups
     assert sorted(node for members in groups for node in members) == list(range(count))
     assert groups == sorted(sorted(members) for members in groups)
@@ -114,25 +118,25 @@ def test_groups_are_listed_once_by_their_lowest_node(graph):
 
 def test_a_detour_through_the_host_keeps_two_groups():
     #  0 -> 1(host) -> 2 and 0 -> 2
-    quotient = merge_connected(3, [(0, 1), (1, 2), (0, 2)], [0, None, 0])
+    quotient = merged(3, [(0, 1), (1, 2), (0, 2)], [0, None, 0])
     assert quotient.groups == [[0], [1], [2]]
 
 
 def test_a_detour_through_another_target_keeps_two_groups():
-    quotient = merge_connected(3, [(0, 1), (1, 2), (0, 2)], [0, 1, 0])
+    quotient = merged(3, [(0, 1), (1, 2), (0, 2)], [0, 1, 0])
     assert quotient.groups == [[0], [1], [2]]
 
 
 def test_the_same_target_on_the_way_joins_first():
-    quotient = merge_connected(3, [(0, 1), (1, 2), (0, 2)], [0, 0, 0])
+    quotient = merged(3, [(0, 1), (1, 2), (0, 2)], [0, 0, 0])
     assert quotient.groups == [[0, 1, 2]]
 
 
 def test_groups_that_would_wait_for_each_other():
     """Two pairs that cross: either may merge, not both."""
-    #  0 -> 1, 2 -> 3, and across 0 -> 3, 2 -> 1; colour 0: 0 and 1, colour 1: 2 and 3
-    quotient = merge_connected(4, [(0, 1), (2, 3), (0, 3), (2, 1)], [0, 0, 1, 1])
-    assert quotient.groups == [[0, 1], [2], [3]]
+    #  0 -> 2 of colour 0, 1 -> 3 of colour 1, and across 0 -> 3, 1 -> 2
+    quotient = merged(4, [(0, 2), (1, 3), (0, 3), (1, 2)], [0, 1, 0, 1])
+    assert quotient.groups == [[0, 2], [1], [3]]
 
 
 def test_a_path_against_the_order_of_the_numbers_is_seen():
@@ -148,9 +152,9 @@ def test_a_path_against_the_order_of_the_numbers_is_seen():
 def test_an_illegal_merge_may_become_legal_later():
     """The node on the detour joins one of the ends, so the question is asked again."""
     edges = [(0, 2), (0, 1), (1, 2)]
-    assert merge_connected(3, edges, [0, 0, 0]).groups == [[0, 1, 2]]
+    assert merged(3, edges, [0, 0, 0]).groups == [[0, 1, 2]]
     edges = [(0, 3), (0, 1), (1, 2), (2, 3)]
-    assert merge_connected(4, edges, [0, 0, 0, 0]).groups == [[0, 1, 2, 3]]
+    assert merged(4, edges, [0, 0, 0, 0]).groups == [[0, 1, 2, 3]]
 
 
 def test_topological_order_changes_as_little_as_can_be():

@@ -9,22 +9,26 @@ from typing import Self
 from xdsl.dialects.builtin import (
     I64,
     DenseArrayBase,
+    FloatAttr,
     IntegerAttr,
     IntegerType,
     LocationAttr,
+    StringAttr,
     TensorType,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.irdl import EqAttrConstraint, IRDLOperation, ParsePropInAttrDict
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.types import (
     Shape,
     element_type_of,
+    f32,
     i1,
     is_float,
+    is_integer,
     shape_of,
     ui8,
     ui16,
@@ -37,6 +41,13 @@ INT = IntegerAttr.constr(i64)
 
 INTS = DenseArrayBase.constr(i64)
 """A property that holds 64-bit integers, e.g. `strides = array<i64: 1, 1>`."""
+
+
+FLOAT = FloatAttr.constr(EqAttrConstraint(f32))
+"""A property that holds one number, as ONNX's float attributes do, e.g. `alpha = 0.01 : f32`."""
+
+PropertyValue = Attribute | int | float | str | Sequence[int]
+"""What properties can be made from; see `attribute_of`."""
 
 
 class GraphOp(IRDLOperation):
@@ -59,10 +70,10 @@ class GraphOp(IRDLOperation):
         cls,
         *operands: SSAValue | None,
         location: LocationAttr | None = None,
-        **properties: Attribute | int | Sequence[int],
+        **properties: PropertyValue,
     ) -> Self:
-        """An op with inferred result types. Integers become i64 attributes and sequences of
-        integers i64 arrays; a trailing optional operand may be None. Raises VerifyException."""
+        """An op with inferred result types. Properties may be given as plain numbers, strings and
+        sequences of integers; a trailing optional operand may be None. Raises VerifyException."""
         definition = cls.get_irdl_definition().properties
         defaults = {
             name: prop.default_value for name, prop in definition.items() if prop.default_value
@@ -70,7 +81,7 @@ class GraphOp(IRDLOperation):
         draft = cls.create(
             operands=[v for v in operands if v is not None],
             result_types=[],
-            properties=defaults | {name: _attribute(v) for name, v in properties.items()},
+            properties=defaults | {name: attribute_of(v) for name, v in properties.items()},
             location=location,
         )
         try:
@@ -84,6 +95,16 @@ class GraphOp(IRDLOperation):
         finally:
             draft.erase(safe_erase=False)  # else it would stay a user of the operands
 
+    def is_exact(self) -> bool:
+        """Whether the operands fix every bit of the results, whatever computes them. Not so where
+        the order of float additions matters or a library's exponential."""
+        return False
+
+    def macs(self) -> int:
+        """How many multiply-accumulates this takes, those on padding counted; 0 for ops that are no
+        contraction."""
+        return 0
+
     def verify_(self) -> None:
         found = [result.type for result in self.results]
         expected = list(self.infer())
@@ -93,12 +114,39 @@ class GraphOp(IRDLOperation):
             )
 
 
-def _attribute(value: Attribute | int | Sequence[int]) -> Attribute:
-    if isinstance(value, Attribute):
-        return value
-    if isinstance(value, int):
-        return IntegerAttr(value, i64)
-    return ints(value)
+class Exact:
+    """Put before `GraphOp`: an op whose operands fix every bit of the results."""
+
+    def is_exact(self) -> bool:
+        return True
+
+
+class ExactOnIntegers:
+    """Put before `GraphOp`: an op that is exact on integers but adds floats in some order."""
+
+    def is_exact(self) -> bool:
+        assert isinstance(self, GraphOp)
+        return all(is_integer(element_type_of(result.type)) for result in self.results)
+
+
+def attribute_of(value: PropertyValue) -> Attribute:
+    """A property as an attribute: integers become i64, floats f32, sequences i64 arrays."""
+    match value:
+        case Attribute():
+            return value
+        case int():
+            return IntegerAttr(value, i64)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ints(value)
+
+
+def number_of(attribute: FloatAttr) -> float:
+    """The value of an attribute `… : f32`."""
+    return attribute.value.data
 
 
 def _types(types: Sequence[Attribute]) -> str:
@@ -130,6 +178,13 @@ def expect_float(value: SSAValue) -> Attribute:
     element = element_type_of(value.type)
     expect(is_float(element), f"expected a floating-point tensor, found {value.type}")
     return element
+
+
+def expect_flag(name: str, value: IntegerAttr) -> int:
+    """A property that is 0 or 1; raises VerifyException for another number."""
+    flag = value.value.data
+    expect(flag in (0, 1), f"expected {name} 0 or 1, found {flag}")
+    return flag
 
 
 def expect_axis(axis: int, rank: int) -> None:

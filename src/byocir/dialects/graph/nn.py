@@ -1,4 +1,4 @@
-"""Contractions and windows: conv, matmul and the pools."""
+"""Contractions: conv, conv_transpose and matmul."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    ExactOnIntegers,
     GraphOp,
     broadcast,
     dims,
@@ -89,7 +90,7 @@ def _windows(size: int, extent: int, stride: int, pads: Sequence[int], ceil: boo
 
 
 @irdl_op_definition
-class ConvOp(GraphOp):
+class ConvOp(ExactOnIntegers, GraphOp):
     """Convolution of `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
     `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
     dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>,
@@ -123,6 +124,9 @@ class ConvOp(GraphOp):
         )
         return [tensor(self._element(w[0]), (x[0], w[0], *spatial))]
 
+    def macs(self) -> int:
+        return math.prod(shape_of(self.result.type)) * math.prod(shape_of(self.weight.type)[1:])
+
     def _check_channels(self, channels: int, weight: Shape) -> None:
         group = self.group.value.data
         expect(group >= 1, f"expected group >= 1, found {group}")
@@ -148,7 +152,78 @@ class ConvOp(GraphOp):
 
 
 @irdl_op_definition
-class MatmulOp(GraphOp):
+class ConvTransposeOp(GraphOp):
+    """The transpose of a convolution: each element of `[N,C,spatial…]` adds its multiple of a
+    kernel of `[C,O/group,kernel…]`, `strides` apart, and `pads` cut off what is at the borders;
+    `output_padding` adds room at the ends, e.g. `graph.conv_transpose %x, %w, %b {strides =
+    array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    output_padding = array<i64: 0, 0>} : (tensor<1x16x8x8xf32>, tensor<16x32x2x2xf32>,
+    tensor<32xf32>) -> tensor<1x32x16x16xf32>`."""
+
+    name = "graph.conv_transpose"
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    strides = prop_def(INTS)
+    pads = prop_def(INTS)
+    dilations = prop_def(INTS)
+    group = prop_def(INT)
+    output_padding = prop_def(INTS)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[TensorType]:
+        x, w, group = shape_of(self.input.type), shape_of(self.weight.type), self.group.value.data
+        element, weight = expect_float(self.input), expect_float(self.weight)
+        expect(element == weight, f"expected a weight of {element}, found {weight}")
+        expect(
+            len(x) == len(w) >= 3,
+            f"expected input and weight of one rank >= 3, found {dims(x)} and {dims(w)}",
+        )
+        expect(group >= 1, f"expected group >= 1, found {group}")
+        expect(
+            x[1] == w[0] and x[1] % group == 0,
+            f"expected {w[0]} input channels, divisible by group {group}, found {x[1]}",
+        )
+        channels = w[1] * group
+        if self.bias is not None:
+            bias = tensor(element, [channels])
+            expect(self.bias.type == bias, f"expected bias {bias}, found {self.bias.type}")
+        return [tensor(element, (x[0], channels, *self._spatial(x[2:], w[2:])))]
+
+    def _spatial(self, x: Shape, kernel: Shape) -> Shape:
+        strides, dilations = int_tuple(self.strides), int_tuple(self.dilations)
+        pads, extra, rank = int_tuple(self.pads), int_tuple(self.output_padding), len(x)
+        expect(len(pads) == 2 * rank, f"expected {2 * rank} pads, found {len(pads)}")
+        for name, values, least in (
+            ("strides", strides, 1),
+            ("dilations", dilations, 1),
+            ("output_padding", extra, 0),
+        ):
+            expect(len(values) == rank, f"expected {rank} {name}, found {len(values)}")
+            expect(min(values) >= least, f"expected {name} >= {least}, found {list(values)}")
+        sizes = tuple(
+            (x[i] - 1) * strides[i]
+            + (kernel[i] - 1) * dilations[i]
+            + 1
+            + extra[i]
+            - pads[i]
+            - pads[rank + i]
+            for i in range(rank)
+        )
+        expect(min(sizes) >= 1, f"expected pads that leave something, found {list(pads)}")
+        return sizes
+
+    def macs(self) -> int:
+        return math.prod(shape_of(self.input.type)) * math.prod(shape_of(self.weight.type)[1:])
+
+
+@irdl_op_definition
+class MatmulOp(ExactOnIntegers, GraphOp):
     """Matrix product as numpy's and ONNX's MatMul, e.g. `graph.matmul %a, %b :
     (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>`. Leading dimensions broadcast; an
     operand of rank 1 is a row on the left, a column on the right. 8-bit integers accumulate in
@@ -178,104 +253,5 @@ class MatmulOp(GraphOp):
         columns = rhs[-1:] if len(rhs) > 1 else ()
         return [tensor(element, (*batch, *lhs[-2:-1], *columns))]
 
-
-class PoolOp(GraphOp):
-    """Base of the pools: one window slides over the spatial dimensions of `[N,C,spatial…]`."""
-
-    input = operand_def(TensorType)
-    kernel_shape = prop_def(INTS)
-    strides = prop_def(INTS)
-    pads = prop_def(INTS)
-    dilations = prop_def(INTS)
-    ceil_mode = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
-
-    def element(self) -> Attribute:
-        """The result's element type; raises VerifyException for an input that is not allowed."""
-        raise NotImplementedError
-
-    def infer(self) -> Sequence[TensorType]:
-        x = shape_of(self.input.type)
-        expect(len(x) >= 3, f"expected an input of rank >= 3, found {dims(x)}")
-        ceil = self.ceil_mode.value.data
-        expect(ceil in (0, 1), f"expected ceil_mode 0 or 1, found {ceil}")
-        spatial = window_shape(
-            x[2:],
-            int_tuple(self.kernel_shape),
-            int_tuple(self.strides),
-            int_tuple(self.pads),
-            int_tuple(self.dilations),
-            bool(ceil),
-        )
-        return [tensor(self.element(), (*x[:2], *spatial))]
-
-
-@irdl_op_definition
-class MaxPoolOp(PoolOp):
-    """The greatest value of each window; pads never win, e.g. `graph.max_pool %x
-    {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
-    dilations = array<i64: 1, 1>, ceil_mode = 0 : i64} : (tensor<1x4x8x8xi8>) ->
-    tensor<1x4x4x4xi8>`."""
-
-    name = "graph.max_pool"
-
-    def element(self) -> Attribute:
-        element = element_type_of(self.input.type)
-        expect(
-            is_float(element) or element in BYTES,
-            f"expected a floating-point or 8-bit input, found {element}",
-        )
-        return element
-
-
-@irdl_op_definition
-class AveragePoolOp(PoolOp):
-    """The mean of each window; pads count as zeros if `count_include_pad` is 1, else not at all,
-    e.g. `graph.average_pool %x {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>,
-    pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = 0 : i64,
-    count_include_pad = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>`."""
-
-    name = "graph.average_pool"
-
-    count_include_pad = prop_def(INT)
-
-    def element(self) -> Attribute:
-        count = self.count_include_pad.value.data
-        expect(count in (0, 1), f"expected count_include_pad 0 or 1, found {count}")
-        return expect_float(self.input)
-
-
-@irdl_op_definition
-class SumPoolOp(PoolOp):
-    """The sum of each window of 8-bit integers, in i32; pads count as zeros. It is the integer half
-    of an average pool, e.g. `graph.sum_pool %x {kernel_shape = array<i64: 2, 2>, strides =
-    array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode =
-    0 : i64} : (tensor<1x4x8x8xi8>) -> tensor<1x4x4x4xi32>`."""
-
-    name = "graph.sum_pool"
-
-    def element(self) -> Attribute:
-        element = element_type_of(self.input.type)
-        expect(element in BYTES, f"expected an 8-bit input, found {element}")
-        return i32
-
-
-@irdl_op_definition
-class GlobalAveragePoolOp(GraphOp):
-    """The mean over all spatial dimensions, which stay with size 1, e.g.
-    `graph.global_average_pool %x : (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`."""
-
-    name = "graph.global_average_pool"
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
-
-    def infer(self) -> Sequence[TensorType]:
-        x = shape_of(self.input.type)
-        expect(len(x) >= 3, f"expected an input of rank >= 3, found {dims(x)}")
-        expect(math.prod(x[2:]) > 0, f"expected values to average, found {dims(x)}")
-        return [tensor(expect_float(self.input), (*x[:2], *(1 for _ in x[2:])))]
+    def macs(self) -> int:
+        return math.prod(shape_of(self.result.type)) * shape_of(self.lhs.type)[-1]

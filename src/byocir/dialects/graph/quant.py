@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
+    Exact,
     GraphOp,
     broadcast,
     dims,
@@ -166,7 +167,7 @@ class DequantizeOp(GraphOp):
 
 
 @irdl_op_definition
-class RequantizeOp(GraphOp):
+class RequantizeOp(Exact, GraphOp):
     """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
     {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
     tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the

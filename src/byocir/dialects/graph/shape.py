@@ -20,6 +20,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    Exact,
     GraphOp,
     dims,
     expect_axes,
@@ -30,7 +31,7 @@ from byocir.dialects.graph.base import (
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
-class ShapeOp(GraphOp):
+class ShapeOp(Exact, GraphOp):
     """Base of the shape ops with one input; a subclass says which shape comes out."""
 
     input = operand_def(TensorType)
@@ -134,7 +135,7 @@ class TransposeOp(ShapeOp):
 
 
 @irdl_op_definition
-class ConcatOp(GraphOp):
+class ConcatOp(Exact, GraphOp):
     """The inputs one after the other along `axis`, e.g. `graph.concat %a, %b {axis = 1 : i64} :
     (tensor<1x4xf32>, tensor<1x2xf32>) -> tensor<1x6xf32>`."""
 

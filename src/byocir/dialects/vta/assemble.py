@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from byocir.dialects.locations import names
+from byocir.dialects.locations import names, tile_of
 from byocir.dialects.tir import AllocOp, ConstantOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.vta.base import InstructionOp
@@ -59,6 +59,7 @@ def assemble(function: FuncOp) -> ProgramOp:
         [_port(arg, layout.addresses) for arg in inputs],
         [_port(arg, layout.addresses) for arg in outputs],
         _spans(instructions),
+        _tiles(instructions),
         dict(function.attributes),
         function.location,
     )
@@ -129,6 +130,15 @@ def _dram_base(op: Operation, addresses: dict[SSAValue, int], config: VTAConfig)
 
 def _port(value: SSAValue, addresses: dict[SSAValue, int]) -> PortAttr:
     return PortAttr.of(addresses[value], cast(MemRefType, value.type))
+
+
+def _tiles(instructions: Sequence[InstructionOp]) -> NDArray[np.int32]:
+    """The loop indices behind each instruction, outermost first, int32 [N, most]; -1 past them."""
+    tiles = [tile_of(op.location) for op in instructions]
+    result = np.full((len(tiles), max(map(len, tiles), default=0)), -1, np.int32)
+    for row, tile in zip(result, tiles, strict=True):
+        row[: len(tile)] = tile
+    return result
 
 
 def _spans(instructions: Sequence[InstructionOp]) -> list[SpanAttr]:

@@ -23,6 +23,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
+    opt_prop_def,
     param_def,
     prop_def,
     traits_def,
@@ -134,7 +135,8 @@ class ProgramOp(IRDLOperation):
     ```
 
     `image` is the start of DRAM, with constants and micro-ops at their addresses; the rest of the
-    `dram` bytes is not read before it is written. `spans` tile the instructions in order.
+    `dram` bytes is not read before it is written. `spans` cover the instructions in order. `tiles`,
+    if there, has the indices of the loops that each instruction was made in, -1 past them.
     """
 
     name = "vta.program"
@@ -146,10 +148,11 @@ class ProgramOp(IRDLOperation):
     inputs = prop_def(ListAttr[PortAttr])
     outputs = prop_def(ListAttr[PortAttr])
     spans = prop_def(ListAttr[SpanAttr])
+    tiles = opt_prop_def(ArrayAttr)
     traits = traits_def(SymbolOpInterface())
     assembly_format = (
         "$sym_name `insns` $insns `image` $image `dram` $dram `inputs` $inputs `outputs` $outputs "
-        "`spans` $spans attr-dict-with-keyword"
+        "`spans` $spans (`tiles` $tiles^)? attr-dict-with-keyword"
     )
 
     @staticmethod
@@ -161,12 +164,15 @@ class ProgramOp(IRDLOperation):
         inputs: Sequence[PortAttr],
         outputs: Sequence[PortAttr],
         spans: Sequence[SpanAttr],
+        tiles: np.ndarray,
         attributes: dict[str, Attribute],
         location: LocationAttr = UNKNOWN_LOC,
     ) -> ProgramOp:
-        """From uint8 [N, 16] instructions and a uint8 [B] image, B <= dram."""
+        """From uint8 [N, 16] instructions, a uint8 [B] image, B <= dram, and int32 [N, R] tiles."""
+        known = {"tiles": ArrayAttr(Array.of(tiles))} if tiles.size else {}
         return ProgramOp.create(
             properties={
+                **known,
                 "sym_name": StringAttr(name),
                 "insns": ArrayAttr(Array.of(insns)),
                 "image": ArrayAttr(Array.of(image)),
@@ -207,3 +213,11 @@ class ProgramOp(IRDLOperation):
         covered = sum(span.count.data for span in self.spans)
         found = insns.shape[0]
         expect(covered == found, f"expected spans over {found} instructions, found {covered}")
+        if self.tiles is not None:
+            tiles = self.tiles.data
+            expect(
+                tiles.dtype == np.dtype(np.int32)
+                and len(tiles.shape) == 2
+                and tiles.shape[0] == found,
+                f"expected tiles as tensor<{found}xRxi32>, found {tiles.type}",
+            )

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import GraphOp
+from byocir.dialects.graph.base import PropertyValue
 from byocir.frontend.onnx.reader import NodeReader, Value
-from byocir.frontend.onnx.writer import GraphWriter
+from byocir.frontend.onnx.writer import GraphWriter, NodeAttribute, onnx_type
 
 Read = Callable[[NodeReader], Value | Sequence[Value]]
 """Imports a node: emits ops and gives its outputs, or its only one."""
@@ -20,7 +21,7 @@ Read = Callable[[NodeReader], Value | Sequence[Value]]
 Write = Callable[[GraphOp, GraphWriter], str | Sequence[str]]
 """Exports an op: writes nodes and gives the names of its results, or of its only one."""
 
-Property = Callable[[NodeReader], Attribute | int | Sequence[int] | None]
+Property = Callable[[NodeReader], PropertyValue | None]
 """Reads a property of a graph op from a node; None leaves an optional property out."""
 
 
@@ -76,12 +77,15 @@ def regular(
     return Entry(onnx, read or read_regular, op, write or write_regular)
 
 
-def _plain(value: Attribute) -> int | list[int]:
-    """A property as ONNX's attribute has it."""
-    if isinstance(value, IntegerAttr):
+def _plain(value: Attribute) -> NodeAttribute:
+    """A property as ONNX's attribute has it; an element type is its number."""
+    if isinstance(value, IntegerAttr | FloatAttr):
         return value.value.data
-    assert isinstance(value, DenseArrayBase)
-    return [int(number) for number in value.get_values()]
+    if isinstance(value, StringAttr):
+        return value.data
+    if isinstance(value, DenseArrayBase):
+        return [int(number) for number in value.get_values()]
+    return onnx_type(value)
 
 
 def _array(value: Attribute) -> np.ndarray:

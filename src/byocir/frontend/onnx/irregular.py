@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import (
+    AbsOp,
     AddOp,
-    ConvOp,
+    BatchNormOp,
     GraphOp,
+    LayerNormOp,
+    LogOp,
     MatmulOp,
     MulOp,
-    ReduceMeanOp,
+    ReduceL1Op,
+    ReduceL2Op,
+    ReduceLogSumOp,
+    ReduceOp,
+    ReduceSumSquareOp,
     ReshapeOp,
+    RmsNormOp,
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
@@ -21,9 +30,10 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.frontend.onnx import properties as p
+from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported, array_of
-from byocir.frontend.onnx.writer import GraphWriter
+from byocir.frontend.onnx.writer import GraphWriter, onnx_type
 
 # -- nodes that are no op
 
@@ -115,31 +125,6 @@ def _scaled(node: NodeReader, value: SSAValue, factor: float) -> SSAValue:
     return node.emit(MulOp, value, node.constant(np.array(factor, dtype_of(element))))
 
 
-def read_conv_integer(node: NodeReader) -> Value:
-    _expect_no_zero_points(node)
-    return node.emit(
-        ConvOp,
-        node.operand(0),
-        node.operand(1),
-        strides=p.strides(node),
-        pads=p.conv_pads(node),
-        dilations=p.dilations(node),
-        group=node.integer("group", 1),
-    )
-
-
-def read_matmul_integer(node: NodeReader) -> Value:
-    _expect_no_zero_points(node)
-    return node.emit(MatmulOp, node.operand(0), node.operand(1))
-
-
-def _expect_no_zero_points(node: NodeReader) -> None:
-    for index in (2, 3):
-        values = node.known(index)
-        if values is not None and values.any():
-            raise Unsupported(f"expected zero points of zero, found others in input {index}")
-
-
 # -- shapes
 
 
@@ -185,13 +170,86 @@ def read_unsqueeze(node: NodeReader) -> Value:
     return node.emit(UnsqueezeOp, node.operand(0), axes=normal) if normal else node.operand(0)
 
 
-def read_reduce_mean(node: NodeReader) -> Value:
+def read_reduce(op: type[ReduceOp]) -> Read:
+    """Reads a reduction: without axes it is of all dimensions, or of none on request."""
+    return lambda node: _reduce(node, op)
+
+
+def _reduce(node: NodeReader, op: type[ReduceOp]) -> Value:
     given, keepdims = node.known(1), node.integer("keepdims", 1)
     keeps_all = node.integer("noop_with_empty_axes", 0) == 1
     axes = [] if given is None else [int(axis) for axis in given]
     if not axes and not keeps_all:
         axes = list(range(node.rank))
     normal = p.normal_axes(axes, node.rank)
-    if not normal:
-        return node.operand(0)
-    return node.emit(ReduceMeanOp, node.operand(0), axes=normal, keepdims=keepdims)
+    if normal:
+        return node.emit(op, node.operand(0), axes=normal, keepdims=keepdims)
+    return _reduce_nothing(node, op)
+
+
+def _reduce_nothing(node: NodeReader, op: type[ReduceOp]) -> Value:
+    """A reduction along no axis: of each element alone."""
+    x = node.operand(0)
+    if op in (ReduceL1Op, ReduceL2Op):
+        return node.emit(AbsOp, x)
+    if op is ReduceSumSquareOp:
+        return node.emit(MulOp, x, x)
+    return node.emit(LogOp, x) if op is ReduceLogSumOp else x
+
+
+_AXIS_NORMS = {1: ReduceL1Op, 2: ReduceL2Op}
+
+
+def read_global_lp_pool(node: NodeReader) -> Value:
+    p_norm = node.integer("p", 2)
+    if p_norm not in _AXIS_NORMS:
+        raise Unsupported(f"expected p 1 or 2, found {p_norm}")
+    axes = list(range(2, node.rank))
+    return node.emit(_AXIS_NORMS[p_norm], node.operand(0), axes=axes, keepdims=1)
+
+
+# -- normalisations
+
+
+def read_batch_norm(node: NodeReader) -> Value:
+    """Inference only."""
+    node.ignore("momentum")
+    if node.integer("training_mode", 0) != 0:
+        raise Unsupported("expected training_mode 0, found 1")
+    operands = [node.operand(index) for index in range(5)]
+    return node.emit(BatchNormOp, *operands, epsilon=node.number("epsilon", 1e-5))
+
+
+def read_layer_norm(node: NodeReader) -> Value:
+    _expect_f32_statistics(node)
+    operands = node.operand(0), node.operand(1), node.optional(2)
+    axis, epsilon = p.axis(-1)(node), node.number("epsilon", 1e-5)
+    assert isinstance(axis, int)
+    return node.emit(LayerNormOp, *operands, axis=axis, epsilon=epsilon)
+
+
+def read_rms_norm(node: NodeReader) -> Value:
+    _expect_f32_statistics(node)
+    axis, epsilon = p.axis(-1)(node), node.number("epsilon", 1e-5)
+    assert isinstance(axis, int)
+    return node.emit(RmsNormOp, node.operand(0), node.operand(1), axis=axis, epsilon=epsilon)
+
+
+def _expect_f32_statistics(node: NodeReader) -> None:
+    stash = node.integer("stash_type", 1)
+    if stash != 1:
+        raise Unsupported(f"expected stash_type 1 (f32), found {stash}")
+
+
+def write_rms_norm(op: GraphOp, graph: GraphWriter) -> str:
+    """In single steps: the working opset has no RMSNormalization."""
+    assert isinstance(op, RmsNormOp)
+    own = onnx_type(element_type_of(op.input.type))
+    x = graph.node("Cast", [graph.name(op.input)], to=onnx.TensorProto.FLOAT)
+    axes = np.arange(op.axis.value.data, len(shape_of(op.input.type)), dtype=np.int64)
+    square = graph.node("Mul", [x, x])
+    mean = graph.node("ReduceMean", [square, graph.array(axes)], keepdims=1)
+    epsilon = graph.array(np.array(op.epsilon.value.data, np.float32))
+    root = graph.node("Sqrt", [graph.node("Add", [mean, epsilon])])
+    normal = graph.node("Cast", [graph.node("Div", [x, root])], to=own)
+    return graph.node("Mul", [normal, graph.name(op.scale)])

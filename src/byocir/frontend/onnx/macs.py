@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import ConvOp, MatmulOp
-from byocir.dialects.types import shape_of
+from byocir.dialects.graph import GraphOp
 
 
 def macs(op: Operation) -> int:
-    """Multiply-accumulates of a convolution or matrix product, those on padding counted; 0 for
-    every other op."""
-    if isinstance(op, ConvOp):
-        return math.prod(shape_of(op.result.type)) * math.prod(shape_of(op.weight.type)[1:])
-    if isinstance(op, MatmulOp):
-        return math.prod(shape_of(op.result.type)) * shape_of(op.lhs.type)[-1]
-    return 0
+    """Multiply-accumulates of a graph op, those on padding counted; 0 for every other op."""
+    return op.macs() if isinstance(op, GraphOp) else 0

@@ -5,16 +5,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.ir import Attribute
+
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph.nn import window_shape
+from byocir.dialects.types import element_of
 from byocir.frontend.onnx.entry import Property
 from byocir.frontend.onnx.reader import NodeReader
-from byocir.frontend.onnx.tensors import Unsupported
+from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
 
 
 def integer(name: str, default: int) -> Property:
     """An attribute that holds an integer."""
     return lambda node: node.integer(name, default)
+
+
+def number(name: str, default: float) -> Property:
+    """An attribute that holds a number."""
+    return lambda node: node.number(name, default)
+
+
+def text(name: str, default: str) -> Property:
+    """An attribute that holds a string."""
+    return lambda node: node.text(name, default)
+
+
+def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
+    """The element type that an attribute asks for by ONNX's number."""
+    wanted = node.integer(name, 0)
+    if not wanted:
+        return default
+    dtype = numpy_dtype(wanted)
+    if dtype is None:
+        raise Unsupported(f"expected {name} a type of numbers, found {type_name(wanted)}")
+    return element_of(dtype)
 
 
 def axis(default: int, beyond: int = 0) -> Property:
@@ -68,9 +92,9 @@ def kernel_shape(node: NodeReader) -> Sequence[int]:
     return node.integers("kernel_shape", [])
 
 
-def conv_kernel(node: NodeReader) -> Sequence[int]:
+def conv_kernel(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
     """The kernel's shape, which is the weight's; raises Unsupported if an attribute differs."""
-    weight = list(node.shape(1)[2:])
+    weight = list(node.shape(weight_index)[2:])
     found = node.integers("kernel_shape", weight)
     if found != weight:
         raise Unsupported(f"expected kernel_shape {weight} as the weight has, found {found}")
@@ -90,9 +114,9 @@ def pads(node: NodeReader) -> Sequence[int]:
     return _pads(node, kernel_shape(node))
 
 
-def conv_pads(node: NodeReader) -> Sequence[int]:
+def conv_pads(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
     """The attributes `pads` and `auto_pad` of a convolution."""
-    return _pads(node, conv_kernel(node))
+    return _pads(node, conv_kernel(node, weight_index))
 
 
 def _pads(node: NodeReader, kernel: Sequence[int]) -> Sequence[int]:
@@ -126,5 +150,38 @@ def _same_pads(node: NodeReader, kernel: Sequence[int], upper: bool) -> list[int
         reach = (-(-size // stride) - 1) * stride + (extent - 1) * dilation + 1
         total = max(reach - size, 0)
         begins.append(total // 2 if upper else total - total // 2)
+        ends.append(total - begins[-1])
+    return [*begins, *ends]
+
+
+# -- windows of transposed convolutions
+
+
+def output_padding(node: NodeReader) -> Sequence[int]:
+    return node.integers("output_padding", [0] * _spatial(node))
+
+
+def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
+    """The attributes `pads`, `auto_pad` and `output_shape` of a transposed convolution."""
+    rank, mode = _spatial(node), node.text("auto_pad", "NOTSET")
+    explicit = node.integers("pads", [0] * (2 * rank))
+    kernel = conv_kernel(node)
+    wanted = node.integers("output_shape", [])[-rank:]
+    if mode.startswith("SAME") and not wanted:
+        wanted = [
+            size * stride for size, stride in zip(node.shape(0)[2:], strides(node), strict=True)
+        ]
+    if not wanted:
+        return [0] * (2 * rank) if mode == "VALID" else explicit
+    begins: list[int] = []
+    ends: list[int] = []
+    rows = node.shape(0)[2:], kernel, strides(node), dilations(node), output_padding(node), wanted
+    if len({len(row) for row in rows}) != 1:
+        raise Unsupported(f"expected kernel, strides and shapes of {rank} dimensions")
+    for size, extent, stride, dilation, extra, out in zip(*rows, strict=True):
+        total = (size - 1) * stride + extra + (extent - 1) * dilation + 1 - out
+        if total < 0:
+            raise Unsupported(f"expected an output_shape of at most {out + total}, found {out}")
+        begins.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
         ends.append(total - begins[-1])
     return [*begins, *ends]

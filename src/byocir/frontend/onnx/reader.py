@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
+from byocir.dialects.graph.base import PropertyValue
 from byocir.dialects.locations import named
 from byocir.dialects.types import Shape, shape_of
 from byocir.frontend.onnx.tensors import Unsupported
@@ -95,6 +96,10 @@ class NodeReader:
         """An attribute that holds an integer."""
         return int(self.attribute(name, default))
 
+    def number(self, name: str, default: float) -> float:
+        """An attribute that holds a number."""
+        return float(self.attribute(name, default))
+
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
         """An attribute that holds integers."""
         return [int(value) for value in self.attribute(name, default)]
@@ -128,7 +133,7 @@ class NodeReader:
         self,
         op: type[GraphOp],
         *operands: SSAValue | None,
-        **properties: Attribute | int | Sequence[int],
+        **properties: PropertyValue,
     ) -> SSAValue:
         """The only result of a new op of this class, located at the node."""
         (result,) = self.emit_all(op, *operands, **properties)
@@ -138,7 +143,7 @@ class NodeReader:
         self,
         op: type[GraphOp],
         *operands: SSAValue | None,
-        **properties: Attribute | int | Sequence[int],
+        **properties: PropertyValue,
     ) -> Sequence[SSAValue]:
         """The results of a new op of this class, located at the node."""
         new = op.make(*operands, location=self.location, **properties)

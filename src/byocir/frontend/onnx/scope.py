@@ -26,7 +26,7 @@ from byocir.frontend.onnx.names import used_names
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.stripped import graphs_in
-from byocir.frontend.onnx.table import READERS
+from byocir.frontend.onnx.table import reader_of
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import type_of
 
@@ -195,7 +195,7 @@ class Scope:
     ) -> tuple[Sequence[Value] | None, str]:
         """The outputs of a node that graph ops stand for; else None, and why."""
         default = node.domain in ("", "ai.onnx")
-        read = READERS.get(node.op_type if default else f"{node.domain}.{node.op_type}")
+        read = reader_of(node)
         if read is None:
             return None, "no graph op stands for this operator"
         reason = _why_not_static(sources)

@@ -6,34 +6,22 @@ line; what needs code of its own names a `read` and a `write` function.
 
 from __future__ import annotations
 
-from byocir.dialects.graph import (
-    AddOp,
-    AveragePoolOp,
-    ClipOp,
-    ConcatOp,
-    ConvOp,
-    DequantizeOp,
-    DivOp,
-    FlattenOp,
-    GlobalAveragePoolOp,
-    MatmulOp,
-    MaxPoolOp,
-    MulOp,
-    QuantizeOp,
-    ReduceMeanOp,
-    ReluOp,
-    RequantizeOp,
-    ReshapeOp,
-    SoftmaxOp,
-    SqueezeOp,
-    SubOp,
-    SumPoolOp,
-    TransposeOp,
-    UnsqueezeOp,
+from functools import partial
+
+import onnx
+
+from byocir.dialects import graph as g
+from byocir.frontend.onnx import (
+    arithmetic,
+    irregular,
+    movement,
+    qlinear,
+    quantisation,
+    recurrent,
+    resize,
 )
-from byocir.frontend.onnx import irregular, quantisation
 from byocir.frontend.onnx import properties as p
-from byocir.frontend.onnx.entry import Entry, Property, regular
+from byocir.frontend.onnx.entry import Entry, Property, Read, regular
 
 _CONV: dict[str, Property] = {
     "strides": p.strides,
@@ -49,52 +37,305 @@ _POOL: dict[str, Property] = {
     "ceil_mode": p.ceil_mode,
 }
 
-TABLE: list[Entry] = [
-    # contractions and windows
-    regular("Conv", ConvOp, _CONV, operands=3, write=quantisation.write_conv),
-    regular("MatMul", MatmulOp, operands=2, write=quantisation.write_matmul),
-    regular("MaxPool", MaxPoolOp, _POOL, ignored=["storage_order"]),
+
+def _alpha(default: float) -> dict[str, Property]:
+    return {"alpha": p.number("alpha", default)}
+
+
+_CONTRACTIONS = [
+    regular("Conv", g.ConvOp, _CONV, operands=3, write=quantisation.write_conv),
+    regular("MatMul", g.MatmulOp, operands=2, write=quantisation.write_matmul),
+    regular(
+        "ConvTranspose",
+        g.ConvTransposeOp,
+        {**_CONV, "pads": p.conv_transpose_pads, "output_padding": p.output_padding},
+        operands=3,
+    ),
+    Entry("Gemm", irregular.read_gemm),
+    Entry("ConvInteger", qlinear.read_conv_integer),
+    Entry("MatMulInteger", qlinear.read_matmul_integer),
+]
+
+_WINDOWS = [
+    regular("MaxPool", g.MaxPoolOp, _POOL, ignored=["storage_order"]),
     regular(
         "AveragePool",
-        AveragePoolOp,
+        g.AveragePoolOp,
         {**_POOL, "count_include_pad": p.integer("count_include_pad", 0)},
     ),
-    regular("GlobalAveragePool", GlobalAveragePoolOp),
-    Entry(op=SumPoolOp, write=quantisation.write_sum_pool),
-    Entry("Gemm", irregular.read_gemm),
-    Entry("ConvInteger", irregular.read_conv_integer),
-    Entry("MatMulInteger", irregular.read_matmul_integer),
-    # element by element
-    regular("Add", AddOp, operands=2),
-    regular("Sub", SubOp, operands=2),
-    regular("Mul", MulOp, operands=2),
-    regular("Div", DivOp, operands=2),
-    regular("Relu", ReluOp),
-    regular("Clip", ClipOp, {"min": p.bound(1), "max": p.bound(2)}, as_inputs=["min", "max"]),
-    # along whole dimensions
-    regular("ReduceMean", ReduceMeanOp, as_inputs=["axes"], read=irregular.read_reduce_mean),
-    regular("Softmax", SoftmaxOp, {"axis": p.axis(-1)}),
-    # shapes
-    regular("Reshape", ReshapeOp, read=irregular.read_reshape, write=irregular.write_reshape),
-    regular("Flatten", FlattenOp, {"axis": p.axis(1, beyond=1)}),
-    regular("Squeeze", SqueezeOp, as_inputs=["axes"], read=irregular.read_squeeze),
-    regular("Unsqueeze", UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
-    regular("Transpose", TransposeOp, {"perm": p.permutation}),
-    regular("Concat", ConcatOp, {"axis": p.axis(0)}, operands=None),
-    # quantisation
-    regular("QuantizeLinear", QuantizeOp, read=quantisation.read_quantize),
-    regular("DequantizeLinear", DequantizeOp, read=quantisation.read_dequantize),
-    Entry(op=RequantizeOp, write=quantisation.write_requantize),
-    # no op remains
+    regular("LpPool", g.LpPoolOp, {**_POOL, "p": p.integer("p", 2)}),
+    regular("GlobalAveragePool", g.GlobalAveragePoolOp),
+    regular("GlobalMaxPool", g.GlobalMaxPoolOp),
+    Entry("GlobalLpPool", irregular.read_global_lp_pool),
+    Entry(op=g.SumPoolOp, write=quantisation.write_sum_pool),
+]
+
+_UNARY = [
+    regular("Abs", g.AbsOp),
+    regular("Acos", g.AcosOp),
+    regular("Acosh", g.AcoshOp),
+    regular("Asin", g.AsinOp),
+    regular("Asinh", g.AsinhOp),
+    regular("Atan", g.AtanOp),
+    regular("Atanh", g.AtanhOp),
+    regular("Ceil", g.CeilOp),
+    regular("Cos", g.CosOp),
+    regular("Cosh", g.CoshOp),
+    regular("Erf", g.ErfOp),
+    regular("Exp", g.ExpOp),
+    regular("Floor", g.FloorOp),
+    regular("HardSwish", g.HardSwishOp),
+    regular("Log", g.LogOp),
+    regular("Mish", g.MishOp),
+    regular("Neg", g.NegOp),
+    regular("Reciprocal", g.ReciprocalOp),
+    regular("Relu", g.ReluOp),
+    regular("Round", g.RoundOp),
+    regular("Sigmoid", g.SigmoidOp),
+    regular("Sign", g.SignOp),
+    regular("Sin", g.SinOp),
+    regular("Sinh", g.SinhOp),
+    regular("Softplus", g.SoftplusOp),
+    regular("Softsign", g.SoftsignOp),
+    regular("Sqrt", g.SqrtOp),
+    regular("Tan", g.TanOp),
+    regular("Tanh", g.TanhOp),
+]
+
+_ACTIVATIONS = [
+    regular(
+        "Clip",
+        g.ClipOp,
+        {"min": p.bound(1), "max": p.bound(2)},
+        as_inputs=["min", "max"],
+        read=arithmetic.read_clip,
+    ),
+    regular("Celu", g.CeluOp, _alpha(1.0)),
+    regular("Elu", g.EluOp, _alpha(1.0)),
+    regular("Gelu", g.GeluOp, {"approximate": p.text("approximate", "none")}),
+    regular("HardSigmoid", g.HardSigmoidOp, {**_alpha(0.2), "beta": p.number("beta", 0.5)}),
+    regular("LeakyRelu", g.LeakyReluOp, _alpha(0.01)),
+    regular("PRelu", g.PreluOp, operands=2),
+    regular(
+        "Selu",
+        g.SeluOp,
+        {
+            **_alpha(1.67326319217681884765625),
+            "gamma": p.number("gamma", 1.05070102214813232421875),
+        },
+    ),
+    regular("Shrink", g.ShrinkOp, {"bias": p.number("bias", 0), "lambd": p.number("lambd", 0.5)}),
+    regular("ThresholdedRelu", g.ThresholdedReluOp, _alpha(1.0)),
+    Entry("Swish", arithmetic.read_swish),
+]
+
+_ARITHMETIC = [
+    regular("Add", g.AddOp, operands=2),
+    regular("Sub", g.SubOp, operands=2),
+    regular("Mul", g.MulOp, operands=2),
+    regular("Div", g.DivOp, operands=2),
+    regular("Mod", g.ModOp, {"fmod": p.integer("fmod", 0)}, operands=2),
+    regular("Pow", g.PowOp, operands=2),
+    regular("Max", g.MaxOp, read=arithmetic.chain(g.MaxOp)),
+    regular("Min", g.MinOp, read=arithmetic.chain(g.MinOp)),
+    Entry("Sum", arithmetic.chain(g.AddOp)),
+    Entry("Mean", arithmetic.read_mean),
+    regular("Where", g.WhereOp, operands=3),
+    regular("Cast", g.CastOp, {"to": arithmetic.element}),
+    Entry("CastLike", arithmetic.read_cast_like),
+]
+
+_LOGIC = [
+    regular("Equal", g.EqualOp, operands=2),
+    regular("Less", g.LessOp, operands=2),
+    regular("LessOrEqual", g.LessOrEqualOp, operands=2),
+    regular("Greater", g.GreaterOp, operands=2),
+    regular("GreaterOrEqual", g.GreaterOrEqualOp, operands=2),
+    regular("IsNaN", g.IsNanOp),
+    regular(
+        "IsInf",
+        g.IsInfOp,
+        {name: p.integer(name, 1) for name in ("detect_negative", "detect_positive")},
+    ),
+    regular("And", g.AndOp, operands=2),
+    regular("Or", g.OrOp, operands=2),
+    regular("Xor", g.XorOp, operands=2),
+    regular("Not", g.NotOp),
+    regular("BitwiseAnd", g.BitwiseAndOp, operands=2),
+    regular("BitwiseOr", g.BitwiseOrOp, operands=2),
+    regular("BitwiseXor", g.BitwiseXorOp, operands=2),
+    regular("BitwiseNot", g.BitwiseNotOp),
+    regular("BitShift", g.BitShiftOp, {"direction": p.text("direction", "")}, operands=2),
+]
+
+
+def _reduce(onnx: str, op: type[g.ReduceOp]) -> Entry:
+    return regular(onnx, op, as_inputs=["axes"], read=irregular.read_reduce(op))
+
+
+def _arg(onnx: str, op: type[g.GraphOp]) -> Entry:
+    last, keepdims = p.integer("select_last_index", 0), p.integer("keepdims", 1)
+    return regular(onnx, op, {"axis": p.axis(0), "keepdims": keepdims, "select_last_index": last})
+
+
+_ALONG_DIMENSIONS = [
+    _reduce("ReduceSum", g.ReduceSumOp),
+    _reduce("ReduceMean", g.ReduceMeanOp),
+    _reduce("ReduceMax", g.ReduceMaxOp),
+    _reduce("ReduceMin", g.ReduceMinOp),
+    _reduce("ReduceProd", g.ReduceProdOp),
+    _reduce("ReduceL1", g.ReduceL1Op),
+    _reduce("ReduceL2", g.ReduceL2Op),
+    _reduce("ReduceSumSquare", g.ReduceSumSquareOp),
+    _reduce("ReduceLogSum", g.ReduceLogSumOp),
+    _reduce("ReduceLogSumExp", g.ReduceLogSumExpOp),
+    _arg("ArgMax", g.ArgMaxOp),
+    _arg("ArgMin", g.ArgMinOp),
+    regular("Softmax", g.SoftmaxOp, {"axis": p.axis(-1)}),
+    regular("LogSoftmax", g.LogSoftmaxOp, {"axis": p.axis(-1)}),
+    regular("Hardmax", g.HardmaxOp, {"axis": p.axis(-1)}),
+    regular("LpNormalization", g.LpNormOp, {"axis": p.axis(-1), "p": p.integer("p", 2)}),
+    regular("CumSum", g.CumSumOp, read=movement.read_cum_sum, write=movement.write_cum_sum),
+]
+
+_EPSILON: dict[str, Property] = {"epsilon": p.number("epsilon", 1e-5)}
+
+_NORMALISATIONS = [
+    regular("BatchNormalization", g.BatchNormOp, read=irregular.read_batch_norm),
+    regular("InstanceNormalization", g.InstanceNormOp, _EPSILON, operands=3),
+    regular(
+        "GroupNormalization",
+        g.GroupNormOp,
+        {**_EPSILON, "num_groups": p.integer("num_groups", 0)},
+        operands=3,
+        ignored=["stash_type"],
+    ),
+    regular("LayerNormalization", g.LayerNormOp, read=irregular.read_layer_norm),
+    regular(
+        "RMSNormalization",
+        g.RmsNormOp,
+        read=irregular.read_rms_norm,
+        write=irregular.write_rms_norm,
+    ),
+    regular(
+        "LRN",
+        g.LrnOp,
+        {
+            "alpha": p.number("alpha", 1e-4),
+            "beta": p.number("beta", 0.75),
+            "bias": p.number("bias", 1.0),
+            "size": p.integer("size", 0),
+        },
+    ),
+]
+
+_SHAPES = [
+    regular("Reshape", g.ReshapeOp, read=irregular.read_reshape, write=irregular.write_reshape),
+    regular("Flatten", g.FlattenOp, {"axis": p.axis(1, beyond=1)}),
+    regular("Squeeze", g.SqueezeOp, as_inputs=["axes"], read=irregular.read_squeeze),
+    regular("Unsqueeze", g.UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
+    regular("Transpose", g.TransposeOp, {"perm": p.permutation}),
+    regular("Concat", g.ConcatOp, {"axis": p.axis(0)}, operands=None),
+    regular("Expand", g.ExpandOp, read=movement.read_expand, write=movement.write_expand),
+    regular("Tile", g.TileOp, as_inputs=["repeats"], read=movement.read_tile),
+    regular("Slice", g.SliceOp, read=movement.read_slice, write=movement.write_slice),
+    regular("Split", g.SplitOp, as_inputs=["split"], read=movement.read_split),
+    regular("Pad", g.PadOp, read=movement.read_pad, write=movement.write_pad),
+    regular(
+        "DepthToSpace",
+        g.DepthToSpaceOp,
+        {"blocksize": p.integer("blocksize", 0), "mode": p.text("mode", "DCR")},
+    ),
+    regular("SpaceToDepth", g.SpaceToDepthOp, {"blocksize": p.integer("blocksize", 0)}),
+    regular("Resize", g.ResizeOp, read=resize.read_resize, write=resize.write_resize),
+    regular("Trilu", g.TriluOp, read=movement.read_trilu, write=movement.write_trilu),
+    regular(
+        "ReverseSequence",
+        g.ReverseSequenceOp,
+        {"batch_axis": p.integer("batch_axis", 1), "time_axis": p.integer("time_axis", 0)},
+        operands=2,
+    ),
+]
+
+_INDICES = [
+    regular("Gather", g.GatherOp, {"axis": p.axis(0)}, operands=2),
+    regular("GatherElements", g.GatherElementsOp, {"axis": p.axis(0)}, operands=2),
+    regular("GatherND", g.GatherNdOp, {"batch_dims": p.integer("batch_dims", 0)}, operands=2),
+    regular(
+        "ScatterElements",
+        g.ScatterElementsOp,
+        {"axis": p.axis(0), "reduction": p.text("reduction", "none")},
+        operands=3,
+    ),
+    regular("ScatterND", g.ScatterNdOp, {"reduction": p.text("reduction", "none")}, operands=3),
+    regular("OneHot", g.OneHotOp, read=movement.read_one_hot, write=movement.write_one_hot),
+    regular("TopK", g.TopKOp, read=movement.read_top_k, write=movement.write_top_k),
+]
+
+
+def _recurrent(onnx: str, op: type[g.RecurrentOp]) -> Entry:
+    write = partial(recurrent.write_recurrent, onnx)
+    return regular(onnx, op, read=recurrent.recurrent(op), write=write)
+
+
+_RECURRENT = [
+    _recurrent("RNN", g.RnnOp),
+    _recurrent("GRU", g.GruOp),
+    _recurrent("LSTM", g.LstmOp),
+]
+
+_QUANTISATION = [
+    regular("QuantizeLinear", g.QuantizeOp, read=quantisation.read_quantize),
+    regular("DequantizeLinear", g.DequantizeOp, read=quantisation.read_dequantize),
+    Entry(op=g.RequantizeOp, write=quantisation.write_requantize),
+    Entry("DynamicQuantizeLinear", qlinear.read_dynamic_quantize),
+    Entry("QLinearConv", qlinear.read_qlinear_conv),
+    Entry("QLinearMatMul", qlinear.read_qlinear_matmul),
+    Entry("com.microsoft.QGemm", qlinear.read_qgemm),
+    Entry("com.microsoft.QLinearAdd", qlinear.between_two(g.AddOp)),
+    Entry("com.microsoft.QLinearMul", qlinear.between_two(g.MulOp)),
+    Entry("com.microsoft.QLinearConcat", qlinear.read_qlinear_concat),
+    Entry("com.microsoft.QLinearAveragePool", qlinear.between(qlinear.average_pool)),
+    Entry("com.microsoft.QLinearGlobalAveragePool", qlinear.between(qlinear.global_average_pool)),
+    Entry("com.microsoft.QLinearLeakyRelu", qlinear.between(qlinear.leaky_relu)),
+    Entry("com.microsoft.QLinearSigmoid", qlinear.between(qlinear.sigmoid)),
+]
+
+_NO_OP_REMAINS = [
     Entry("Constant", irregular.read_constant),
     Entry("Identity", irregular.read_identity),
     Entry("Dropout", irregular.read_dropout),
     Entry("Shape", irregular.read_shape),
     Entry("Size", irregular.read_size),
+    Entry("ConstantOfShape", movement.read_constant_of_shape),
+    Entry("EyeLike", movement.read_eye_like),
+    Entry("Range", movement.read_range),
+]
+
+TABLE: list[Entry] = [
+    *_CONTRACTIONS,
+    *_WINDOWS,
+    *_UNARY,
+    *_ACTIVATIONS,
+    *_ARITHMETIC,
+    *_LOGIC,
+    *_ALONG_DIMENSIONS,
+    *_NORMALISATIONS,
+    *_SHAPES,
+    *_INDICES,
+    *_RECURRENT,
+    *_QUANTISATION,
+    *_NO_OP_REMAINS,
 ]
 
 READERS = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
-"""By ONNX operator of the default domain: how it comes in."""
+"""By ONNX operator: how it comes in. Outside the default domain it is `domain.operator`."""
 
 WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 """By graph op: how it goes out. A `graph.constant` is no node: it becomes an initializer."""
+
+
+def reader_of(node: onnx.NodeProto) -> Read | None:
+    """How a node comes in; None for an operator that the table does not have."""
+    default = node.domain in ("", "ai.onnx")
+    return READERS.get(node.op_type if default else f"{node.domain}.{node.op_type}")

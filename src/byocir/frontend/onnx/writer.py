@@ -16,6 +16,9 @@ from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.frontend.onnx.forms import Versioned
 from byocir.frontend.onnx.opset import OPSET
 
+NodeAttribute = int | float | str | Sequence[int]
+"""The value of a node's attribute."""
+
 
 def onnx_type(element: Attribute) -> int:
     """ONNX's number of an element type (TensorProto.DataType)."""
@@ -87,14 +90,14 @@ class GraphWriter:
             self.initializers[name] = onnx.numpy_helper.from_array(array.values(), name)
         return self._arrays[array]
 
-    def node(self, op_type: str, inputs: Sequence[str], **attributes: int | Sequence[int]) -> str:
+    def node(self, op_type: str, inputs: Sequence[str], **attributes: NodeAttribute) -> str:
         """A new node of the default domain with one output; gives its name. Inputs that are absent
         are empty names."""
         (output,) = self.node_of(op_type, inputs, 1, **attributes)
         return output
 
     def node_of(
-        self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: int | Sequence[int]
+        self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: NodeAttribute
     ) -> Sequence[str]:
         """A new node of the default domain with so many outputs; gives their names."""
         inputs = list(inputs)

@@ -1,13 +1,15 @@
 """convert-graph-to-tir: graph ops become blocks in value form.
 
-Does: replaces every graph op, also inside composites and regions, by the blocks that define it. A
+Does: replaces graph ops, also inside composites and regions, by the blocks that define them. A
 convolution is one contraction with `pad` over a zero fill, then a block that adds the bias; a
 softmax is a chain of four blocks; a reshape is a block that copies through an index map.
 
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
-left as they are, and so are foreign ops with the graphs inside them.
+left as they are, and so are foreign ops with the graphs inside them, and ops without a form at the
+tensor level.
 
-Guarantees: no other graph op is left (else error B311, which names op and node); integer results,
+Guarantees: no graph op that has a lowering is left (error B311 for element types that blocks cannot
+compute, which names op and node); integer results,
 and those of quantize and requantize, are bit for bit those of the graph ops; floats differ by the
 order of summation at most; every new op has the location of the op it stands for.
 
@@ -25,7 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
-from byocir.dialects.graph import ForeignOp, Graph
+from byocir.dialects.graph import ForeignOp
 from byocir.lowering.graph_to_tir import (
     contraction,
     elementwise,
@@ -51,16 +53,15 @@ class ConvertGraphToTirPass(ModulePass):
     name = "convert-graph-to-tir"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        prefix = f"{Graph.name}."
         for top in list(op.body.block.ops):
             if not _stays_at_graph_level(top):
-                for inner in [inner for inner in top.walk() if inner.name.startswith(prefix)]:
+                for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
                     if not _is_foreign(inner):
                         lower_op(inner)
 
 
 def _is_foreign(op: Operation) -> bool:
-    """Whether an op is a foreign one or belongs to its graphs."""
+    """Whether an op belongs to the graphs of a foreign one."""
     around: Operation | None = op
     while around is not None and not isinstance(around, ForeignOp):
         around = around.parent_op()

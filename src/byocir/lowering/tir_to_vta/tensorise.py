@@ -4,9 +4,9 @@ Requires: functions for VTA in buffer form after `vta-stage`: composites of loop
 extents around copies, fills and blocks on scoped buffers in local coordinates, with index
 arithmetic on loop indices only.
 Guarantees: in each such function the composites are replaced by `vta` ops in program order, with
-the locations of the ops they come from, ending in `vta.finish`; constants and DRAM buffers stay
-values; micro-ops are one constant table. No dependency flag is set yet: run in order, the
-instructions give what the loops gave.
+the locations of the ops they come from at the tile they are for, ending in `vta.finish`; constants
+and DRAM buffers stay values; micro-ops are one constant table. No dependency flag is set yet: run
+in order, the instructions give what the loops gave.
 
 The loops run here, with concrete indices. A buffer in a scratchpad gets an address each time its
 `tir.alloc` is met and gives it back after its last use; in a loop it alternates between addresses.
@@ -27,7 +27,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
-from byocir.dialects.locations import names
+from byocir.dialects.locations import at_tile, names
 from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, CopyOp, FillOp, ForOp, scope_of
 from byocir.dialects.types import shape_of
 from byocir.dialects.vta import config_of
@@ -110,6 +110,7 @@ class _Walker:
         self._addresses: dict[AllocOp, list[int]] = {}
         self._ends: dict[Block, dict[Operation, list[AllocOp]]] = {}
         self._works: dict[BlockOp, Work] = {}
+        self._tile: list[int] = []
         self._rules: dict[type[Operation], Callable[..., None]] = {
             AllocOp: self._alloc,
             BlockOp: self._block,
@@ -148,7 +149,9 @@ class _Walker:
     def _for(self, op: ForOp) -> None:
         for i in range(op.extent.value.data):
             self._values[op.index] = i
+            self._tile.append(i)
             self._run(op.body.block)
+            self._tile.pop()
 
     def _constant(self, op: arith.ConstantOp) -> None:
         assert isinstance(op.value, IntegerAttr)
@@ -192,7 +195,7 @@ class _Walker:
         )
         dram_value = self._values.get(dram, dram)
         assert isinstance(dram_value, SSAValue)
-        self.emitter.move(moved, self._local(local).start, dram_value, _location(op))
+        self.emitter.move(moved, self._local(local).start, dram_value, self._place(op))
 
     def _fill(self, op: FillOp) -> None:
         destination, value = op.destination, op.value
@@ -201,7 +204,7 @@ class _Walker:
         assert isinstance(value, IntegerAttr)
         number = value.value.data
         start, count = self._local(destination).start, _elements(destination)
-        if not self.emitter.fill(start, count, number, _location(op)):
+        if not self.emitter.fill(start, count, number, self._place(op)):
             raise unsupported(
                 "B334", f"expected a fill with 16 bits shifted left, found {number}", op
             )
@@ -213,11 +216,14 @@ class _Walker:
         dst = self._local(work.dst).start
         src = dst if work.src is None else self._local(work.src).start
         wgt = 0 if work.wgt is None else self._local(work.wgt).start
-        bases, location = (dst, src, wgt), _location(op)
+        bases, location = (dst, src, wgt), self._place(op)
         if work.kind is None:
             self.emitter.gemm(work.nests, bases, location)
         else:
             self.emitter.alu(work.kind, work.immediate, work.nests, bases, location)
+
+    def _place(self, op: Operation) -> LocationAttr:
+        return at_tile(_location(op), self._tile)
 
     def _bases(self, values: Sequence[SSAValue], op: CopyOp) -> Sequence[int]:
         return self._indices(values) if values else [0] * len(op.box)

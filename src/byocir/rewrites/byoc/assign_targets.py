@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Region, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr
+from byocir.dialects.byoc import (
+    TARGET,
+    CompositeOp,
+    RegionOp,
+    TargetAttr,
+    YieldOp,
+    enclosing_body,
+)
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.extract import enclose
+from byocir.rewrites.byoc.collector import collector_paused
 
 
 @dataclass(frozen=True)
@@ -29,15 +36,20 @@ class AssignTargetsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         targets = {target.target_name.data: target for target in targets_of(op)}
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    for inner in list(block.ops):
-                        if isinstance(inner, CompositeOp):
-                            _assign(inner, targets)
+        composites = [
+            inner
+            for function in op.body.block.ops
+            if isinstance(function, FuncOp) and TARGET not in function.attributes
+            for block in function.body.blocks
+            for inner in block.ops
+            if isinstance(inner, CompositeOp)
+        ]
+        with collector_paused():
+            for composite in composites:
+                _assign(composite, targets)
 
 
-def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> Operation:
+def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> None:
     name = composite.pattern.data.split(".")[0]
     if name not in targets:
         raise ByocirError(
@@ -46,8 +58,18 @@ def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> Operation
             "does not name",
             help=did_you_mean(name, list(targets)),
         )
-
-    def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
-        return RegionOp.of(targets[name], inputs, types, body, composite.location)
-
-    return enclose([composite], build)
+    inputs = list(dict.fromkeys(composite.inputs))
+    types = [result.type for result in composite.outputs]
+    body = enclosing_body([value.type for value in inputs])
+    region = RegionOp.of(targets[name], inputs, types, Region(body), composite.location)
+    block = composite.parent
+    assert block is not None
+    block.insert_op_before(region, composite)
+    inner: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+    for result, outer in zip(composite.outputs, region.outputs, strict=True):
+        outer.name_hint = result.name_hint
+        result.replace_all_uses_with(outer)
+    composite.detach()
+    composite.operands = [inner[value] for value in composite.inputs]
+    body.add_op(composite)
+    body.add_op(YieldOp.create(operands=list(composite.outputs)))

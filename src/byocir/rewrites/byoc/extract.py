@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
-from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
+from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.locations import fuse
 from byocir.patterns.dataflow import ancestor_in
 from byocir.patterns.match import Attempt
@@ -24,9 +24,10 @@ def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Op
     assert match is not None
     ops = sorted(match.ops, key=position.__getitem__)
     name, level = attempt.composite.name, attempt.composite.level
+    location = ops[0].location if len(ops) == 1 else fuse(*ops)
 
     def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
-        return CompositeOp.of(name, level, inputs, types, body, fuse(*ops))
+        return CompositeOp.of(name, level, inputs, types, body, location)
 
     constants = dict.fromkeys([*match.state.constants, *_captured_constants(ops)])
     made = enclose(ops, build, constants=list(constants))
@@ -70,6 +71,7 @@ def enclose(
         replacements.update(zip(constant.results, clone.results, strict=True))
     for op in ops:
         op.detach()
+        op.attributes.pop(PLACE, None)  # it is where it was placed
         body.add_op(op)
         _replace(op, replacements)
     body.add_op(YieldOp.create(operands=outputs))

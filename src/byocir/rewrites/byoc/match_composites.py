@@ -1,8 +1,9 @@
 """`match-composites`: wraps what the module's targets can take into `byoc.composite`s.
 
 Requires: `byoc.targets`. Targets are asked in order of preference and each target's composites in
-the order of its list; an op taken once is taken for good. Roots are tried from the end of the
-program backwards, so a pattern finds its longest form first.
+the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
+nowhere else. Where the module names an objective, a later target takes what it covers for less.
+Roots are tried from the end of the program backwards, so a pattern finds its longest form first.
 
 Guarantees: composites that do not overlap, each with one way out (unless its pattern says
 otherwise), and a record in `byoc.trail` for every attempt that matched at least one op.
@@ -11,22 +12,24 @@ otherwise), and a record in `byoc.trail` for every attempt that matched at least
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
-from byocir.dialects.byoc import TARGET, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import PLACE, TARGET, DecisionAttr, TargetAttr
 from byocir.errors import ByocirError
-from byocir.patterns.composite import Composite
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
-from byocir.patterns.targets import find, targets_of
+from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
+from byocir.rewrites.byoc.bids import Offer, bids, told
+from byocir.rewrites.byoc.collector import collector_paused
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.order import sort_block
 
@@ -44,12 +47,13 @@ class MatchCompositesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.level not in LEVELS:
             raise ByocirError("B212", f"expected level graph or tensor, found '{self.level}'")
-        targets = targets_of(op)
+        targets, objective = targets_of(op), objective_of(op)
         decisions: list[DecisionAttr] = []
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    decisions += match_block(block, targets, self.level)
+        with collector_paused():
+            for function in op.body.block.ops:
+                if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                    for block in function.body.blocks:
+                        decisions += match_block(block, targets, self.level, objective)
         if decisions:
             append(op, decisions)
 
@@ -66,8 +70,12 @@ class _Claims:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
-    def blocked(self, state: State) -> str:
-        """Why a match cannot be had beside those that are claimed already."""
+    def blocked(self, target: str, state: State) -> str:
+        """Why a target cannot have a match: what others claimed already, or a user placed."""
+        for op in state.ops:
+            place = op.attributes.get(PLACE)
+            if isinstance(place, StringAttr) and place.data != target:
+                return f"{describe(op)} is placed on {place.data}"
         overlap = next((op for op in state.ops if op in self.taken), None)
         if overlap is not None:
             return f"{describe(overlap)} belongs to {self.taken[overlap]} already"
@@ -75,9 +83,23 @@ class _Claims:
             return returning_path(set(state.ops), self.groups)
         return ""
 
-    def decide(self, attempt: Attempt, target: str) -> None:
+    def choose(self, attempt: Attempt, offers: Sequence[Offer], objective: str) -> None:
+        """Decides for the first offer, or for a later one that costs less."""
+        found = bids(attempt, offers, objective, self.blocked) if objective else []
+        if len(found) < 2:
+            self.decide(attempt, offers[0].target)
+            return
+        best = min(found, key=lambda bid: bid.cost)
+        note = told(best, [bid for bid in found if bid is not best], objective)
+        if best is not found[0]:
+            lost = replace(attempt, reason=note)
+            self.decisions.append(record(lost, offers[0].target))
+        for each in best.attempts:
+            self.decide(each, best.offer.target, note)
+
+    def decide(self, attempt: Attempt, target: str, note: str = "") -> None:
         if attempt.matched:
-            self.decisions.append(record(attempt, target))
+            self.decisions.append(record(attempt, target, note))
         if attempt.match is None or not attempt.fits:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
@@ -86,20 +108,28 @@ class _Claims:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
 
-def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list[DecisionAttr]:
+def match_block(
+    block: Block, targets: Sequence[TargetAttr], level: str, objective: str = ""
+) -> list[DecisionAttr]:
     """Wraps the matches in one block; gives the decisions made."""
     claims = _Claims()
     by_name: dict[str, list[Operation]] = {}
     for op in block.ops:
         by_name.setdefault(op.name, []).append(op)
     position = {op: i for i, op in enumerate(block.ops)}
-    offers = [(target.target_name.data, _composites(target, level)) for target in targets]
-    for target, composites in offers:
-        for composite in composites:
+    offers = [_offer(target, level) for target in targets]
+    for i, offer in enumerate(offers):
+        blocked = partial(claims.blocked, offer.target)
+        for composite in offer.composites:
             roots = [op for name in composite.root_names for op in by_name.get(name, [])]
             for root in sorted(roots, key=lambda op: -position[op]):
-                if root not in claims.taken:
-                    claims.decide(composite.attempt(root, claims.blocked), target)
+                if root in claims.taken:
+                    continue
+                attempt = composite.attempt(root, blocked)
+                if attempt.fits:
+                    claims.choose(attempt, offers[i:], objective)
+                else:
+                    claims.decide(attempt, offer.target)
     _record_misses(block, offers, claims)
     for attempt in claims.attempts:
         extract_composite(attempt, position)
@@ -108,17 +138,16 @@ def match_block(block: Block, targets: Sequence[TargetAttr], level: str) -> list
     return claims.decisions
 
 
-def _composites(target: TargetAttr, level: str) -> list[Composite]:
-    return [c for c in find(target).patterns if c.level == level]
+def _offer(target: TargetAttr, level: str) -> Offer:
+    composites = [c for c in composites_of(target) if c.level == level]
+    return Offer(target.target_name.data, find(target), composites)
 
 
-def _record_misses(
-    block: Block, offers: Sequence[tuple[str, Sequence[Composite]]], claims: _Claims
-) -> None:
+def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:
     """Ops that stay: how far every pattern with such an op inside would have come."""
     for op in block.ops:
         if op in claims.taken or op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
             continue
-        for target, composites in offers:
-            misses = nearest_misses(op, composites, claims.taken)
-            claims.decisions += [record(miss, target) for miss in misses]
+        for offer in offers:
+            misses = nearest_misses(op, offer.composites, claims.taken)
+            claims.decisions += [record(miss, offer.target) for miss in misses]

@@ -1,57 +1,187 @@
-"""`merge-regions`: joins neighbouring regions of one target.
+"""`merge-regions`: gathers the regions of a target into as few calls as can be.
 
 Requires: regions as `assign-targets` makes them. Two regions merge if and only if no path between
-them passes through a node outside both (see `byocir.rewrites.byoc.quotient`).
-Guarantees: no further legal merge along an edge exists; inputs and outputs of a region are each
-listed once; a region of nothing but glue composites is given back to the host.
+them passes through a node outside both (see `grouping`); each target's policy says whether
+unconnected ones may share a call, and which regions are too small to be worth one.
+Guarantees: for one target with policy "any" no grouping has fewer regions, for "connected" no
+further legal merge along an edge exists; inputs and outputs of a region are each listed once; glue
+composites that do not serve others, and regions that are too small, are given back to the host; a
+region that could not join an earlier one records what lies between.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr, inline
-from byocir.dialects.locations import fuse
-from byocir.patterns.targets import find
+from byocir.dialects.byoc import TARGET, CompositeOp, CutAttr, RegionOp, TargetAttr, inline
+from byocir.patterns.legality import describe
+from byocir.patterns.policy import Merge, RegionPolicy
+from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
-from byocir.rewrites.byoc.extract import enclose
+from byocir.rewrites.byoc.collector import collector_paused
+from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
+from byocir.rewrites.byoc.join import join_regions
 from byocir.rewrites.byoc.order import dependencies, place, topological
-from byocir.rewrites.byoc.quotient import Quotient, merge_connected
+from byocir.rewrites.byoc.quotient import Quotient
+from byocir.rewrites.byoc.verify_regions import verify_interface
+from byocir.rewrites.byoc.work import macs_of
+
+GLUE_ALONE = "nothing beside it that is worth a call"
 
 
 @dataclass(frozen=True)
 class MergeRegionsPass(ModulePass):
-    """Joins neighbouring regions of one target where that keeps the program acyclic."""
+    """Gathers regions of one target where that keeps the program acyclic."""
 
     name = "merge-regions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    merge_regions(block)
-                    _give_glue_back(block, op)
+        given_back: dict[CompositeOp, str] = {}
+        with collector_paused():
+            for function in op.body.block.ops:
+                if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                    for block in function.body.blocks:
+                        given_back |= merge_regions(block)
+        if given_back:
+            withdraw(op, given_back)
+            for composite in given_back:
+                inline(composite)
 
 
-def merge_regions(block: Block) -> None:
-    """Merges the regions of one block."""
-    ops = list(block.ops)
-    edges = [(j, i) for i, before in enumerate(dependencies(ops)) for j in before]
-    targets = list(dict.fromkeys(op.target for op in ops if isinstance(op, RegionOp)))
-    colours = [targets.index(op.target) if isinstance(op, RegionOp) else None for op in ops]
-    quotient = merge_connected(len(ops), edges, colours)
-    if len(quotient.groups) == len(ops):
-        return
-    place(block, [ops[i] for i in _order(quotient)])
+@dataclass
+class _Graph:
+    """A block as numbers: its ops, what must come before what, and whose each op is."""
+
+    ops: list[Operation]
+    edges: list[Edge] = field(init=False)
+    targets: list[TargetAttr] = field(init=False)
+    colours: list[int | None] = field(init=False)
+    policies: list[RegionPolicy] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.edges = [(j, i) for i, before in enumerate(dependencies(self.ops)) for j in before]
+        regions = [op for op in self.ops if isinstance(op, RegionOp)]
+        self.targets = list(dict.fromkeys(region.target for region in regions))
+        index = {target: i for i, target in enumerate(self.targets)}
+        self.colours = [index[o.target] if isinstance(o, RegionOp) else None for o in self.ops]
+        self.policies = [find(target).region_policy for target in self.targets]
+
+    def regions(self, nodes: Iterable[int]) -> list[RegionOp]:
+        return [op for i in nodes if isinstance(op := self.ops[i], RegionOp)]
+
+
+def merge_regions(block: Block) -> dict[CompositeOp, str]:
+    """Merges the regions of one block; gives the composites that go back to the host, and why."""
+    graph = _Graph(list(block.ops))
+    if not graph.targets:
+        return {}
+    count = len(graph.ops)
+    merge: list[Merge] = [policy.merge for policy in graph.policies]
+    quotient = group_nodes(count, graph.edges, graph.colours, merge)
+    reasons = _not_worth_a_call(graph, quotient)
+    if reasons:
+        graph.colours = [None if i in reasons else c for i, c in enumerate(graph.colours)]
+        quotient = _without(quotient, count, graph.edges, reasons)
+    _record_cuts(graph, quotient)
+    if len(quotient.groups) < count:
+        place(block, [graph.ops[i] for i in _order(quotient)])
     for members in quotient.groups:
         if len(members) > 1:
-            _join([op for i in members if isinstance(op := ops[i], RegionOp)])
+            joined = join_regions(graph.regions(members))
+            verify_interface(joined)
+    given_back: dict[CompositeOp, str] = {}
+    for node, reason in reasons.items():
+        (region,) = graph.regions([node])
+        given_back.update(dict.fromkeys(_composites([region]), reason))
+        inline(region)
+    return given_back
+
+
+def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
+    return [op for r in regions for op in r.body.block.ops if isinstance(op, CompositeOp)]
+
+
+def _not_worth_a_call(graph: _Graph, quotient: Quotient) -> dict[int, str]:
+    """The regions to give back: glue that serves nothing, and what is too small."""
+    glue = [frozenset(c.name for c in composites_of(t) if c.glue) for t in graph.targets]
+    near: dict[int, list[int]] = {}
+    for a, b in graph.edges:
+        near.setdefault(a, []).append(b)
+        near.setdefault(b, []).append(a)
+    reasons: dict[int, str] = {}
+    for members in quotient.groups:
+        colour = graph.colours[members[0]]
+        if colour is None:
+            continue
+        idle = [
+            node
+            for part in (components(members, near) if glue[colour] else ())
+            if all(c.pattern.data in glue[colour] for c in _composites(graph.regions(part)))
+            for node in part
+        ]
+        reasons.update(dict.fromkeys(idle, GLUE_ALONE))
+        rest = [node for node in members if node not in reasons]
+        worth = [
+            composite
+            for composite in _composites(graph.regions(rest))
+            if composite.pattern.data not in glue[colour]
+        ]
+        reason = _too_small(worth, graph.policies[colour])
+        if reason:
+            reasons.update(dict.fromkeys(rest, reason))
+    return reasons
+
+
+def _too_small(composites: Sequence[CompositeOp], policy: RegionPolicy) -> str:
+    """Why a region of these composites, glue not counted, is not worth a call; empty if it is."""
+    if len(composites) < policy.min_composites:
+        return f"expected {policy.min_composites} composites in a region, found {len(composites)}"
+    if policy.min_macs and (macs := macs_of(composites)) < policy.min_macs:
+        return f"expected {policy.min_macs:,} MACs in a region, found {macs:,}"
+    return ""
+
+
+def _without(
+    quotient: Quotient, count: int, edges: Sequence[Edge], gone: Mapping[int, str]
+) -> Quotient:
+    """The groups without these nodes, which stand alone. A group's nodes that go are not connected
+    to those that stay, so they can stand in front of them."""
+    groups: list[list[int]] = []
+    for group in quotient.order():
+        members = quotient.members(group)
+        groups += [[node] for node in sorted(members) if node in gone]
+        stay = [node for node in members if node not in gone]
+        groups += [stay] if stay else []
+    return Quotient(count, edges, groups=groups)
+
+
+def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
+    """On one region of each group, so that joining finds it."""
+    gathering = [p.merge != "none" for p in graph.policies]
+    colours = [c if c is not None and gathering[c] else None for c in graph.colours]
+    for group, cuts in find_cuts(quotient, graph.edges, colours).items():
+        region = graph.regions(quotient.members(group))[0]
+        told = [*(region.cuts or ()), *(_cut(cut, graph.ops) for cut in cuts)]
+        region.cuts = ArrayAttr(dict.fromkeys(told))  # a second run tells the same
+
+
+def _cut(cut: Cut, ops: Sequence[Operation]) -> CutAttr:
+    first = ops[cut.first]
+    by = f"a region of {first.target.target_name.data}" if isinstance(first, RegionOp) else first
+    return CutAttr.of(
+        by if isinstance(by, str) else describe(by),
+        ops[cut.leaves],
+        first,
+        ops[cut.last],
+        ops[cut.enters],
+    )
 
 
 def _order(quotient: Quotient) -> list[int]:
@@ -61,37 +191,3 @@ def _order(quotient: Quotient) -> list[int]:
     needed = [{index[g] for g in quotient.before(quotient.group(m[0]))} for m in groups]
     needed[-1] = set(range(len(groups) - 1))
     return [node for i in topological(needed) for node in groups[i]]
-
-
-def _join(regions: list[RegionOp]) -> RegionOp:
-    """One region in place of several that stand next to each other."""
-    location, target = fuse(*regions), regions[0].target
-    composites: list[Operation] = []
-    for region in regions:
-        composites += [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
-    for region in regions:
-        inline(region)
-
-    def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
-        return RegionOp.of(target, inputs, types, body, location)
-
-    made = enclose(composites, build)
-    assert isinstance(made, RegionOp)
-    return made
-
-
-def _give_glue_back(block: Block, module: ModuleOp) -> None:
-    """Undoes regions that do no work of their own."""
-    for region in [op for op in block.ops if isinstance(op, RegionOp)]:
-        glue = glue_patterns(region.target)
-        composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
-        if all(composite.pattern.data in glue for composite in composites):
-            withdraw(module, composites, "nothing beside it that is worth a call")
-            inline(region)
-            for composite in composites:
-                inline(composite)
-
-
-def glue_patterns(target: TargetAttr) -> frozenset[str]:
-    """Names of the target's composites that are worth taking only beside others."""
-    return frozenset(c.name for c in find(target).patterns if c.glue)

@@ -1,17 +1,20 @@
 """`outline-regions`: turns regions into functions that carry their target.
 
 Requires: `byoc.region`s. Guarantees: each is a private function `@<target>_<n>` with `byoc.target`,
-and a `byoc.call` in its place, which records the composites taken and the types that cross.
+and a `byoc.call` in its place, which records the composites taken, the types that cross and what
+kept it apart from earlier calls. Regions that compute the same with the same constants share one
+function; its ops have the locations of all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -19,12 +22,14 @@ from byocir.dialects.byoc import (
     TARGET,
     CallOp,
     CompositeOp,
+    CutAttr,
     HandedOffAttr,
     RegionOp,
     TakenAttr,
     YieldOp,
 )
-from byocir.dialects.locations import names
+from byocir.dialects.locations import fuse, names
+from byocir.rewrites.byoc.collector import collector_paused
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,75 @@ class OutlineRegionsPass(ModulePass):
         symbols = {name.data for name in defined if isinstance(name, StringAttr)}
         symbols |= {f.callee.root_reference.data for f in op.walk() if isinstance(f, CallOp)}
         numbers: dict[str, int] = {}
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                after: Operation = function
-                for region in [r for r in function.walk() if isinstance(r, RegionOp)]:
-                    symbol = _fresh(region.target.target_name.data, symbols, numbers)
-                    made = _outline(region, symbol)
-                    op.body.block.insert_op_after(made, after)
-                    after = made
+        with collector_paused():
+            same: dict[Hashable, list[RegionOp]] = {}
+            caller: dict[RegionOp, Operation] = {}
+            for function, region in _regions(op):
+                caller[region] = function
+                same.setdefault(content(region), []).append(region)
+            last: dict[Operation, Operation] = {}  # each caller's functions stand behind it
+            for alike in same.values():
+                symbol = _fresh(alike[0].target.target_name.data, symbols, numbers)
+                function = caller[alike[0]]
+                made = _outline(alike, symbol)
+                op.body.block.insert_op_after(made, last.get(function, function))
+                last[function] = made
+
+
+def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
+    """The regions of functions that are no target's, and the functions."""
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and TARGET not in function.attributes:
+            for op in function.walk():
+                if isinstance(op, RegionOp):
+                    yield function, op
+
+
+def _fuse_locations(regions: Sequence[RegionOp]) -> None:
+    """Gives each op of the first region the locations of those it stands for in the others."""
+    if len(regions) > 1:
+        for ops in zip(*(region.body.walk() for region in regions), strict=True):
+            ops[0].location = fuse(*ops)
+
+
+def content(region: RegionOp) -> Hashable:
+    """What a region computes and for whom, whatever its values are called and where they come from.
+    Every op in order, with how many ops are inside it, fixes the tree."""
+    numbers: dict[SSAValue, int] = {}
+    ops: list[Hashable] = [region.target, *_blocks(region.body, numbers)]
+    for op in region.body.walk():
+        inside = tuple(part for inner in op.regions for part in _blocks(inner, numbers))
+        ops.append(
+            (
+                op.name,
+                frozenset(op.properties.items()),
+                frozenset(op.attributes.items()),
+                tuple(numbers[value] for value in op.operands),
+                tuple(result.type for result in op.results),
+                inside,
+            )
+        )
+        for result in op.results:
+            numbers[result] = len(numbers)
+    return tuple(ops)
+
+
+def _blocks(region: Region, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
+    """Types of arguments and number of ops of each block; numbers the arguments."""
+    for block in region.blocks:
+        for arg in block.args:
+            numbers[arg] = len(numbers)
+        yield tuple(arg.type for arg in block.args), sum(1 for _ in block.ops)
+
+
+def _call(region: RegionOp, symbol: str) -> CallOp:
+    return CallOp.of(
+        symbol,
+        list(region.inputs),
+        [result.type for result in region.outputs],
+        handed_off(region),
+        region.location,
+    )
 
 
 def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
@@ -57,24 +123,21 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
     return f"{target}_{number}"
 
 
-def _outline(region: RegionOp, symbol: str) -> FuncOp:
-    call = CallOp.of(
-        symbol,
-        list(region.inputs),
-        [r.type for r in region.outputs],
-        handed_off(region),
-        region.location,
-    )
-    inputs, outputs = [v.type for v in region.inputs], [r.type for r in region.outputs]
-    terminator = region.body.block.last_op
+def _outline(regions: Sequence[RegionOp], symbol: str) -> FuncOp:
+    """One function for regions that compute the same, and a call of it in place of each."""
+    first = regions[0]
+    calls = [_call(region, symbol) for region in regions]
+    _fuse_locations(regions)
+    inputs, outputs = [v.type for v in first.inputs], [r.type for r in first.outputs]
+    terminator = first.body.block.last_op
     assert isinstance(terminator, YieldOp)
     Rewriter.replace_op(terminator, ReturnOp(*terminator.values))
-    body = region.detach_region(region.body)
-    target, location = region.target, region.location
-    Rewriter.replace_op(region, call)
+    body = first.detach_region(first.body)
     function = FuncOp(symbol, (inputs, outputs), body, visibility="private")
-    function.attributes[TARGET] = target
-    function.location = location
+    function.attributes[TARGET] = first.target
+    function.location = fuse(*regions)
+    for region, call in zip(regions, calls, strict=True):
+        Rewriter.replace_op(region, call)
     return function
 
 
@@ -90,4 +153,5 @@ def handed_off(region: RegionOp) -> HandedOffAttr:
         ArrayAttr(taken),
         ArrayAttr([v.type for v in region.inputs]),
         ArrayAttr([r.type for r in region.outputs]),
+        region.cuts or ArrayAttr[CutAttr]([]),
     )

@@ -18,21 +18,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 class Quotient:
     """A graph whose nodes are merged into groups; a group is known by one of its nodes."""
 
-    def __init__(self, count: int, edges: Iterable[tuple[int, int]]) -> None:
-        self._group = list(range(count))
-        self._members = {node: [node] for node in range(count)}
-        self._after: dict[int, set[int]] = {node: set() for node in range(count)}
-        self._before: dict[int, set[int]] = {node: set() for node in range(count)}
+    def __init__(
+        self,
+        count: int,
+        edges: Iterable[tuple[int, int]],
+        *,
+        groups: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """`groups` are what is merged already, in a topological order of the quotient graph; by
+        default every node is alone and nodes are in order."""
+        ordered = [[node] for node in range(count)] if groups is None else groups
+        self._group = [0] * count
+        self._members: dict[int, list[int]] = {}
+        for members in ordered:
+            self._members[members[0]] = list(members)
+            for node in members:
+                self._group[node] = members[0]
+        self._after: dict[int, set[int]] = {group: set() for group in self._members}
+        self._before: dict[int, set[int]] = {group: set() for group in self._members}
         for source, target in edges:
-            if source != target:
-                self._after[source].add(target)
-                self._before[target].add(source)
-        # By depth, so that what a group waits for tends to stand before its other inputs already.
-        depth = [0] * count
-        for node in range(count):
-            depth[node] = max((depth[source] + 1 for source in self._before[node]), default=0)
-        order = sorted(range(count), key=lambda node: (depth[node], node))
-        self._place = {node: place for place, node in enumerate(order)}
+            a, b = self._group[source], self._group[target]
+            if a != b:
+                self._after[a].add(b)
+                self._before[b].add(a)
+        self._place = {group: place for place, group in enumerate(self._members)}
 
     @property
     def groups(self) -> list[list[int]]:
@@ -43,9 +52,21 @@ class Quotient:
         """The group a node is in."""
         return self._group[node]
 
+    def members(self, group: int) -> list[int]:
+        """The nodes of a group."""
+        return self._members[group]
+
     def before(self, group: int) -> set[int]:
         """The groups that edges come from."""
         return self._before[group]
+
+    def after(self, group: int) -> set[int]:
+        """The groups that edges lead to."""
+        return self._after[group]
+
+    def order(self) -> list[int]:
+        """All groups, each after those it depends on."""
+        return sorted(self._place, key=self._place.__getitem__)
 
     def between(self, a: int, b: int) -> int | None:
         """A third group on a path between two groups. They may merge if there is none: the quotient
@@ -102,11 +123,10 @@ class Quotient:
 
 
 def merge_connected(
-    count: int, edges: Sequence[tuple[int, int]], colours: Sequence[int | None]
+    quotient: Quotient, edges: Sequence[tuple[int, int]], colours: Sequence[int | None]
 ) -> Quotient:
     """Merges groups of one colour along edges, every node in turn with those it depends on, until
     no further legal merge of that kind exists. Nodes of colour None stay alone."""
-    quotient = Quotient(count, edges)
     pending = [(b, a) for a, b in edges if colours[a] == colours[b] and colours[a] is not None]
     heapq.heapify(pending)
     # An edge stays illegal until the group found on the detour joins one of its ends.

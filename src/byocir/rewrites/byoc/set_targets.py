@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGETS, TargetAttr
-from byocir.patterns.targets import parse_targets
+from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
+from byocir.patterns.targets import objective_of, parse_targets
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,21 @@ class SetTargetsPass(ModulePass):
     name = "set-targets"
 
     targets: str
+    objective: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         set_targets(op, parse_targets(self.targets))
+        set_objective(op, self.objective)
 
 
 def set_targets(module: ModuleOp, targets: list[TargetAttr]) -> None:
     """Names the module's targets, in order of preference."""
     module.attributes[TARGETS] = ArrayAttr(targets)
+
+
+def set_objective(module: ModuleOp, objective: str) -> None:
+    """Names what targets compete on: "latency", "energy", "bytes" or nothing. Raises ByocirError
+    B246 for another objective."""
+    if objective:
+        module.attributes[OBJECTIVE] = StringAttr(objective)
+        objective_of(module)

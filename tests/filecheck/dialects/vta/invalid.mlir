@@ -108,3 +108,10 @@ vta.program @vta_0 insns <[3, 0] : tensor<2xui8>> image <[1] : tensor<1xui8>> dr
 // CHECK: expected an image of at most 0 bytes, found 1
 vta.program @vta_0 insns <[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] : tensor<1x16xui8>>
   image <[1] : tensor<1xui8>> dram 0 inputs [] outputs [] spans [#vta.span<1>]
+
+// -----
+
+// CHECK: expected tiles as tensor<1xRxi32>, found tensor<2x1xi32>
+vta.program @vta_0 insns <[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] : tensor<1x16xui8>>
+  image <[] : tensor<0xui8>> dram 16 inputs [] outputs [] spans [#vta.span<1>]
+  tiles <[0, 1] : tensor<2x1xi32>>

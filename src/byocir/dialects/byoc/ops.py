@@ -1,36 +1,31 @@
-"""Hand-off: what was matched, who takes it, what was called, and why.
-
-The same ops serve both levels: bodies hold graph ops or tir blocks. Everything a later stage or a
-report needs is in the module: targets with their options, the original model's nodes and the trail
-of decisions, so that a printed module can be read back and continued.
-"""
+"""Ops of the hand-off. The same serve both levels: bodies hold graph ops or tir blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     ArrayAttr,
-    DictionaryAttr,
     FlatSymbolRefAttrConstr,
     FunctionType,
-    IntAttr,
     LocationAttr,
     StringAttr,
     SymbolRefAttr,
 )
-from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_attr_definition,
+    VarConstraint,
     irdl_op_definition,
+    operand_def,
     opt_prop_def,
-    param_def,
     prop_def,
     region_def,
+    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -39,139 +34,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEffect
 
+from byocir.dialects.byoc.records import CutAttr, HandedOffAttr, TargetAttr
 from byocir.dialects.checks import expect
-
-TARGET = "byoc.target"
-"""Function attribute: the target that a region function was handed to."""
-LEVEL = "byoc.level"
-"""Function attribute: the level, "graph" or "tensor", at which it was handed over."""
-TARGETS = "byoc.targets"
-"""Module attribute: the targets in order of preference."""
-NAME = "byoc.name"
-"""Argument and result attribute: the name of a model's input or output."""
-DIMS = "byoc.dims"
-"""Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
-
-
-@irdl_attr_definition
-class TargetAttr(ParametrizedAttribute):
-    """A target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
-
-    name = "byoc.target"
-
-    target_name: StringAttr = param_def()
-    options: DictionaryAttr = param_def()
-
-    @staticmethod
-    def of(name: str, options: dict[str, Attribute]) -> TargetAttr:
-        return TargetAttr(StringAttr(name), DictionaryAttr(dict(sorted(options.items()))))
-
-
-@irdl_attr_definition
-class NodeAttr(ParametrizedAttribute):
-    """A node of the original model: name, op type and multiply-accumulates per inference."""
-
-    name = "byoc.node"
-
-    node_name: StringAttr = param_def()
-    op_type: StringAttr = param_def()
-    macs: IntAttr = param_def()
-
-
-@irdl_attr_definition
-class RuleAttr(ParametrizedAttribute):
-    """A rule of a pattern as it was evaluated: its sentence, whether it held, what was seen."""
-
-    name = "byoc.rule"
-
-    sentence: StringAttr = param_def()
-    outcome: StringAttr = param_def()
-    seen: StringAttr = param_def()
-
-
-@irdl_attr_definition
-class DecisionAttr(ParametrizedAttribute):
-    """What a pattern made of a place in the program.
-
-    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken" or "declined";
-    `matched` of `total` ops fitted; `reason` says where it stopped, empty when all ops fitted.
-    """
-
-    name = "byoc.decision"
-
-    target: StringAttr = param_def()
-    level: StringAttr = param_def()
-    pattern: StringAttr = param_def()
-    outcome: StringAttr = param_def()
-    nodes: ArrayAttr[StringAttr] = param_def()
-    matched: IntAttr = param_def()
-    total: IntAttr = param_def()
-    reason: StringAttr = param_def()
-    rules: ArrayAttr[RuleAttr] = param_def()
-
-
-@irdl_attr_definition
-class TakenAttr(ParametrizedAttribute):
-    """A composite that a target took: its pattern, the level of the match, the model's nodes."""
-
-    name = "byoc.taken"
-
-    pattern: StringAttr = param_def()
-    level: StringAttr = param_def()
-    nodes: ArrayAttr[StringAttr] = param_def()
-
-
-@irdl_attr_definition
-class HandedOffAttr(ParametrizedAttribute):
-    """What a call runs on its target: the composites in order, and the types that cross."""
-
-    name = "byoc.handed_off"
-
-    target: StringAttr = param_def()
-    composites: ArrayAttr[TakenAttr] = param_def()
-    inputs: ArrayAttr = param_def()
-    outputs: ArrayAttr = param_def()
-
-
-class Node(NamedTuple):
-    """A node of the original model; `macs` counts multiply-accumulates per inference."""
-
-    name: str
-    op_type: str
-    macs: int
-
-
-@irdl_op_definition
-class SourceOp(IRDLOperation):
-    """The nodes of the original model in their order, for reports."""
-
-    name = "byoc.source"
-
-    nodes = prop_def(ArrayAttr[NodeAttr])
-    assembly_format = "$nodes attr-dict"
-
-    @staticmethod
-    def of(nodes: Iterable[tuple[str, str, int]]) -> SourceOp:
-        """From (name, op type, MACs) triples."""
-        attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
-        return SourceOp.create(properties={"nodes": ArrayAttr(attrs)})
-
-    def entries(self) -> list[Node]:
-        return [Node(n.node_name.data, n.op_type.data, n.macs.data) for n in self.nodes]
-
-
-@irdl_op_definition
-class TrailOp(IRDLOperation):
-    """Every decision of the matchers so far, in order."""
-
-    name = "byoc.trail"
-
-    decisions = prop_def(ArrayAttr[DecisionAttr])
-    assembly_format = "$decisions attr-dict"
-
-    @staticmethod
-    def of(decisions: Sequence[DecisionAttr]) -> TrailOp:
-        return TrailOp.create(properties={"decisions": ArrayAttr(decisions)})
 
 
 @irdl_op_definition
@@ -281,6 +145,7 @@ class RegionOp(_Enclosing):
 
     inputs = var_operand_def()
     target = prop_def(TargetAttr)
+    cuts = opt_prop_def(ArrayAttr[CutAttr])
     body = region_def("single_block")
     outputs = var_result_def()
     traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
@@ -310,6 +175,9 @@ class RegionOp(_Enclosing):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_attribute(self.target)
+        if self.cuts is not None:
+            printer.print_string(" cuts ")
+            printer.print_attribute(self.cuts)
         _print_interface(printer, self)
         printer.print_region(self.body, print_entry_block_args=False)
 
@@ -318,8 +186,12 @@ class RegionOp(_Enclosing):
         target = parser.parse_attribute()
         if not isinstance(target, TargetAttr):
             parser.raise_error("expected a #byoc.target")
+        cuts = parser.parse_attribute() if parser.parse_optional_keyword("cuts") else None
         inputs, types, body = _parse_interface(parser)
-        return RegionOp.of(target, inputs, types, body)
+        region = RegionOp.of(target, inputs, types, body)
+        if cuts is not None:
+            region.properties["cuts"] = cuts
+        return region
 
 
 @irdl_op_definition
@@ -370,6 +242,38 @@ class CallOp(IRDLOperation):
             f"expected @{self.callee.root_reference.data} to take {_join(ins)} and give "
             f"{_join(outs)}, found {callee}",
         )
+
+
+@irdl_op_definition
+class BeginOp(IRDLOperation):
+    """A value on its way to what is marked for a target by hand, e.g.
+    `%b = byoc.begin "vta" %x : tensor<4xi8>`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    name = "byoc.begin"
+
+    target = prop_def(StringAttr)
+    input = operand_def(T)
+    output = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$target $input attr-dict `:` type($input)"
+
+
+@irdl_op_definition
+class EndOp(IRDLOperation):
+    """A value on its way out of what is marked for a target by hand, e.g.
+    `%e = byoc.end "vta" %y : tensor<4xi8>`. What lies between begins and ends is the target's."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    name = "byoc.end"
+
+    target = prop_def(StringAttr)
+    input = operand_def(T)
+    output = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$target $input attr-dict `:` type($input)"
 
 
 def _print_interface(printer: Printer, op: CompositeOp | RegionOp) -> None:
@@ -432,10 +336,3 @@ def inline(op: CompositeOp | RegionOp) -> None:
     parent.insert_ops_before(inner, op)
     op.detach()
     op.erase()
-
-
-Byoc = Dialect(
-    "byoc",
-    [CallOp, CompositeOp, RegionOp, SourceOp, TrailOp, YieldOp],
-    [DecisionAttr, HandedOffAttr, NodeAttr, RuleAttr, TakenAttr, TargetAttr],
-)

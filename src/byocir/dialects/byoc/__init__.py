@@ -1,0 +1,79 @@
+"""Hand-off: what was matched, who takes it, what was called, and why.
+
+The same ops serve both levels: bodies hold graph ops or tir blocks. Everything a later stage or a
+report needs is in the module: targets with their options, the original model's nodes and the trail
+of decisions, so that a printed module can be read back and continued.
+"""
+
+from xdsl.ir import Dialect
+
+from byocir.dialects.byoc.ops import (
+    BeginOp,
+    CallOp,
+    CompositeOp,
+    EndOp,
+    RegionOp,
+    YieldOp,
+    enclosing_body,
+    inline,
+)
+from byocir.dialects.byoc.records import (
+    DIMS,
+    HOST,
+    LEVEL,
+    NAME,
+    OBJECTIVE,
+    PLACE,
+    PLACEMENT,
+    TARGET,
+    TARGETS,
+    CutAttr,
+    DecisionAttr,
+    HandedOffAttr,
+    Node,
+    NodeAttr,
+    PlaceAttr,
+    RuleAttr,
+    SourceOp,
+    TakenAttr,
+    TargetAttr,
+    TrailOp,
+)
+
+Byoc = Dialect(
+    "byoc",
+    [BeginOp, CallOp, CompositeOp, EndOp, RegionOp, SourceOp, TrailOp, YieldOp],
+    [CutAttr, DecisionAttr, HandedOffAttr, NodeAttr, PlaceAttr, RuleAttr, TakenAttr, TargetAttr],
+)
+
+__all__ = [
+    "DIMS",
+    "HOST",
+    "LEVEL",
+    "NAME",
+    "OBJECTIVE",
+    "PLACE",
+    "PLACEMENT",
+    "TARGET",
+    "TARGETS",
+    "BeginOp",
+    "Byoc",
+    "CallOp",
+    "CompositeOp",
+    "CutAttr",
+    "DecisionAttr",
+    "EndOp",
+    "HandedOffAttr",
+    "Node",
+    "NodeAttr",
+    "PlaceAttr",
+    "RegionOp",
+    "RuleAttr",
+    "SourceOp",
+    "TakenAttr",
+    "TargetAttr",
+    "TrailOp",
+    "YieldOp",
+    "enclosing_body",
+    "inline",
+]

@@ -1,0 +1,198 @@
+"""Records of the hand-off: targets, the model's nodes, decisions, what calls stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    param_def,
+    prop_def,
+)
+
+from byocir.dialects.locations import names
+
+TARGET = "byoc.target"
+"""Function attribute: the target that a region function was handed to."""
+LEVEL = "byoc.level"
+"""Function attribute: the level, "graph" or "tensor", at which it was handed over."""
+TARGETS = "byoc.targets"
+"""Module attribute: the targets in order of preference."""
+OBJECTIVE = "byoc.objective"
+"""Module attribute: what targets compete on, "latency", "energy" or "bytes"."""
+PLACEMENT = "byoc.placement"
+"""Module attribute: which of the model's nodes are placed where by hand, in order of priority."""
+PLACE = "byoc.place"
+"""Op attribute: the target, or "host", that an op is placed on by hand."""
+HOST = "host"
+"""What stands for the host where targets are named."""
+NAME = "byoc.name"
+"""Argument and result attribute: the name of a model's input or output."""
+DIMS = "byoc.dims"
+"""Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
+
+
+@irdl_attr_definition
+class TargetAttr(ParametrizedAttribute):
+    """A target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
+
+    name = "byoc.target"
+
+    target_name: StringAttr = param_def()
+    options: DictionaryAttr = param_def()
+
+    @staticmethod
+    def of(name: str, options: dict[str, Attribute]) -> TargetAttr:
+        return TargetAttr(StringAttr(name), DictionaryAttr(dict(sorted(options.items()))))
+
+
+@irdl_attr_definition
+class PlaceAttr(ParametrizedAttribute):
+    """Nodes placed by hand: a name, or a regular expression for whole names, and a target or
+    "host", e.g. `#byoc.placed<"conv.*", "host">`."""
+
+    name = "byoc.placed"
+
+    nodes: StringAttr = param_def()
+    place: StringAttr = param_def()
+
+
+@irdl_attr_definition
+class NodeAttr(ParametrizedAttribute):
+    """A node of the original model: name, op type and multiply-accumulates per inference."""
+
+    name = "byoc.node"
+
+    node_name: StringAttr = param_def()
+    op_type: StringAttr = param_def()
+    macs: IntAttr = param_def()
+
+
+@irdl_attr_definition
+class RuleAttr(ParametrizedAttribute):
+    """A rule of a pattern as it was evaluated: its sentence, whether it held, what was seen, and
+    what a user can do about it, if the rule knows."""
+
+    name = "byoc.rule"
+
+    sentence: StringAttr = param_def()
+    outcome: StringAttr = param_def()
+    seen: StringAttr = param_def()
+    fix: StringAttr = param_def()
+
+
+@irdl_attr_definition
+class DecisionAttr(ParametrizedAttribute):
+    """What a pattern made of a place in the program.
+
+    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken" or "declined";
+    `matched` of `total` ops fitted; `reason` says where it stopped, empty when all ops fitted.
+    """
+
+    name = "byoc.decision"
+
+    target: StringAttr = param_def()
+    level: StringAttr = param_def()
+    pattern: StringAttr = param_def()
+    outcome: StringAttr = param_def()
+    nodes: ArrayAttr[StringAttr] = param_def()
+    matched: IntAttr = param_def()
+    total: IntAttr = param_def()
+    reason: StringAttr = param_def()
+    rules: ArrayAttr[RuleAttr] = param_def()
+
+
+@irdl_attr_definition
+class TakenAttr(ParametrizedAttribute):
+    """A composite that a target took: its pattern, the level of the match, the model's nodes."""
+
+    name = "byoc.taken"
+
+    pattern: StringAttr = param_def()
+    level: StringAttr = param_def()
+    nodes: ArrayAttr[StringAttr] = param_def()
+
+
+@irdl_attr_definition
+class CutAttr(ParametrizedAttribute):
+    """Why a region is not one with an earlier one of its target: a path from nodes of the earlier
+    one (`leaves`) through nodes outside both (`first` … `last`) into this one (`enters`). `by` is
+    what the path passes first: an op of the host, or another target's region."""
+
+    name = "byoc.cut"
+
+    by: StringAttr = param_def()
+    leaves: ArrayAttr[StringAttr] = param_def()
+    first: ArrayAttr[StringAttr] = param_def()
+    last: ArrayAttr[StringAttr] = param_def()
+    enters: ArrayAttr[StringAttr] = param_def()
+
+    @staticmethod
+    def of(by: str, *ops: Operation) -> CutAttr:
+        """From the ops on the path: leaves, first, last, enters."""
+        leaves, first, last, enters = (_names_of(op) for op in ops)
+        return CutAttr(StringAttr(by), leaves, first, last, enters)
+
+
+def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(name) for name in names(op.location)])
+
+
+@irdl_attr_definition
+class HandedOffAttr(ParametrizedAttribute):
+    """What a call runs on its target: the composites in order, the types that cross, and what kept
+    it apart from earlier calls."""
+
+    name = "byoc.handed_off"
+
+    target: StringAttr = param_def()
+    composites: ArrayAttr[TakenAttr] = param_def()
+    inputs: ArrayAttr = param_def()
+    outputs: ArrayAttr = param_def()
+    cuts: ArrayAttr[CutAttr] = param_def()
+
+
+class Node(NamedTuple):
+    """A node of the original model; `macs` counts multiply-accumulates per inference."""
+
+    name: str
+    op_type: str
+    macs: int
+
+
+@irdl_op_definition
+class SourceOp(IRDLOperation):
+    """The nodes of the original model in their order, for reports."""
+
+    name = "byoc.source"
+
+    nodes = prop_def(ArrayAttr[NodeAttr])
+    assembly_format = "$nodes attr-dict"
+
+    @staticmethod
+    def of(nodes: Iterable[tuple[str, str, int]]) -> SourceOp:
+        """From (name, op type, MACs) triples."""
+        attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
+        return SourceOp.create(properties={"nodes": ArrayAttr(attrs)})
+
+    def entries(self) -> list[Node]:
+        return [Node(n.node_name.data, n.op_type.data, n.macs.data) for n in self.nodes]
+
+
+@irdl_op_definition
+class TrailOp(IRDLOperation):
+    """Every decision of the matchers so far, in order."""
+
+    name = "byoc.trail"
+
+    decisions = prop_def(ArrayAttr[DecisionAttr])
+    assembly_format = "$decisions attr-dict"
+
+    @staticmethod
+    def of(decisions: Sequence[DecisionAttr]) -> TrailOp:
+        return TrailOp.create(properties={"decisions": ArrayAttr(decisions)})

@@ -1,0 +1,228 @@
+"""Ops that look up, write or sort by computed indices. Negative indices count from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from byocir.dialects.checks import expect
+from byocir.dialects.graph.base import (
+    INT,
+    Exact,
+    GraphOp,
+    dims,
+    expect_axis,
+    expect_flag,
+    is_number,
+)
+from byocir.dialects.types import Shape, element_type_of, i32, i64, shape_of, tensor
+
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+"""What a scatter does with the element that is there: replaces it, or combines both."""
+
+
+def _expect_indices(value: SSAValue) -> Shape:
+    element = element_type_of(value.type)
+    expect(element in (i32, i64), f"expected indices of i32 or i64, found {element}")
+    return shape_of(value.type)
+
+
+class GatherBaseOp(Exact, GraphOp):
+    """Base of the look-ups of `input` at `indices`."""
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input `,` $indices attr-dict `:` functional-type(operands, results)"
+
+    def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        """The result's shape; raises VerifyException."""
+        raise NotImplementedError
+
+    def infer(self) -> Sequence[TensorType]:
+        shape = self.shape(shape_of(self.input.type), _expect_indices(self.indices))
+        return [tensor(element_type_of(self.input.type), shape)]
+
+
+@irdl_op_definition
+class GatherOp(GatherBaseOp):
+    """The slices of `axis` at these indices, whose shape takes the place of the dimension, e.g.
+    `graph.gather %x, %i {axis = 0 : i64} : (tensor<100x16xf32>, tensor<2x3xi64>) ->
+    tensor<2x3x16xf32>`."""
+
+    name = "graph.gather"
+
+    axis = prop_def(INT)
+
+    def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        axis = self.axis.value.data
+        expect_axis(axis, len(x))
+        return *x[:axis], *indices, *x[axis + 1 :]
+
+
+@irdl_op_definition
+class GatherElementsOp(GatherBaseOp):
+    """The elements at the positions of `indices`, but along `axis` at the index, e.g.
+    `graph.gather_elements %x, %i {axis = 1 : i64} : (tensor<8x16xf32>, tensor<8x3xi64>) ->
+    tensor<8x3xf32>`."""
+
+    name = "graph.gather_elements"
+
+    axis = prop_def(INT)
+
+    def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        _expect_within(x, indices, self.axis.value.data)
+        return indices
+
+
+def _expect_within(x: Shape, indices: Shape, axis: int) -> None:
+    expect_axis(axis, len(x))
+    fits = len(indices) == len(x) and all(
+        found <= size for i, (found, size) in enumerate(zip(indices, x, strict=True)) if i != axis
+    )
+    expect(fits, f"expected indices within {dims(x)} but for axis {axis}, found {dims(indices)}")
+
+
+@irdl_op_definition
+class GatherNdOp(GatherBaseOp):
+    """The slices of the input at the positions in the last dimension of `indices`; the first
+    `batch_dims` dimensions go along, e.g. `graph.gather_nd %x, %i {batch_dims = 0 : i64} :
+    (tensor<8x16x4xf32>, tensor<5x2xi64>) -> tensor<5x4xf32>`."""
+
+    name = "graph.gather_nd"
+
+    batch_dims = prop_def(INT)
+
+    def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        batch = self.batch_dims.value.data
+        expect(
+            0 <= batch < min(len(x), len(indices)) and x[:batch] == indices[:batch],
+            f"expected {batch} equal dimensions first, found {dims(x)} and {dims(indices)}",
+        )
+        depth = indices[-1]
+        expect(
+            1 <= depth <= len(x) - batch,
+            f"expected positions of 1 to {len(x) - batch} indices, found {depth}",
+        )
+        return *indices[:-1], *x[batch + depth :]
+
+
+class ScatterBaseOp(GraphOp):
+    """Base of the writes of `updates` into `input` at `indices`. With reduction `none` no place may
+    be written twice."""
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    reduction = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $indices `,` $updates attr-dict `:` functional-type(operands, results)"
+    )
+
+    def is_exact(self) -> bool:
+        return self.reduction.data in ("none", "min", "max")
+
+    def updates_shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        """The shape that the updates must have; raises VerifyException."""
+        raise NotImplementedError
+
+    def infer(self) -> Sequence[TensorType]:
+        element, x = element_type_of(self.input.type), shape_of(self.input.type)
+        wanted = tensor(element, self.updates_shape(x, _expect_indices(self.indices)))
+        expect(self.updates.type == wanted, f"expected updates {wanted}, found {self.updates.type}")
+        found = self.reduction.data
+        expect(found in REDUCTIONS, f"expected reduction {', '.join(REDUCTIONS)}, found {found}")
+        expect(found == "none" or is_number(element), f"expected numbers, found {element}")
+        return [tensor(element, x)]
+
+
+@irdl_op_definition
+class ScatterElementsOp(ScatterBaseOp):
+    """The reverse of gather_elements, e.g. `graph.scatter_elements %x, %i, %u {axis = 1 : i64,
+    reduction = "none"} : (tensor<8x16xf32>, tensor<8x3xi64>, tensor<8x3xf32>) ->
+    tensor<8x16xf32>`."""
+
+    name = "graph.scatter_elements"
+
+    axis = prop_def(INT)
+
+    def updates_shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        _expect_within(x, indices, self.axis.value.data)
+        return indices
+
+
+@irdl_op_definition
+class ScatterNdOp(ScatterBaseOp):
+    """The reverse of gather_nd, e.g. `graph.scatter_nd %x, %i, %u {reduction = "none"} :
+    (tensor<8x16x4xf32>, tensor<5x2xi64>, tensor<5x4xf32>) -> tensor<8x16x4xf32>`."""
+
+    name = "graph.scatter_nd"
+
+    def updates_shape(self, x: Shape, indices: Shape) -> Sequence[int]:
+        depth = indices[-1] if indices else 0
+        expect(1 <= depth <= len(x), f"expected positions of 1 to {len(x)} indices, found {depth}")
+        return *indices[:-1], *x[depth:]
+
+
+@irdl_op_definition
+class OneHotOp(Exact, GraphOp):
+    """A new dimension of size `depth` at `axis`: `values[1]` at the index, `values[0]` elsewhere;
+    indices outside give no `values[1]`, e.g. `graph.one_hot %i, %values {axis = 1 : i64, depth =
+    10 : i64} : (tensor<8xi64>, tensor<2xf32>) -> tensor<8x10xf32>`."""
+
+    name = "graph.one_hot"
+
+    indices = operand_def(TensorType)
+    values = operand_def(TensorType)
+    axis = prop_def(INT)
+    depth = prop_def(INT)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$indices `,` $values attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        x, axis, depth = shape_of(self.indices.type), self.axis.value.data, self.depth.value.data
+        element = element_type_of(self.indices.type)
+        expect(is_number(element), f"expected indices of numbers, found {element}")
+        expect(shape_of(self.values.type) == (2,), f"expected 2 values, found {self.values.type}")
+        expect_axis(axis, len(x) + 1)
+        expect(depth >= 1, f"expected depth >= 1, found {depth}")
+        return [tensor(element_type_of(self.values.type), (*x[:axis], depth, *x[axis:]))]
+
+
+@irdl_op_definition
+class TopKOp(Exact, GraphOp):
+    """The `k` greatest elements along `axis`, or least if `largest` is 0, in order, and their
+    indices; of equal ones the first, e.g. `graph.top_k %x {axis = 1 : i64, k = 3 : i64, largest =
+    1 : i64, sorted = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)`. Without
+    `sorted` the order is not defined."""
+
+    name = "graph.top_k"
+
+    input = operand_def(TensorType)
+    axis = prop_def(INT)
+    k = prop_def(INT)
+    largest = prop_def(INT)
+    sorted = prop_def(INT)
+    values = result_def(TensorType)
+    indices = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        x, axis, k = shape_of(self.input.type), self.axis.value.data, self.k.value.data
+        element = element_type_of(self.input.type)
+        expect(is_number(element), f"expected an input of numbers, found {element}")
+        expect_axis(axis, len(x))
+        expect(0 <= k <= x[axis], f"expected k from 0 to {x[axis]}, found {k}")
+        expect_flag("largest", self.largest)
+        expect_flag("sorted", self.sorted)
+        shape = (*x[:axis], k, *x[axis + 1 :])
+        return [tensor(element, shape), tensor(i64, shape)]

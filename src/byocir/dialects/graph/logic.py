@@ -1,0 +1,216 @@
+"""Comparisons, logic and bits, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from byocir.dialects.checks import expect
+from byocir.dialects.graph.base import INT, Exact, GraphOp, expect_flag, expect_float
+from byocir.dialects.graph.elementwise import BinaryOp
+from byocir.dialects.graph.unary import UnaryOp
+from byocir.dialects.types import i1, is_integer, shape_of, tensor, ui8, ui16, ui32, ui64
+
+# -- comparisons
+
+
+class CompareOp(Exact, BinaryOp):
+    """Base of the comparisons: two tensors that broadcast to booleans."""
+
+    def element(self, operand: Attribute) -> Attribute:
+        return i1
+
+
+@irdl_op_definition
+class EqualOp(CompareOp):
+    """Whether two elements are equal; NaN equals nothing, e.g. `graph.equal %a, %b :
+    (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.equal"
+
+    def check(self, lhs: Attribute, rhs: Attribute) -> None:
+        expect(lhs == rhs, f"expected operands of one element type, found {lhs} and {rhs}")
+
+
+@irdl_op_definition
+class LessOp(CompareOp):
+    """Whether the left element is less than the right one, e.g. `graph.less %a, %b :
+    (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.less"
+
+
+@irdl_op_definition
+class LessOrEqualOp(CompareOp):
+    """Whether the left element is at most the right one, e.g. `graph.less_or_equal %a, %b :
+    (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.less_or_equal"
+
+
+@irdl_op_definition
+class GreaterOp(CompareOp):
+    """Whether the left element is greater than the right one, e.g. `graph.greater %a, %b :
+    (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.greater"
+
+
+@irdl_op_definition
+class GreaterOrEqualOp(CompareOp):
+    """Whether the left element is at least the right one, e.g. `graph.greater_or_equal %a, %b :
+    (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.greater_or_equal"
+
+
+class ClassifyOp(Exact, GraphOp):
+    """Base of the questions about one float: a tensor of floats to booleans."""
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        expect_float(self.input)
+        return [tensor(i1, shape_of(self.input.type))]
+
+
+@irdl_op_definition
+class IsNanOp(ClassifyOp):
+    """Whether an element is NaN, e.g. `graph.is_nan %x : (tensor<8x4xf32>) -> tensor<8x4xi1>`."""
+
+    name = "graph.is_nan"
+
+
+@irdl_op_definition
+class IsInfOp(ClassifyOp):
+    """Whether an element is an infinity that the flags ask for, e.g. `graph.is_inf %x
+    {detect_negative = 1 : i64, detect_positive = 1 : i64} : (tensor<8x4xf32>) ->
+    tensor<8x4xi1>`."""
+
+    name = "graph.is_inf"
+
+    detect_negative = prop_def(INT)
+    detect_positive = prop_def(INT)
+
+    def infer(self) -> Sequence[TensorType]:
+        expect_flag("detect_negative", self.detect_negative)
+        expect_flag("detect_positive", self.detect_positive)
+        return super().infer()
+
+
+# -- logic
+
+
+class LogicOp(Exact, BinaryOp):
+    """Base of the ops on two tensors of booleans that broadcast."""
+
+    def check(self, lhs: Attribute, rhs: Attribute) -> None:
+        expect(lhs == rhs == i1, f"expected operands of i1, found {lhs} and {rhs}")
+
+
+@irdl_op_definition
+class AndOp(LogicOp):
+    """Whether both elements are true, e.g. `graph.and %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
+    tensor<8x4xi1>`."""
+
+    name = "graph.and"
+
+
+@irdl_op_definition
+class OrOp(LogicOp):
+    """Whether an element is true, e.g. `graph.or %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
+    tensor<8x4xi1>`."""
+
+    name = "graph.or"
+
+
+@irdl_op_definition
+class XorOp(LogicOp):
+    """Whether exactly one element is true, e.g. `graph.xor %a, %b : (tensor<8x4xi1>, tensor<4xi1>)
+    -> tensor<8x4xi1>`."""
+
+    name = "graph.xor"
+
+
+@irdl_op_definition
+class NotOp(Exact, UnaryOp):
+    """Whether an element is false, e.g. `graph.not %x : (tensor<8x4xi1>) -> tensor<8x4xi1>`."""
+
+    name = "graph.not"
+
+    def check(self, element: Attribute) -> None:
+        expect(element == i1, f"expected an input of i1, found {element}")
+
+
+# -- bits
+
+
+class BitwiseOp(Exact, BinaryOp):
+    """Base of the ops on the bits of two tensors of integers that broadcast."""
+
+    def check(self, lhs: Attribute, rhs: Attribute) -> None:
+        super().check(lhs, rhs)
+        expect(is_integer(lhs), f"expected operands of integers, found {lhs}")
+
+
+@irdl_op_definition
+class BitwiseAndOp(BitwiseOp):
+    """Bits that are set in both, e.g. `graph.bitwise_and %a, %b : (tensor<8x4xi32>, tensor<4xi32>)
+    -> tensor<8x4xi32>`."""
+
+    name = "graph.bitwise_and"
+
+
+@irdl_op_definition
+class BitwiseOrOp(BitwiseOp):
+    """Bits that are set in one or both, e.g. `graph.bitwise_or %a, %b : (tensor<8x4xi32>,
+    tensor<4xi32>) -> tensor<8x4xi32>`."""
+
+    name = "graph.bitwise_or"
+
+
+@irdl_op_definition
+class BitwiseXorOp(BitwiseOp):
+    """Bits that are set in one only, e.g. `graph.bitwise_xor %a, %b : (tensor<8x4xi32>,
+    tensor<4xi32>) -> tensor<8x4xi32>`."""
+
+    name = "graph.bitwise_xor"
+
+
+@irdl_op_definition
+class BitwiseNotOp(Exact, UnaryOp):
+    """Each bit the other way, e.g. `graph.bitwise_not %x : (tensor<8x4xi32>) ->
+    tensor<8x4xi32>`."""
+
+    name = "graph.bitwise_not"
+
+    def check(self, element: Attribute) -> None:
+        expect(
+            is_integer(element) and element != i1, f"expected an input of integers, found {element}"
+        )
+
+
+@irdl_op_definition
+class BitShiftOp(Exact, BinaryOp):
+    """The bits of the left element moved by the right one, to the LEFT or to the RIGHT; by its
+    width or more gives 0, e.g. `graph.bit_shift %a, %b {direction = "LEFT"} : (tensor<8x4xui8>,
+    tensor<4xui8>) -> tensor<8x4xui8>`."""
+
+    name = "graph.bit_shift"
+
+    direction = prop_def(StringAttr)
+
+    def check(self, lhs: Attribute, rhs: Attribute) -> None:
+        super().check(lhs, rhs)
+        expect(
+            lhs in (ui8, ui16, ui32, ui64), f"expected operands of unsigned integers, found {lhs}"
+        )
+        found = self.direction.data
+        expect(found in ("LEFT", "RIGHT"), f"expected direction LEFT or RIGHT, found {found}")

@@ -1,0 +1,255 @@
+"""Ops that copy elements to other places: expand, tile, slice, split, pad, blocks and depth, …"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.checks import expect
+from byocir.dialects.graph.base import (
+    INT,
+    INTS,
+    Exact,
+    GraphOp,
+    broadcast,
+    dims,
+    expect_axis,
+    expect_flag,
+    int_tuple,
+)
+from byocir.dialects.graph.shape import ShapeOp
+from byocir.dialects.types import Shape, element_type_of, i64, shape_of, tensor
+
+
+@irdl_op_definition
+class ExpandOp(ShapeOp):
+    """Broadcast to `shape`, the result's, e.g. `graph.expand %x {shape = array<i64: 8, 4>} :
+    (tensor<4xf32>) -> tensor<8x4xf32>`."""
+
+    name = "graph.expand"
+
+    new_shape = prop_def(INTS, prop_name="shape")
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        shape = int_tuple(self.new_shape)
+        expect(min(shape, default=0) >= 0, f"expected sizes >= 0, found {dims(shape)}")
+        expect(
+            len(shape) >= len(x) and broadcast(x, shape) == shape,
+            f"expected a shape that {dims(x)} broadcasts to, found {dims(shape)}",
+        )
+        return shape
+
+
+@irdl_op_definition
+class TileOp(ShapeOp):
+    """Repeated `repeats` times along each dimension, e.g. `graph.tile %x {repeats =
+    array<i64: 1, 2>} : (tensor<8x4xf32>) -> tensor<8x8xf32>`."""
+
+    name = "graph.tile"
+
+    repeats = prop_def(INTS)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        repeats = int_tuple(self.repeats)
+        expect(len(repeats) == len(x), f"expected {len(x)} repeats, found {len(repeats)}")
+        expect(min(repeats, default=0) >= 0, f"expected repeats >= 0, found {list(repeats)}")
+        return [size * count for size, count in zip(x, repeats, strict=True)]
+
+
+@irdl_op_definition
+class SliceOp(ShapeOp):
+    """`sizes[i]` elements of each dimension i, the first at `starts[i]` and `steps[i]` apart, which
+    may be below 0, e.g. `graph.slice %x {starts = array<i64: 0, 3>, sizes = array<i64: 8, 2>, steps
+    = array<i64: 1, -2>} : (tensor<8x4xf32>) -> tensor<8x2xf32>`."""
+
+    name = "graph.slice"
+
+    starts = prop_def(INTS)
+    sizes = prop_def(INTS)
+    steps = prop_def(INTS)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        starts, sizes, steps = map(int_tuple, (self.starts, self.sizes, self.steps))
+        for name, values in (("starts", starts), ("sizes", sizes), ("steps", steps)):
+            expect(len(values) == len(x), f"expected {len(x)} {name}, found {len(values)}")
+        expect(min(sizes, default=0) >= 0, f"expected sizes >= 0, found {list(sizes)}")
+        expect(0 not in steps, f"expected steps other than 0, found {list(steps)}")
+        for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
+            last = start + max(size - 1, 0) * step
+            expect(
+                size == 0 or (0 <= start < x[axis] and 0 <= last < x[axis]),
+                f"expected elements 0 to {x[axis] - 1} of axis {axis}, found {start} to {last}",
+            )
+        return sizes
+
+
+@irdl_op_definition
+class SplitOp(Exact, GraphOp):
+    """The input cut along `axis` into pieces of the sizes `split`, e.g. `graph.split %x {axis =
+    1 : i64, split = array<i64: 1, 3>} : (tensor<8x4xf32>) -> (tensor<8x1xf32>,
+    tensor<8x3xf32>)`."""
+
+    name = "graph.split"
+
+    input = operand_def(TensorType)
+    axis = prop_def(INT)
+    split = prop_def(INTS)
+    pieces = var_result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        x, axis, split = shape_of(self.input.type), self.axis.value.data, int_tuple(self.split)
+        expect_axis(axis, len(x))
+        expect(min(split, default=0) >= 0, f"expected sizes >= 0, found {list(split)}")
+        expect(
+            len(split) > 0 and sum(split) == x[axis],
+            f"expected sizes that sum to {x[axis]}, found {list(split)}",
+        )
+        element = element_type_of(self.input.type)
+        return [tensor(element, (*x[:axis], size, *x[axis + 1 :])) for size in split]
+
+
+@irdl_op_definition
+class PadOp(ShapeOp):
+    """With `pads` elements more at the begin and end of each dimension, first all begins, then all
+    ends: `value` (0 if absent) in mode `constant`, else elements of the input: mirrored without
+    (`reflect`) or the last one (`edge`), or from the other end (`wrap`). Pads below 0 cut off, e.g.
+    `graph.pad %x {mode = "constant", pads = array<i64: 0, 1, 0, 1>} : (tensor<8x4xf32>) ->
+    tensor<8x6xf32>`."""
+
+    name = "graph.pad"
+
+    pads = prop_def(INTS)
+    mode = prop_def(StringAttr)
+    value = opt_prop_def(ArrayAttr)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        pads, mode, rank = int_tuple(self.pads), self.mode.data, len(x)
+        modes = ("constant", "reflect", "edge", "wrap")
+        expect(mode in modes, f"expected mode {', '.join(modes)}, found {mode}")
+        expect(len(pads) == 2 * rank, f"expected {2 * rank} pads, found {len(pads)}")
+        if self.value is not None:
+            wanted, found = tensor(element_type_of(self.input.type), ()), self.value.data.type
+            expect(found == wanted, f"expected a value of type {wanted}, found {found}")
+            expect(mode == "constant", f"expected no value in mode {mode}, found one")
+        sizes = [size + pads[i] + pads[rank + i] for i, size in enumerate(x)]
+        expect(min(sizes, default=0) >= 0, f"expected pads that leave sizes >= 0, found {sizes}")
+        if mode == "constant":
+            return sizes
+        # One period in each direction is all that onnx's operators define alike.
+        for axis, size in enumerate(x):
+            most = size - 1 if mode == "reflect" else size
+            found = max(pads[axis], pads[rank + axis])
+            expect(
+                found <= 0 or (size > 0 and (mode == "edge" or found <= most)),
+                f"expected pads of at most {most} in axis {axis}, found {found}",
+            )
+            kept = size + min(pads[axis], 0) + min(pads[rank + axis], 0)
+            expect(
+                kept > 0 or found <= 0, f"expected pads that leave elements to copy, found {pads}"
+            )
+        return sizes
+
+
+class BlocksOp(ShapeOp):
+    """Base of the moves between the channels and the plane of `[N,C,H,W]`."""
+
+    blocksize = prop_def(INT)
+
+    def block(self, x: Shape) -> int:
+        """The block size; raises VerifyException."""
+        size = self.blocksize.value.data
+        expect(len(x) == 4, f"expected an input of rank 4, found {dims(x)}")
+        expect(size >= 1, f"expected blocksize >= 1, found {size}")
+        return size
+
+
+@irdl_op_definition
+class DepthToSpaceOp(BlocksOp):
+    """Channels to blocks of the plane: in mode `DCR` the block's position is the slower part of the
+    channel, in mode `CRD` the faster one, e.g. `graph.depth_to_space %x {blocksize = 2 : i64, mode
+    = "DCR"} : (tensor<1x8x2x3xf32>) -> tensor<1x2x4x6xf32>`."""
+
+    name = "graph.depth_to_space"
+
+    mode = prop_def(StringAttr)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        block, mode = self.block(x), self.mode.data
+        expect(mode in ("DCR", "CRD"), f"expected mode DCR or CRD, found {mode}")
+        expect(x[1] % block**2 == 0, f"expected channels divisible by {block**2}, found {x[1]}")
+        return x[0], x[1] // block**2, x[2] * block, x[3] * block
+
+
+@irdl_op_definition
+class SpaceToDepthOp(BlocksOp):
+    """Blocks of the plane to channels, the block's position being the slower part, e.g.
+    `graph.space_to_depth %x {blocksize = 2 : i64} : (tensor<1x2x4x6xf32>) ->
+    tensor<1x8x2x3xf32>`."""
+
+    name = "graph.space_to_depth"
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        block = self.block(x)
+        expect(
+            x[2] % block == 0 and x[3] % block == 0,
+            f"expected a plane divisible by {block}, found {dims(x[2:])}",
+        )
+        return x[0], x[1] * block**2, x[2] // block, x[3] // block
+
+
+@irdl_op_definition
+class TriluOp(ShapeOp):
+    """The upper triangle of the last two dimensions, from diagonal k on, if `upper` is 1, else the
+    lower one, up to diagonal k; 0 elsewhere, e.g. `graph.trilu %x {k = 0 : i64, upper = 1 : i64} :
+    (tensor<4x4xf32>) -> tensor<4x4xf32>`."""
+
+    name = "graph.trilu"
+
+    k = prop_def(INT)
+    upper = prop_def(INT)
+
+    def shape(self, x: Shape) -> Sequence[int]:
+        expect(len(x) >= 2, f"expected an input of rank >= 2, found {dims(x)}")
+        expect_flag("upper", self.upper)
+        return x
+
+
+@irdl_op_definition
+class ReverseSequenceOp(Exact, GraphOp):
+    """For each index b of `batch_axis` the first `lengths[b]` elements along `time_axis` in
+    reverse, e.g. `graph.reverse_sequence %x, %lengths {batch_axis = 1 : i64, time_axis = 0 : i64} :
+    (tensor<4x8xf32>, tensor<8xi64>) -> tensor<4x8xf32>`."""
+
+    name = "graph.reverse_sequence"
+
+    input = operand_def(TensorType)
+    lengths = operand_def(TensorType)
+    batch_axis = prop_def(INT)
+    time_axis = prop_def(INT)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input `,` $lengths attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[TensorType]:
+        x, batch, time = shape_of(self.input.type), self.batch_axis, self.time_axis
+        expect(
+            sorted((batch.value.data, time.value.data)) == [0, 1] and len(x) >= 2,
+            f"expected axes 0 and 1, found {batch.value.data} and {time.value.data}",
+        )
+        wanted = tensor(i64, [x[batch.value.data]])
+        expect(self.lengths.type == wanted, f"expected {wanted}, found {self.lengths.type}")
+        return [tensor(element_type_of(self.input.type), x)]

@@ -1,0 +1,121 @@
+"""Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0 and for
+transposed convolutions in groups, normalises wrong neighbours in LRN, widens sums of integer
+squares, rounds the values of OneHot and loses the shape of an empty Slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import cast
+
+import numpy as np
+from xdsl.ir import Operation
+
+from byocir.dialects.graph import (
+    ConvTransposeOp,
+    LrnOp,
+    OneHotOp,
+    PadOp,
+    ReduceSumSquareOp,
+    SliceOp,
+)
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.types import shape_of
+from byocir.evaluate.rule import Rule
+
+
+def _slice(op: SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    rows = zip(*map(int_tuple, (op.starts, op.sizes, op.steps)), strict=True)
+    chosen = [range(start, start + size * step, step) for start, size, step in rows]
+    ends = [each.stop if each.stop >= 0 else None for each in chosen]
+    return operands[0][
+        tuple(
+            slice(each.start, end if len(each) else each.start, each.step)
+            for each, end in zip(chosen, ends, strict=True)
+        )
+    ]
+
+
+def _pad(op: PadOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, pads, rank = operands[0], int_tuple(op.pads), operands[0].ndim
+    begins, ends = pads[:rank], pads[rank:]
+    kept: np.ndarray = x[
+        tuple(
+            slice(max(-begin, 0), size - max(-end, 0))
+            for begin, end, size in zip(begins, ends, x.shape, strict=True)
+        )
+    ]
+    width = [(max(begin, 0), max(end, 0)) for begin, end in zip(begins, ends, strict=True)]
+    if not width:
+        return kept
+    pad = cast(Callable[..., np.ndarray], np.pad)  # numpy's types know modes as literals only
+    if op.mode.data == "constant":
+        fill = op.value.data.values() if op.value is not None else 0
+        return pad(kept, width, constant_values=fill)
+    return pad(kept, width, mode=op.mode.data)
+
+
+def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    indices, values = operands
+    axis, depth = op.axis.value.data, op.depth.value.data
+    at = np.expand_dims(indices, axis)
+    places = np.arange(depth).reshape(-1, *(1 for _ in range(indices.ndim - axis)))
+    hit = (at == places) | (at == places - depth)
+    return values[hit.astype(np.intp)]
+
+
+def _reduce_sum_square(op: ReduceSumSquareOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    keeps = bool(op.keepdims.value.data)
+    return np.sum(x * x, axis=int_tuple(op.axes), keepdims=keeps, dtype=x.dtype)
+
+
+def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    size, channels = op.size.value.data, x.shape[1]
+    squares, total = x * x, np.zeros_like(x)
+    for offset in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(-offset, 0), min(channels - offset, channels)
+        if low < high:
+            total[:, low:high] += squares[:, low + offset : high + offset]
+    alpha, beta, bias = (value.value.data for value in (op.alpha, op.beta, op.bias))
+    return (x / (bias + alpha / size * total) ** beta).astype(x.dtype)
+
+
+def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Adds the products with each kernel position to every `strides`-th element."""
+    x, w, group = operands[0], operands[1], op.group.value.data
+    strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
+    begins, out = int_tuple(op.pads)[: x.ndim - 2], shape_of(op.result.type)
+    kernel, sizes, outputs = w.shape[2:], x.shape[2:], w.shape[1]
+    reach = [
+        max((n - 1) * s + (k - 1) * d + 1, b + o)
+        for n, s, k, d, b, o in zip(sizes, strides, kernel, dilations, begins, out[2:], strict=True)
+    ]
+    wide = np.promote_types(x.dtype, np.float32)
+    total = np.zeros((x.shape[0], group, outputs, *reach), wide)
+    columns = x.reshape(x.shape[0], group, x.shape[1] // group, -1).astype(wide)
+    weights = w.reshape(group, w.shape[0] // group, outputs, *kernel).astype(wide)
+    for position in product(*map(range, kernel)):
+        part = np.swapaxes(weights[(..., *position)], 1, 2) @ columns
+        places = (
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(position, dilations, sizes, strides, strict=True)
+        )
+        total[(..., *places)] += part.reshape(*part.shape[:3], *sizes)
+    cut = (slice(b, b + o) for b, o in zip(begins, out[2:], strict=True))
+    result = total[(..., *cut)].reshape(out)
+    if len(operands) > 2:
+        result = result + operands[2].reshape(-1, *(1 for _ in sizes))
+    return result.astype(x.dtype)
+
+
+ARRAY_RULES: Mapping[type[Operation], Rule] = {
+    ConvTransposeOp: _conv_transpose,
+    LrnOp: _lrn,
+    OneHotOp: _one_hot,
+    PadOp: _pad,
+    ReduceSumSquareOp: _reduce_sum_square,
+    SliceOp: _slice,
+}
+"""By op class."""

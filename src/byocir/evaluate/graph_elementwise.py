@@ -1,0 +1,61 @@
+"""Numpy rules of element by element ops where the ONNX form leaves something open (what conversions
+do with numbers that do not fit, integers to powers below 0) or onnx's reference fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.ir import Operation
+
+from byocir.dialects.graph import CastOp, PowOp, SoftsignOp
+from byocir.dialects.types import dtype_of
+from byocir.evaluate.rule import Rule
+
+
+def saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats clipped to what the integer type holds, towards zero; NaN is its least number, as in
+    ONNX Runtime's QuantizeLinear."""
+    limits = np.iinfo(dtype)
+    low, high = x.dtype.type(limits.min), x.dtype.type(limits.max)
+    # The greatest number of a wide type is no float: what rounds to it does not fit.
+    fits = np.fmin(np.fmax(x, low), high)
+    with np.errstate(invalid="ignore"):
+        return np.where(fits >= high, limits.max, fits.astype(dtype)).astype(dtype)
+
+
+def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, dtype = operands[0], dtype_of(op.to)
+    if x.dtype.kind in "iub" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    wide = x.astype(np.promote_types(x.dtype, np.float32))
+    return saturate(np.where(np.isnan(wide), 0, wide).astype(wide.dtype), dtype)
+
+
+def _pow(op: PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    base, exponent = operands
+    if base.dtype.kind not in "iu":
+        return np.power(base, exponent.astype(base.dtype))
+    if exponent.dtype.kind not in "iu":
+        power = np.power(base.astype(np.float64), exponent.astype(np.float64))
+        return saturate(np.trunc(power), base.dtype)
+    # Modulo 2^64, of which the low bits are those of any narrower product.
+    raised = np.power(base.astype(np.uint64), np.maximum(exponent, 0).astype(np.uint64))
+    odd = np.where(exponent % 2 == 1, base, np.ones_like(base))
+    unit = (base == 1) | (base.astype(np.int64) == -1)
+    inverse = np.where(unit, odd, np.zeros_like(base))
+    return np.where(exponent < 0, inverse, raised.astype(base.dtype))
+
+
+def _softsign(op: SoftsignOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """onnx's reference fails for scalars."""
+    (x,) = operands
+    return np.asarray(x / (1 + np.abs(x)), x.dtype)
+
+
+ELEMENTWISE_RULES: Mapping[type[Operation], Rule] = {
+    CastOp: _cast,
+    PowOp: _pow,
+    SoftsignOp: _softsign,
+}
+"""By op class."""

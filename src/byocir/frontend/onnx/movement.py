@@ -1,0 +1,220 @@
+"""Import and export of ops that move elements: what ONNX passes as constant inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byocir.dialects import graph as g
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.graph.base import PropertyValue, broadcast, int_tuple
+from byocir.dialects.types import dtype_of
+from byocir.frontend.onnx import properties as p
+from byocir.frontend.onnx.reader import NodeReader, Value
+from byocir.frontend.onnx.tensors import Unsupported, array_of
+from byocir.frontend.onnx.writer import GraphWriter, element
+
+INT64 = np.iinfo(np.int64)
+
+
+def integers(node: NodeReader, index: int) -> list[int] | None:
+    """Input `index`, constant integers; None if it is absent."""
+    values = node.known(index)
+    return None if values is None else [int(value) for value in values.reshape(-1)]
+
+
+def required(node: NodeReader, index: int) -> list[int]:
+    """Input `index`, constant integers; raises Unsupported if it is absent."""
+    values = integers(node, index)
+    if values is None:
+        raise Unsupported(f"expected input {index}, found none")
+    return values
+
+
+def scalar(node: NodeReader, index: int) -> int:
+    """Input `index`, a constant integer."""
+    values = required(node, index)
+    if len(values) != 1:
+        raise Unsupported(f"expected one number as input {index}, found {len(values)}")
+    return values[0]
+
+
+# -- copies
+
+
+def read_expand(node: NodeReader) -> Value:
+    wanted = broadcast(node.shape(0), tuple(required(node, 1)))
+    return node.emit(g.ExpandOp, node.operand(0), shape=wanted)
+
+
+def write_expand(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.ExpandOp)
+    shape = np.array(int_tuple(op.new_shape), np.int64)
+    return graph.node("Expand", [graph.name(op.input), graph.array(shape)])
+
+
+def read_tile(node: NodeReader) -> Value:
+    return node.emit(g.TileOp, node.operand(0), repeats=required(node, 1))
+
+
+def read_slice(node: NodeReader) -> Value:
+    """Starts and ends beyond the input are cut."""
+    x = node.shape(0)
+    given_starts, given_ends = required(node, 1), required(node, 2)
+    axes = integers(node, 3)
+    axes = list(range(len(given_starts))) if axes is None else axes
+    given_steps = integers(node, 4)
+    given_steps = [1] * len(axes) if given_steps is None else given_steps
+    starts, sizes, steps = [0] * len(x), list(x), [1] * len(x)
+    p.normal_axes(axes, len(x))  # refuses doubles
+    for axis, start, end, step in zip(axes, given_starts, given_ends, given_steps, strict=True):
+        axis = p.from_front(axis, len(x))
+        if step == 0:
+            raise Unsupported("expected steps other than 0, found 0")
+        chosen = _chosen(start, end, step, x[axis])
+        starts[axis], sizes[axis], steps[axis] = chosen.start, len(chosen), step
+        if not chosen:
+            starts[axis], steps[axis] = 0, 1
+    return node.emit(g.SliceOp, node.operand(0), starts=starts, sizes=sizes, steps=steps)
+
+
+def _chosen(start: int, end: int, step: int, size: int) -> range:
+    """The indices of a slice, as ONNX defines it: as Python's, but a start before the first element
+    is the first one when stepping back, too."""
+    if step > 0 or not size:
+        return range(*slice(start, end, step).indices(size))
+    first = min(max(start + size if start < 0 else start, 0), size - 1)
+    return range(first, min(max(end + size if end < 0 else end, -1), size - 1), step)
+
+
+def write_slice(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.SliceOp)
+    starts, sizes, steps = map(int_tuple, (op.starts, op.sizes, op.steps))
+    ends = [start + size * step for start, size, step in zip(starts, sizes, steps, strict=True)]
+    # Below 0 an end would count from the back: what lies before the first element is -infinity.
+    ends = [INT64.min if end < 0 else end for end in ends]
+    inputs = [starts, ends, range(len(starts)), steps]
+    arrays = [graph.array(np.array(values, np.int64)) for values in inputs]
+    return graph.node("Slice", [graph.name(op.input), *arrays])
+
+
+def read_split(node: NodeReader) -> list[Value]:
+    x, count = node.shape(0), len(node.node.output)
+    axis = p.from_front(node.integer("axis", 0), len(x))
+    wanted, split = node.integer("num_outputs", count), integers(node, 1)
+    if split is None:
+        size = -(-x[axis] // max(wanted, 1))  # the last piece is smaller
+        split = [max(min(size, x[axis] - start * size), 0) for start in range(wanted)]
+    return list(node.emit_all(g.SplitOp, node.operand(0), axis=axis, split=split))
+
+
+def read_pad(node: NodeReader) -> Value:
+    rank, given = node.rank, required(node, 1)
+    axes = integers(node, 3)
+    axes = list(range(rank)) if axes is None else [p.from_front(axis, rank) for axis in axes]
+    if len(given) != 2 * len(axes):
+        raise Unsupported(f"expected {2 * len(axes)} pads, found {len(given)}")
+    pads = [0] * (2 * rank)
+    for place, axis in enumerate(axes):
+        pads[axis], pads[rank + axis] = given[place], given[len(axes) + place]
+    mode, value = node.text("mode", "constant"), node.known(2)
+    properties: dict[str, PropertyValue] = {"pads": pads, "mode": mode}
+    if value is not None and mode == "constant" and value.any():
+        if value.size != 1:
+            raise Unsupported(f"expected a scalar to pad with, found shape {list(value.shape)}")
+        properties["value"] = ArrayAttr.of(value.reshape(()))
+    return node.emit(g.PadOp, node.operand(0), **properties)
+
+
+def write_pad(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.PadOp)
+    inputs = [graph.name(op.input), graph.array(np.array(int_tuple(op.pads), np.int64))]
+    if op.value is not None:
+        inputs.append(graph.array(op.value.data))
+    return graph.node("Pad", inputs, mode=op.mode.data)
+
+
+def read_trilu(node: NodeReader) -> Value:
+    k = 0 if node.source(1) is None else scalar(node, 1)
+    return node.emit(g.TriluOp, node.operand(0), k=k, upper=node.integer("upper", 1))
+
+
+def write_trilu(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.TriluOp)
+    k = graph.array(np.array(op.k.value.data, np.int64))
+    return graph.node("Trilu", [graph.name(op.input), k], upper=op.upper.value.data)
+
+
+# -- indices
+
+
+def read_one_hot(node: NodeReader) -> Value:
+    rank = node.rank + 1
+    return node.emit(
+        g.OneHotOp,
+        node.operand(0),
+        node.operand(2),
+        axis=p.from_front(node.integer("axis", -1), rank),
+        depth=scalar(node, 1),
+    )
+
+
+def write_one_hot(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.OneHotOp)
+    depth = graph.array(np.array(op.depth.value.data, np.int64))
+    inputs = [graph.name(op.indices), depth, graph.name(op.values)]
+    return graph.node("OneHot", inputs, axis=op.axis.value.data)
+
+
+def read_top_k(node: NodeReader) -> list[Value]:
+    axis = p.from_front(node.integer("axis", -1), node.rank)
+    flags = {"largest": node.integer("largest", 1), "sorted": node.integer("sorted", 1)}
+    return list(node.emit_all(g.TopKOp, node.operand(0), axis=axis, k=scalar(node, 1), **flags))
+
+
+def write_top_k(op: g.GraphOp, graph: GraphWriter) -> list[str]:
+    assert isinstance(op, g.TopKOp)
+    inputs = [graph.name(op.input), graph.array(np.array([op.k.value.data], np.int64))]
+    flags = {"largest": op.largest.value.data, "sorted": op.sorted.value.data}
+    return list(graph.node_of("TopK", inputs, 2, axis=op.axis.value.data, **flags))
+
+
+# -- along dimensions
+
+
+def read_cum_sum(node: NodeReader) -> Value:
+    return node.emit(
+        g.CumSumOp,
+        node.operand(0),
+        axis=p.from_front(scalar(node, 1), node.rank),
+        exclusive=node.integer("exclusive", 0),
+        reverse=node.integer("reverse", 0),
+    )
+
+
+def write_cum_sum(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.CumSumOp)
+    axis = graph.array(np.array(op.axis.value.data, np.int64))
+    flags = {"exclusive": op.exclusive.value.data, "reverse": op.reverse.value.data}
+    return graph.node("CumSum", [graph.name(op.input), axis], **flags)
+
+
+# -- constants
+
+
+def read_constant_of_shape(node: NodeReader) -> Value:
+    value = node.attribute("value", None)
+    fill = np.zeros(1, np.float32) if value is None else array_of(value).values()
+    return Array.of(np.full(required(node, 0), fill.reshape(())))
+
+
+def read_eye_like(node: NodeReader) -> Value:
+    rows, columns = node.shape(0)
+    dtype = dtype_of(p.element_named(node, "dtype", element(node.operand(0))))
+    return Array.of(np.eye(rows, columns, node.integer("k", 0), dtype))
+
+
+def read_range(node: NodeReader) -> Value:
+    bounds = [node.known(index) for index in range(3)]
+    first, last, step = (value.reshape(()) for value in bounds if value is not None)
+    count = max(int(np.ceil((last - first) / step)), 0)
+    return Array.of((first + np.arange(count) * step).astype(first.dtype))

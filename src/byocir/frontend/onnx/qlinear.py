@@ -1,0 +1,272 @@
+"""Import of operators on quantised tensors, of ONNX and of ONNX Runtime (domain com.microsoft).
+
+Their meaning is that of the float operator between dequantize and quantize, and so they come in:
+what rewrites those sees them in one form. Operators that give 32-bit integers stay integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from byocir.dialects import graph as g
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.types import dtype_of, element_type_of, f32, i32, shape_of, ui8
+from byocir.frontend.onnx import properties as p
+from byocir.frontend.onnx.entry import Read
+from byocir.frontend.onnx.reader import NodeReader, Value
+from byocir.frontend.onnx.tensors import Unsupported
+
+# -- grids: a scale and a zero point among the inputs
+
+
+def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSAValue, SSAValue]:
+    """Scale and zero point at these inputs, of one shape: scalars or vectors. Without a zero point
+    it is 0, of `dtype`."""
+    shape = node.shape(scale)
+    if len(shape) > 1:
+        raise Unsupported(f"expected a scale per tensor or channel, found shape {list(shape)}")
+    wanted = () if shape in ((), (1,)) else shape
+    if node.source(zero) is None:
+        return _shaped(node, scale, wanted), node.constant(np.zeros(wanted, dtype))
+    return _shaped(node, scale, wanted), _shaped(node, zero, wanted)
+
+
+def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
+    """Input `index` in this shape; one value stands for all."""
+    source = node.source(index)
+    if isinstance(source, Array):
+        values = source.values()
+        return node.constant(
+            np.full(shape, values.reshape(())) if values.size == 1 else values.reshape(shape)
+        )
+    value = node.operand(index)
+    if shape_of(value.type) == shape:
+        return value
+    if shape:
+        raise Unsupported(f"expected input {index} of shape {list(shape)}, found {value.type}")
+    return node.emit(g.ReshapeOp, value, shape=[])
+
+
+def _dequantized(node: NodeReader, x: int, axis: int = 1, scale: int | None = None) -> SSAValue:
+    """Input `x` as floats; its scale and zero point follow it, unless `scale` says where."""
+    value = node.operand(x)
+    at = x + 1 if scale is None else scale
+    operands = _grid(node, at, at + 1, dtype_of(element_type_of(value.type)))
+    axis = axis if shape_of(operands[0].type) else 1
+    return node.emit(g.DequantizeOp, value, *operands, axis=axis)
+
+
+def _quantized(node: NodeReader, value: SSAValue, scale: int) -> SSAValue:
+    """A float value on the grid of the inputs `scale` and the one behind it. By default it is of
+    the type of the first input."""
+    operands = _grid(node, scale, scale + 1, dtype_of(element_type_of(node.operand(0).type)))
+    return node.emit(g.QuantizeOp, value, *operands, axis=1)
+
+
+def between(compute: Callable[[NodeReader, SSAValue], SSAValue]) -> Read:
+    """Reads an operator of one tensor: X, its grid, the grid of Y."""
+
+    def read(node: NodeReader) -> Value:
+        return _quantized(node, compute(node, _dequantized(node, 0)), 3)
+
+    return read
+
+
+def between_two(op: type[g.GraphOp]) -> Read:
+    """Reads an operator of two tensors: A, its grid, B, its grid, the grid of C."""
+
+    def read(node: NodeReader) -> Value:
+        return _quantized(node, node.emit(op, _dequantized(node, 0), _dequantized(node, 3)), 6)
+
+    return read
+
+
+# -- contractions
+
+
+def read_qlinear_conv(node: NodeReader) -> Value:
+    x, w = _dequantized(node, 0), _dequantized(node, 3, axis=0)
+    bias = None
+    if node.source(8) is not None:
+        bias = _dequantized_bias(node, 8, 1, 4)
+    result = node.emit(
+        g.ConvOp,
+        x,
+        w,
+        bias,
+        strides=p.strides(node),
+        pads=p.conv_pads(node, 3),
+        dilations=p.dilations(node),
+        group=node.integer("group", 1),
+    )
+    return _quantized(node, result, 6)
+
+
+def _dequantized_bias(node: NodeReader, bias: int, x_scale: int, w_scale: int) -> SSAValue:
+    """32-bit integers on the grid of the products."""
+    scales = [node.known(index) for index in (x_scale, w_scale)]
+    if scales[0] is None or scales[1] is None or scales[0].size != 1:
+        raise Unsupported("expected one scale of the input, found several or none")
+    product = np.asarray(scales[0].reshape(()) * scales[1])
+    product = product.reshape(()) if product.size == 1 else product
+    zero = node.constant(np.zeros(product.shape, np.int32))
+    value = node.operand(bias)
+    axis = len(shape_of(value.type)) - 1 if product.shape else 1
+    return node.emit(g.DequantizeOp, value, node.constant(product), zero, axis=axis)
+
+
+def read_qlinear_matmul(node: NodeReader) -> Value:
+    """A scale for each row of A, for each column of B, or one for all."""
+    a_rank, b_rank = len(node.shape(0)), len(node.shape(3))
+    a = _dequantized(node, 0, axis=max(a_rank - 2, 0))
+    b = _dequantized(node, 3, axis=b_rank - 1)
+    return _quantized(node, node.emit(g.MatmulOp, a, b), 6)
+
+
+def read_qgemm(node: NodeReader) -> Value:
+    """Without a grid of Y the result is float."""
+    alpha = node.number("alpha", 1.0)
+    if alpha != 1.0:
+        raise Unsupported(f"expected alpha 1, found {alpha}")
+    transposed_b = node.integer("transB", 0)
+    operands = (
+        _dequantized(node, 0),
+        _dequantized(node, 3, axis=0 if transposed_b else 1),
+    )
+    flags = node.integer("transA", 0), transposed_b
+    lhs, rhs = (
+        node.emit(g.TransposeOp, value, perm=[1, 0]) if flag else value
+        for value, flag in zip(operands, flags, strict=True)
+    )
+    result = node.emit(g.MatmulOp, lhs, rhs)
+    if node.source(6) is not None:
+        result = node.emit(g.AddOp, result, _dequantized_bias(node, 6, 1, 4))
+    return result if node.source(7) is None else _quantized(node, result, 7)
+
+
+# -- pools, activations, concat
+
+
+def average_pool(node: NodeReader, x: SSAValue) -> SSAValue:
+    _expect_channels_first(node)
+    return node.emit(
+        g.AveragePoolOp,
+        x,
+        kernel_shape=p.kernel_shape(node),
+        strides=p.strides(node),
+        pads=p.pads(node),
+        dilations=p.dilations(node),
+        ceil_mode=p.ceil_mode(node),
+        count_include_pad=node.integer("count_include_pad", 0),
+    )
+
+
+def global_average_pool(node: NodeReader, x: SSAValue) -> SSAValue:
+    _expect_channels_first(node)
+    return node.emit(g.GlobalAveragePoolOp, x)
+
+
+def _expect_channels_first(node: NodeReader) -> None:
+    if node.integer("channels_last", 0) != 0:
+        raise Unsupported("expected channels_last 0, found 1")
+
+
+def leaky_relu(node: NodeReader, x: SSAValue) -> SSAValue:
+    return node.emit(g.LeakyReluOp, x, alpha=node.number("alpha", 0.01))
+
+
+def sigmoid(node: NodeReader, x: SSAValue) -> SSAValue:
+    return node.emit(g.SigmoidOp, x)
+
+
+def read_qlinear_concat(node: NodeReader) -> Value:
+    """The grid of Y, then each tensor with its own."""
+    inputs = [_dequantized(node, index) for index in range(2, len(node.sources), 3)]
+    axis = p.from_front(node.integer("axis", 0), len(shape_of(inputs[0].type)))
+    joined = node.emit(g.ConcatOp, *inputs, axis=axis)
+    scale, zero = _grid(node, 0, 1, np.dtype(np.uint8))
+    return node.emit(g.QuantizeOp, joined, scale, zero, axis=1)
+
+
+# -- 32-bit integers
+
+
+def read_matmul_integer(node: NodeReader) -> Value:
+    """With zero points in 32 bits: what is left after subtracting them does not fit in 8."""
+    points = _zero_point(node, 2, column=True), _zero_point(node, 3)
+    operands = node.operand(0), node.operand(1)
+    if points[0] is None and points[1] is None:
+        return node.emit(g.MatmulOp, *operands)
+    shifted: list[SSAValue] = []
+    for value, point in zip(operands, points, strict=True):
+        wide = node.emit(g.CastOp, value, to=i32)
+        shifted.append(wide if point is None else node.emit(g.SubOp, wide, node.constant(point)))
+    return node.emit(g.MatmulOp, *shifted)
+
+
+def _zero_point(node: NodeReader, index: int, column: bool = False) -> np.ndarray | None:
+    """A constant zero point in 32 bits, one for each row if it is a column; None if it is 0."""
+    values = node.known(index)
+    if values is None or not values.any():
+        return None
+    values = values.astype(np.int32)
+    if values.size == 1:
+        return values.reshape(())
+    return values[:, None] if column and values.ndim == 1 else values
+
+
+def read_conv_integer(node: NodeReader) -> Value:
+    """A zero point z of the input: what surrounds it is z, too, and each sum has z times the sum of
+    the kernel too much."""
+    point, weight_point = _zero_point(node, 2), _zero_point(node, 3)
+    if weight_point is not None:
+        raise Unsupported("expected zero points of zero for the weight, found others")
+    x, w, pads = node.operand(0), node.operand(1), list(p.conv_pads(node))
+    window = {
+        "strides": p.strides(node),
+        "dilations": p.dilations(node),
+        "group": node.integer("group", 1),
+    }
+    if point is None:
+        return node.emit(g.ConvOp, x, w, pads=pads, **window)
+    spatial = len(pads) // 2
+    fill = ArrayAttr.of(point.astype(dtype_of(element_type_of(x.type))))
+    around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
+    padded = node.emit(g.PadOp, x, pads=around, mode="constant", value=fill)
+    total = node.emit(g.ConvOp, padded, w, pads=[0] * len(pads), **window)
+    axes = list(range(1, 2 + spatial))
+    sums = node.emit(g.ReduceSumOp, node.emit(g.CastOp, w, to=i32), axes=axes, keepdims=0)
+    column = node.emit(g.ReshapeOp, sums, shape=[shape_of(w.type)[0], *[1] * spatial])
+    return node.emit(g.SubOp, total, node.emit(g.MulOp, column, node.constant(point)))
+
+
+# -- a grid computed from the values
+
+
+def read_dynamic_quantize(node: NodeReader) -> list[Value]:
+    """The grid of 8-bit numbers that holds 0 and all values."""
+    x = node.operand(0)
+    if element_type_of(x.type) != f32:
+        raise Unsupported(f"expected a tensor of f32, found {x.type}")
+    axes = list(range(node.rank))
+
+    def number(value: float) -> SSAValue:
+        return node.constant(np.array(value, np.float32))
+
+    def extreme(reduce: type[g.GraphOp], op: type[g.GraphOp]) -> SSAValue:
+        found = node.emit(reduce, x, axes=axes, keepdims=0) if axes else x
+        return node.emit(op, found, number(0))
+
+    high, low = extreme(g.ReduceMaxOp, g.MaxOp), extreme(g.ReduceMinOp, g.MinOp)
+    scale = node.emit(g.DivOp, node.emit(g.SubOp, high, low), number(255))
+    place = node.emit(g.SubOp, number(0), node.emit(g.DivOp, low, scale))
+    bounds = {
+        name: ArrayAttr.of(np.array(value, np.float32))
+        for name, value in (("min", 0), ("max", 255))
+    }
+    rounded = node.emit(g.RoundOp, node.emit(g.ClipOp, place, **bounds))
+    zero = node.emit(g.CastOp, rounded, to=ui8)
+    return [node.emit(g.QuantizeOp, x, scale, zero, axis=1), scale, zero]

@@ -1,0 +1,117 @@
+"""Patterns and rules as a document for users, made from the very objects that match.
+
+A pattern is written as lines, inputs first, one for each of its ops:
+
+```
+conv = graph.conv(x: i8, constant w: i8, [constant b])
+%1 = graph.relu(conv) | conv
+```
+
+`[…]` is an operand that may be missing, `|` separates alternatives in the order in which they are
+tried. A block shows its iterators and how it reads; what it computes is told by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.composite import Composite
+from byocir.patterns.nodes import (
+    AlternativesPattern,
+    AnyOperandsPattern,
+    ConstantPattern,
+    OpPattern,
+    Pattern,
+    WildcardPattern,
+)
+from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+
+
+def document(target: str, composites: Iterable[Composite]) -> str:
+    """What a target takes, as markdown: its composites in order, with their patterns and rules."""
+    lines = [
+        f"# What {target} takes",
+        "",
+        "In order of priority; the first that fits is taken.",
+        "",
+    ]
+    for composite in composites:
+        lines += [f"## {composite.name}", "", f"At the {composite.level} level.", ""]
+        if composite.glue:
+            lines[-2] += " Only beside other work."
+        for pattern in composite.patterns:
+            lines += ["```", *pattern_lines(pattern), "```", ""]
+        lines += [f"- {rule.sentence}." for rule in composite.rules]
+        lines += [""] if composite.rules else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def pattern_lines(pattern: Pattern) -> list[str]:
+    """A pattern as lines, inputs first."""
+    writer = _Writer()
+    last = writer.name(pattern)
+    return writer.lines or [last]
+
+
+class _Writer:
+    """Writes each pattern object once and gives it a name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._names: dict[int, str] = {}
+        self._unnamed = 0
+
+    def name(self, pattern: Pattern) -> str:
+        """What stands for a pattern where it is used."""
+        if isinstance(pattern, WildcardPattern | ConstantPattern):
+            return _leaf(pattern)
+        if id(pattern) not in self._names:
+            text = self._text(pattern)
+            name = pattern.label
+            if name is None or name in self._names.values():
+                name, self._unnamed = f"%{self._unnamed}", self._unnamed + 1
+            self._names[id(pattern)] = name
+            self.lines.append(f"{name} = {text}")
+        return self._names[id(pattern)]
+
+    def _text(self, pattern: Pattern) -> str:
+        """One op, without a name where it stands for itself."""
+        if isinstance(pattern, AlternativesPattern):
+            return " | ".join(self._alternative(each) for each in pattern.alternatives)
+        if isinstance(pattern, OpPattern):
+            names = [self.name(operand) for operand in pattern.operands]
+            shown = [f"[{n}]" if i >= pattern.required else n for i, n in enumerate(names)]
+            attrs = ", ".join(f"{name} = {value}" for name, value in pattern.attrs.items())
+            return f"{pattern.name}({', '.join(shown)})" + (f" {{{attrs}}}" if attrs else "")
+        if isinstance(pattern, BlockPattern):
+            reads = [f"{self.name(read.pattern)}[{read.index}]" for read in pattern.reads]
+            return f"block [{pattern.iterators}] reads {', '.join(reads)}"
+        if isinstance(pattern, AnyOperandsPattern):
+            return f"{pattern.name}(…)"
+        if isinstance(pattern, ResultPattern):
+            index = "any result" if pattern.index is None else f"result {pattern.index}"
+            return f"{index} of {self.name(pattern.inner)}"
+        if isinstance(pattern, PathPattern):
+            return f"{self.name(pattern.start)} through {', '.join(sorted(pattern.through))}"
+        if isinstance(pattern, ParallelPattern):
+            return f"all of {', '.join(self.name(root) for root in pattern.roots)}"
+        return type(pattern).__name__
+
+    def _alternative(self, pattern: Pattern) -> str:
+        """An alternative that is used nowhere else is written in place."""
+        leaf = isinstance(pattern, WildcardPattern | ConstantPattern)
+        if leaf or id(pattern) in self._names or pattern.label is not None:
+            return self.name(pattern)
+        if isinstance(pattern, AlternativesPattern):
+            return self._text(pattern)
+        text = self._text(pattern)
+        self._names[id(pattern)] = text
+        return text
+
+
+def _leaf(pattern: WildcardPattern | ConstantPattern) -> str:
+    kind = "constant " if isinstance(pattern, ConstantPattern) else ""
+    type_ = f": {pattern.dtype}" if pattern.dtype is not None else ""
+    type_ += "".join(f" ({test.sentence})" for test in pattern.tests)
+    return f"{kind}{pattern.label or '_'}{type_}"

@@ -1,0 +1,27 @@
+"""What a target wants of its regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Merge = Literal["any", "connected", "none"]
+
+
+@dataclass(frozen=True)
+class RegionPolicy:
+    """How a target's composites are gathered into regions, each of which is one call.
+
+    `merge`: "any" gathers all that can run in one call, connected or not, which gives the fewest
+    calls; "connected" joins neighbours only; "none" leaves every composite alone. Smaller regions
+    than `min_composites`, glue not counted, or than `min_macs` multiply-accumulates go back to the
+    host.
+    """
+
+    merge: Merge = "any"
+    min_composites: int = 1
+    min_macs: int = 0
+
+    def __post_init__(self) -> None:
+        if self.merge not in ("any", "connected", "none"):
+            raise ValueError(f"expected merge any, connected or none, found {self.merge!r}")

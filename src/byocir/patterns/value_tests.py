@@ -1,0 +1,101 @@
+"""Tests of a single value, for `wildcard("x", where=rank(4))` and `constant("w", where=…)`.
+
+A test has a sentence, which is what users read where it fails, with what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from byocir.dialects.types import shape_of
+from byocir.patterns.match import constant_array
+
+
+@dataclass(frozen=True)
+class ValueTest:
+    """A test of a value: `look` gives whether it holds and what was seen."""
+
+    sentence: str
+    look: Callable[[SSAValue], tuple[bool, Any]]
+
+
+Where = ValueTest | Iterable[ValueTest]
+
+
+def refusal(tests: Iterable[ValueTest], value: SSAValue) -> str:
+    """Which test fails, and what was seen; empty if all hold."""
+    for test in tests:
+        holds, seen = test.look(value)
+        if not holds:
+            return f"{test.sentence}, found {seen}"
+    return ""
+
+
+def rank(dimensions: int) -> ValueTest:
+    """Of so many dimensions."""
+
+    def look(value: SSAValue) -> tuple[bool, int]:
+        seen = len(shape_of(value.type))
+        return seen == dimensions, seen
+
+    return ValueTest(f"{dimensions} dimensions", look)
+
+
+def shape(*sizes: int | None) -> ValueTest:
+    """Of this shape; None stands for any size."""
+
+    def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
+        seen = shape_of(value.type)
+        fits = len(seen) == len(sizes)
+        return fits and all(s in (None, n) for s, n in zip(sizes, seen, strict=True)), seen
+
+    shown = ", ".join("any" if size is None else str(size) for size in sizes)
+    return ValueTest(f"shape ({shown})", look)
+
+
+def per_tensor() -> ValueTest:
+    """One number for all, such as one scale for a tensor."""
+
+    def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
+        seen = shape_of(value.type)
+        return all(size == 1 for size in seen), seen
+
+    return ValueTest("one number", look)
+
+
+def per_channel(axis: int = 0) -> ValueTest:
+    """One number or one for each index of an axis, such as scales by output channel."""
+
+    def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
+        seen = shape_of(value.type)
+        others = [size for i, size in enumerate(seen) if i != axis % max(1, len(seen))]
+        return all(size == 1 for size in others), seen
+
+    return ValueTest(f"one number for each index of axis {axis}", look)
+
+
+def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
+    """A constant whose numbers satisfy a condition, e.g.
+    `satisfies("powers of two", lambda a: (np.log2(a) % 1 == 0).all())`."""
+
+    def look(value: SSAValue) -> tuple[bool, str]:
+        array = constant_array(value)
+        if array is None:
+            return False, "no constant"
+        numbers = array.values()
+        seen = f"{numbers.min()} to {numbers.max()}" if numbers.size else "no numbers"
+        return bool(holds(numbers)), seen
+
+    return ValueTest(sentence, look)
+
+
+def within(low: float, high: float) -> ValueTest:
+    """A constant whose numbers all lie between these bounds, the bounds included."""
+    return satisfies(
+        f"numbers within [{low:g}, {high:g}]", lambda a: bool(((a >= low) & (a <= high)).all())
+    )

@@ -1,0 +1,193 @@
+"""Which nodes of a graph become one region: decided on integers, apart from any IR.
+
+Nodes are numbered in a topological order. A colour stands for a target; nodes of colour None are
+the host's. Whatever is merged, the quotient graph stays acyclic (see `quotient`).
+
+The fewest regions come from waves: run the host until only a target can go on, then that target
+until only others can. For one target no grouping has fewer: a node is in wave k only if some path
+to it leaves the target and comes back k times. With several targets the one that the longest chain
+of changes is waiting for goes first, and waves that turn out to have nothing between them are
+merged; that need not be the fewest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from byocir.patterns.policy import Merge
+from byocir.rewrites.byoc.quotient import Quotient, merge_connected
+
+Edge = tuple[int, int]
+Colour = int | None
+
+
+def group_nodes(
+    count: int, edges: Sequence[Edge], colours: Sequence[Colour], merge: Sequence[Merge]
+) -> Quotient:
+    """Groups nodes of one colour; `merge` says how, for each colour."""
+    quotient = Quotient(count, edges)
+    if "connected" in merge:
+        # In waves, what a group waits for stands before its other inputs already.
+        order = [[node] for run in _waves(quotient, colours) for node in run]
+        quotient = Quotient(count, edges, groups=order)
+        merge_connected(quotient, edges, _of_kind("connected", colours, merge))
+    if "any" in merge:
+        quotient = _gather(quotient, count, edges, _of_kind("any", colours, merge))
+    return quotient
+
+
+def _of_kind(kind: Merge, colours: Sequence[Colour], merge: Sequence[Merge]) -> list[Colour]:
+    """The colours that are merged this way, None for all others."""
+    return [c if c is not None and merge[c] == kind else None for c in colours]
+
+
+def _gather(
+    quotient: Quotient, count: int, edges: Sequence[Edge], colours: Sequence[Colour]
+) -> Quotient:
+    """Merges the nodes of each wave, then a wave with the one before of its colour if nothing is
+    between them."""
+    groups: list[list[int]] = []
+    for run in _waves(quotient, colours):
+        parts = [quotient.members(group) for group in run]
+        whole = colours[run[0]] is not None
+        groups += [[node for part in parts for node in part]] if whole else parts
+    gathered = Quotient(count, edges, groups=groups)
+    last: dict[int, int] = {}
+    for members in groups:
+        colour = colours[members[0]]
+        if colour is None:
+            continue
+        mine = gathered.group(members[0])
+        before = last.get(colour)
+        if before is not None and gathered.between(before, mine) is None:
+            mine = gathered.merge(before, mine)
+        last[colour] = mine
+    return gathered
+
+
+def _waves(quotient: Quotient, colours: Sequence[Colour]) -> list[list[int]]:
+    """All groups, in runs of one colour (or None) that can go one after the other."""
+    order = quotient.order()
+    waiting = {group: len(quotient.before(group)) for group in order}
+    depth = _changes(quotient, colours, order)
+    ready: dict[Colour, deque[int]] = {}
+    for group in order:
+        if not waiting[group]:
+            ready.setdefault(colours[group], deque()).append(group)
+    runs: list[list[int]] = []
+    while any(ready.values()):
+        queue = ready[_next_colour(ready, depth)]
+        run: list[int] = []
+        while queue:
+            run.append(queue.popleft())
+            for after in sorted(quotient.after(run[-1])):
+                waiting[after] -= 1
+                if not waiting[after]:
+                    ready.setdefault(colours[after], deque()).append(after)
+        runs.append(run)
+    return runs
+
+
+def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -> Colour:
+    """The host as long as it can go on, else the colour that most changes are waiting for."""
+    if ready.get(None):
+        return None
+    free = sorted(colour for colour, queue in ready.items() if queue and colour is not None)
+    return max(free, key=lambda colour: max(depth[group] for group in ready[colour]))
+
+
+def _changes(quotient: Quotient, colours: Sequence[Colour], order: Sequence[int]) -> dict[int, int]:
+    """How many waves the paths from a group need at least, its own included."""
+    depth: dict[int, int] = {}
+    for group in reversed(order):
+        colour = colours[group]
+        depth[group] = int(colour is not None)
+        for after in quotient.after(group):
+            changes = colour is not None and colours[after] != colour
+            depth[group] = max(depth[group], depth[after] + changes)
+    return depth
+
+
+def components(members: Sequence[int], neighbours: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    """The parts of a group that edges among its members connect, by the lowest member."""
+    inside, parts = set(members), list[list[int]]()
+    for start in sorted(members):
+        if start not in inside:
+            continue
+        inside.discard(start)
+        part = [start]
+        for node in part:  # grows on the way
+            near = [other for other in neighbours.get(node, ()) if other in inside]
+            part += dict.fromkeys(near)
+            inside.difference_update(near)
+        parts.append(sorted(part))
+    return parts
+
+
+MOST_CUTS = 4
+"""How many cuts are told of one group: enough to see the cause, few enough to read."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Why a group is not one with an earlier one of its colour: a path from `leaves` (of the
+    earlier) through `first` … `last`, all outside both, to `enters` (of the later)."""
+
+    leaves: int
+    first: int
+    last: int
+    enters: int
+
+
+_Upstream = dict[int, tuple[int, Edge]]
+"""For a colour: the latest group of it that leads here, by its place, and the edge leaving it."""
+
+
+def find_cuts(
+    quotient: Quotient, edges: Sequence[Edge], colours: Sequence[Colour]
+) -> dict[int, list[Cut]]:
+    """For each group of a colour what keeps it apart from the nearest earlier one of that colour,
+    by the group."""
+    order = quotient.order()
+    place = {group: i for i, group in enumerate(order)}
+    entering: dict[int, list[Edge]] = {}
+    for a, b in sorted(edges):
+        if quotient.group(a) != quotient.group(b):
+            entering.setdefault(quotient.group(b), []).append((a, b))
+    upstream: dict[int, _Upstream] = {}
+    found: dict[int, list[Cut]] = {}
+    for group in order:
+        mine: _Upstream = {}
+        for edge in entering.get(group, ()):
+            source = quotient.group(edge[0])
+            _nearest(mine, upstream[source])
+            colour = colours[source]
+            if colour is not None:
+                _nearest(mine, {colour: (place[source], edge)})
+        upstream[group] = mine
+        colour = colours[group]
+        if colour is not None:
+            outside = [e for e in entering.get(group, ()) if colours[e[0]] != colour]
+            told = _told([(e, upstream[quotient.group(e[0])].get(colour)) for e in outside])
+            if told:
+                found[group] = told
+    return found
+
+
+def _nearest(known: _Upstream, other: _Upstream) -> None:
+    for colour, entry in other.items():
+        if colour not in known or known[colour][0] < entry[0]:
+            known[colour] = entry
+
+
+def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[Cut]:
+    """One cut for each node from which a path of the nearest group comes in."""
+    nearest = max((entry[0] for _, entry in entering if entry is not None), default=None)
+    told: dict[int, Cut] = {}
+    for (last, enters), entry in entering:
+        if entry is not None and entry[0] == nearest:
+            leaves, first = entry[1]
+            told.setdefault(last, Cut(leaves, first, last, enters))
+    return list(told.values())[:MOST_CUTS]

@@ -1,0 +1,174 @@
+"""`place-nodes` and `check-placement`: what a user places by hand wins over what patterns would do.
+
+A placement is a list of (nodes, place) in the module attribute `byoc.placement`: `nodes` is a name
+of the model or a regular expression for whole names, `place` is a target or "host". An op that
+stands for several nodes goes where the first entry says that names any of them. Markers
+(`byoc.begin`, `byoc.end`) place what they enclose.
+
+`place-nodes` requires `byoc.targets`; it turns both into the attribute `byoc.place` of ops, which
+`match-composites` obeys, and keeps markers as placement for later stages. `check-placement` runs
+after the last hand-off and demands that targets took what was placed on them.
+
+| code | what is wrong |
+| --- | --- |
+| B241 | a placement that names a target which the module does not |
+| B242 | a placement whose nodes are no regular expression |
+| B243 | a placement for nodes that the model does not have |
+| B244 | a target that did not take what was placed on it |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import (
+    HOST,
+    PLACE,
+    PLACEMENT,
+    TARGET,
+    BeginOp,
+    CallOp,
+    CompositeOp,
+    EndOp,
+    PlaceAttr,
+    RegionOp,
+    SourceOp,
+    TrailOp,
+)
+from byocir.dialects.locations import names
+from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.legality import describe
+from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.markers import erase_markers, marked_ops
+
+
+def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
+    """Places nodes by hand: name or regular expression to target or "host", first entry first."""
+    entries = [PlaceAttr(StringAttr(n), StringAttr(place)) for n, place in placement.items()]
+    module.attributes[PLACEMENT] = ArrayAttr([*placement_of(module), *entries])
+
+
+def placement_of(module: ModuleOp) -> list[PlaceAttr]:
+    """What is placed by hand, in order of priority."""
+    found = module.attributes.get(PLACEMENT)
+    entries = cast(ArrayAttr[Attribute], found) if isinstance(found, ArrayAttr) else ()
+    return [entry for entry in entries if isinstance(entry, PlaceAttr)]
+
+
+def is_placed(module: ModuleOp) -> bool:
+    """Whether anything is placed by hand."""
+    marked = any(isinstance(op, BeginOp | EndOp) for op in module.walk())
+    return marked or bool(placement_of(module))
+
+
+@dataclass(frozen=True)
+class PlaceNodesPass(ModulePass):
+    """Says on each op where it is placed by hand."""
+
+    name = "place-nodes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = [target.target_name.data for target in targets_of(op)]
+        blocks = list(_host_blocks(op))
+        marked = {o: place for block in blocks for o, place in marked_ops(block).items()}
+        for place in (*marked.values(), *(entry.place.data for entry in placement_of(op))):
+            if place not in (*known, HOST):
+                help = did_you_mean(place, [*known, HOST])
+                raise ByocirError("B241", f"the module names no target '{place}'", help=help)
+        for marked_op, place in marked.items():
+            marked_op.attributes[PLACE] = StringAttr(place)
+        for block in blocks:
+            erase_markers(block)
+        _place(op, blocks, marked)
+        by_marker = {re.escape(n): place for o, place in marked.items() for n in names(o.location)}
+        if by_marker:
+            set_placement(op, by_marker)
+
+
+def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation, str]) -> None:
+    entries = [(_matcher(entry.nodes.data), entry.place) for entry in placement_of(module)]
+    sources = [op for op in module.body.block.ops if isinstance(op, SourceOp)]
+    nodes = [node.name for source in sources for node in source.entries()]
+    nodes = nodes or [n for block in blocks for op in block.ops for n in names(op.location)]
+    for (matches, _), entry in zip(entries, placement_of(module), strict=True):
+        if not any(map(matches, nodes)):
+            raise ByocirError(
+                "B243",
+                f"expected a node that the placement '{entry.nodes.data}' names, found none",
+                help=did_you_mean(entry.nodes.data, nodes),
+            )
+    for block in blocks:
+        for op in block.ops:
+            mine = names(op.location)
+            place = next((p for matches, p in entries if any(map(matches, mine))), None)
+            handed_off = isinstance(op, CallOp | CompositeOp | RegionOp)
+            if place is not None and op not in marked and not handed_off:
+                op.attributes[PLACE] = place
+
+
+def _matcher(nodes: str) -> Callable[[str], bool]:
+    """Whether a name is the one that an entry gives, or fits it as a regular expression."""
+    try:
+        expression = re.compile(nodes)
+    except re.error as error:
+        raise ByocirError(
+            "B242",
+            f"expected a name or a regular expression, found '{nodes}': {error}",
+            help="a placement maps names or expressions to targets",
+        ) from error
+    return lambda name: name == nodes or expression.fullmatch(name) is not None
+
+
+def _host_blocks(module: ModuleOp) -> Iterator[Block]:
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and TARGET not in function.attributes:
+            yield from function.body.blocks
+
+
+@dataclass(frozen=True)
+class CheckPlacementPass(ModulePass):
+    """Demands that what is placed on a target by hand is no longer on the host."""
+
+    name = "check-placement"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PlaceNodesPass().apply(ctx, op)
+        for block in _host_blocks(op):
+            for inner in block.ops:
+                place = inner.attributes.pop(PLACE, None)
+                if isinstance(place, StringAttr) and place.data != HOST and names(inner.location):
+                    raise ByocirError(
+                        "B244",
+                        f"expected {place.data} to take {describe(inner)}, as placed, "
+                        f"found {_why_not(op, inner, place.data)}",
+                        help="`explain` without the placement tells every pattern that was tried",
+                    )
+
+
+def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
+    """What the target's nearest pattern said of the nodes of an op."""
+    mine = set(names(op.location))
+    declined = [
+        decision
+        for trail in module.body.block.ops
+        if isinstance(trail, TrailOp)
+        for decision in trail.decisions
+        if decision.target.data == target
+        and decision.outcome.data == "declined"
+        and mine & {node.data for node in decision.nodes}
+    ]
+    if not declined:
+        return "no pattern with such an op"
+    nearest = max(declined, key=lambda decision: decision.matched.data / decision.total.data)
+    failed = [r for r in nearest.rules if r.outcome.data == "fails"]
+    rules = "".join(f"; {rule.sentence.data}: seen {rule.seen.data}" for rule in failed)
+    return f"{nearest.pattern.data}: {nearest.reason.data}{rules}"

@@ -1,0 +1,103 @@
+"""onnx's own node cases, for every operator of the table: the right result or a clear refusal."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import run_byocir
+
+from byocir.errors import ByocirError
+from byocir.frontend.onnx import import_onnx
+from byocir.frontend.onnx.opset import OPSET
+from byocir.frontend.onnx.table import READERS
+
+LEAST_RIGHT = 1000
+"""How many cases run right; more is welcome, fewer is a step back."""
+
+
+def node_cases() -> list[Any]:
+    """The cases whose nodes the table knows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx overflows on purpose when it makes casts
+        from onnx.backend.test.loader import load_model_tests
+
+        cases = load_model_tests(kind="node")
+    return [
+        case
+        for case in cases
+        if all(node.op_type in READERS and not node.domain for node in case.model.graph.node)
+    ]
+
+
+def at_working_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model said to be of the working opset, if it is newer (most operators are the same, and
+    a result that differs would show) or its operators have not changed since."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for opset in copy.opset_import:
+        if not opset.domain and (opset.version > OPSET or _is_current(model, opset.version)):
+            opset.version = OPSET
+    return copy
+
+
+def _is_current(model: onnx.ModelProto, version: int) -> bool:
+    def since(operator: str, opset: int) -> int:
+        return onnx.defs.get_schema(operator, opset).since_version
+
+    return all(since(n.op_type, version) == since(n.op_type, OPSET) for n in model.graph.node)
+
+
+def with_constants(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> onnx.ModelProto:
+    """The model with all inputs but the first as constants: axes, shapes and sizes."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value, array in list(zip(model.graph.input, arrays, strict=True))[1:]:
+        copy.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+        copy.graph.input.remove(value)
+    return copy
+
+
+def as_array(value: Any) -> np.ndarray:
+    is_proto = isinstance(value, onnx.TensorProto)
+    return onnx.numpy_helper.to_array(value) if is_proto else np.asarray(value)
+
+
+def outcome(case: Any) -> str:
+    """'right', the reason of a refusal (ByocirError), or 'WRONG' and how."""
+    model = at_working_opset(case.model)
+    try:
+        feeds, module = [], import_onnx(model)
+    except ByocirError as refusal:
+        if "to be a constant" not in refusal.message:
+            return refusal.message
+        feeds = [as_array(value) for value in case.data_sets[0][0]]
+        try:
+            module = import_onnx(with_constants(model, feeds))
+        except ByocirError as refusal:
+            return refusal.message
+    for inputs, outputs in case.data_sets:
+        arrays = [as_array(value) for value in inputs][: 1 if feeds else None]
+        found = run_byocir(module, {str(i): array for i, array in enumerate(arrays)})
+        for ours, theirs in zip(found, map(as_array, outputs), strict=True):
+            if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+                return f"WRONG: {ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
+            wide = [x if x.dtype.kind in "iub" else x.astype(np.float64) for x in (ours, theirs)]
+            if not np.allclose(*wide, rtol=case.rtol, atol=case.atol, equal_nan=True):
+                return "WRONG: other values"
+    return "right"
+
+
+def test_node_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = {case.name: outcome(case) for case in node_cases()}
+    wrong = {n: o for n, o in outcomes.items() if o.startswith("WRONG")}
+    right = Counter(outcomes.values())["right"]
+    with capsys.disabled():
+        print(f"onnx node cases: {right} right, {len(outcomes) - right} refused", end=" ")
+    assert wrong == {}
+    assert right >= LEAST_RIGHT

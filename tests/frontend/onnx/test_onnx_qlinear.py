@@ -1,0 +1,193 @@
+"""Operators on quantised tensors against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from onnx_models import Arrays, check, one_node, run_byocir, run_ort
+
+from byocir.dialects.graph import DequantizeOp, QuantizeOp
+from byocir.frontend.onnx import export_onnx, import_onnx
+
+seeds = st.integers(0, 2**32 - 1)
+dtypes = st.sampled_from([np.int8, np.uint8])
+some = settings(max_examples=max(settings.default.max_examples // 4, 1))
+
+
+def integers(seed: int, dtype: Any, *shape: int) -> np.ndarray:
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(seed)
+    return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+
+
+def scalar(value: Any, dtype: Any = np.float32) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+def model_of(
+    operator: str, names: list[str], feeds: Arrays, weights: Arrays, shape: Any, **attributes: Any
+) -> onnx.ModelProto:
+    """A model of one node of ONNX Runtime's domain, whose operators onnx knows no types of."""
+    dtype = next(iter(feeds.values())).dtype
+    ports = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in feeds.items()
+    ]
+    result = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(dtype), shape)
+    node = helper.make_node(operator, names, ["y"], domain="com.microsoft", **attributes)
+    constants = [onnx.numpy_helper.from_array(a, name) for name, a in weights.items()]
+    graph = helper.make_graph([node], "test", ports, [result], constants)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def check_near(model: onnx.ModelProto, feeds: Arrays, steps: int = 1) -> None:
+    """Within a step of ONNX Runtime, which rounds in single steps of its own; our own export, which
+    says what we mean, is the same but for float sums."""
+    module = import_onnx(model)
+    module.verify()
+    kinds = {type(op) for op in module.walk()}
+    assert {DequantizeOp, QuantizeOp} <= kinds
+    (found,), (expected,) = run_byocir(module, feeds), run_ort(model, feeds)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert np.abs(found.astype(int) - expected.astype(int)).max(initial=0) <= steps
+    (again,) = run_ort(export_onnx(module), feeds)
+    assert np.abs(found.astype(int) - again.astype(int)).max(initial=0) <= 1
+
+
+GRID = {"xs": scalar(0.03), "ys": scalar(0.05)}
+
+
+@some
+@given(seeds, dtypes, st.integers(1, 2), st.booleans(), st.booleans())
+def test_conv(seed: int, dtype: Any, group: int, per_channel: bool, biased: bool) -> None:
+    feeds = {"x": integers(seed, dtype, 1, 2 * group, 5, 5)}
+    many = (2 * group,) if per_channel else ()
+    weights = {
+        "xs": scalar(0.03),
+        "xz": scalar(3, dtype),
+        "w": integers(seed + 1, np.int8, 2 * group, 2, 3, 3),
+        "ws": np.random.default_rng(seed).uniform(0.01, 0.02, many).astype(np.float32),
+        "wz": np.zeros(many, np.int8),
+        "ys": scalar(0.4),
+        "yz": scalar(7, dtype),
+    }
+    if biased:
+        weights["b"] = integers(seed + 2, np.int16, 2 * group).astype(np.int32)
+    model = one_node("QLinearConv", feeds, weights, group=group, auto_pad="SAME_UPPER")
+    check_near(model, feeds)
+
+
+@some
+@given(seeds, dtypes, st.booleans())
+def test_matmul(seed: int, dtype: Any, per_column: bool) -> None:
+    feeds = {"x": integers(seed, dtype, 3, 4)}
+    many = (5,) if per_column else ()
+    weights = {
+        "xs": scalar(0.03),
+        "xz": scalar(3, dtype),
+        "w": integers(seed + 1, np.int8, 4, 5),
+        "ws": np.full(many, 0.02, np.float32),
+        "wz": np.full(many, 2, np.int8),
+        "ys": scalar(0.1),
+        "yz": scalar(7, dtype),
+    }
+    check_near(one_node("QLinearMatMul", feeds, weights), feeds)
+
+
+@some
+@given(seeds, dtypes, st.booleans(), st.booleans())
+def test_gemm(seed: int, dtype: Any, transposed: bool, biased: bool) -> None:
+    feeds = {"x": integers(seed, dtype, 3, 4)}
+    weights = {
+        "xs": scalar(0.03),
+        "xz": scalar(3, dtype),
+        "w": integers(seed + 1, np.int8, *((5, 4) if transposed else (4, 5))),
+        "ws": scalar(0.02),
+        "wz": scalar(0, np.int8),
+        "b": integers(seed + 2, np.int16, 5).astype(np.int32),
+        "ys": scalar(0.1),
+        "yz": scalar(7, dtype),
+    }
+    names = ["x", *weights]
+    if not biased:
+        names[names.index("b")] = ""
+    attributes = {"transB": int(transposed)}
+    check_near(model_of("QGemm", names, feeds, weights, (3, 5), **attributes), feeds)
+
+
+@some
+@given(seeds, dtypes, st.sampled_from(["QLinearAdd", "QLinearMul"]))
+def test_two_tensors(seed: int, dtype: Any, operator: str) -> None:
+    feeds = {"x": integers(seed, dtype, 2, 3), "w": integers(seed + 1, dtype, 3)}
+    weights = {**GRID, "ws": scalar(0.02), "z": scalar(3, dtype)}
+    names = ["x", "xs", "z", "w", "ws", "z", "ys", "z"]
+    check_near(model_of(operator, names, feeds, weights, (2, 3)), feeds)
+
+
+ONE_TENSOR: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "QLinearAveragePool": ((1, 2, 3, 3), {"kernel_shape": [2, 2], "strides": [1, 1]}),
+    "QLinearGlobalAveragePool": ((1, 2, 1, 1), {"channels_last": 0}),
+    "QLinearLeakyRelu": ((1, 2, 4, 4), {"alpha": 0.25}),
+    "QLinearSigmoid": ((1, 2, 4, 4), {}),
+}
+
+
+@pytest.mark.parametrize("operator", ONE_TENSOR)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_one_tensor(operator: str, dtype: Any) -> None:
+    shape, attributes = ONE_TENSOR[operator]
+    feeds = {"x": integers(7, dtype, 1, 2, 4, 4)}
+    weights = {**GRID, "z": scalar(3, dtype)}
+    names = ["x", "xs", "z", "ys", "z"]
+    check_near(model_of(operator, names, feeds, weights, shape, **attributes), feeds)
+
+
+def test_concat() -> None:
+    feeds = {"x": integers(1, np.uint8, 2, 3), "w": integers(2, np.uint8, 2, 4)}
+    weights = {**GRID, "ws": scalar(0.02), "z": scalar(3, np.uint8)}
+    names = ["ys", "z", "x", "xs", "z", "w", "ws", "z"]
+    check_near(model_of("QLinearConcat", names, feeds, weights, (2, 7), axis=1), feeds)
+
+
+@some
+@given(seeds, dtypes, st.sampled_from([(), (3,)]), st.sampled_from([(), (5,)]))
+def test_matmul_integer(
+    seed: int, dtype: Any, rows: tuple[int, ...], columns: tuple[int, ...]
+) -> None:
+    feeds = {"x": integers(seed, np.uint8, 3, 4), "w": integers(seed + 1, dtype, 4, 5)}
+    weights = {"xz": integers(seed, np.uint8, *rows), "wz": integers(seed + 1, dtype, *columns)}
+    if rows:  # ONNX Runtime has one zero point for all rows only
+        expected = (feeds["x"].astype(int) - weights["xz"].astype(int)[:, None]) @ (
+            feeds["w"].astype(int) - weights["wz"].astype(int)
+        )
+        module = import_onnx(one_node("MatMulInteger", feeds, weights))
+        np.testing.assert_array_equal(run_byocir(module, feeds)[0], expected)
+    else:
+        check(one_node("MatMulInteger", feeds, weights), feeds, exact=True)
+
+
+@some
+@given(seeds, st.integers(0, 255), st.integers(1, 2))
+def test_conv_integer(seed: int, point: int, group: int) -> None:
+    feeds = {"x": integers(seed, np.uint8, 1, 2 * group, 5, 4)}
+    weights = {"w": integers(seed + 1, np.uint8, 2 * group, 2, 3, 2), "z": scalar(point, np.uint8)}
+    attributes = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": group}
+    check(one_node("ConvInteger", feeds, weights, **attributes), feeds, exact=True)
+
+
+@some
+@given(seeds, st.sampled_from([(), (3,), (2, 3)]), st.floats(-3, 3))
+def test_dynamic_quantize(seed: int, shape: tuple[int, ...], shift: float) -> None:
+    values = np.random.default_rng(seed).uniform(-2, 2, shape) + shift
+    feeds = {"x": np.asarray(values, np.float32)}
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    from onnx_models import make_model
+
+    check(make_model([node], feeds, outputs=["y", "s", "z"]), feeds)

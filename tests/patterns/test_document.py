@@ -1,0 +1,54 @@
+"""Patterns as users read them."""
+
+from byocir.dialects.types import i8
+from byocir.patterns import (
+    Composite,
+    block,
+    constant,
+    op,
+    optional,
+    optional_operand,
+    supports,
+    wildcard,
+)
+from byocir.patterns.document import document, pattern_lines
+
+
+def test_ops_operands_attributes_and_alternatives():
+    conv = op("graph.conv", wildcard("x", dtype=i8), constant("w"), optional_operand(constant("b")))
+    lines = pattern_lines(optional(conv @ "conv", lambda v: op("graph.relu", v, slope=2)))
+    assert lines == [
+        "conv = graph.conv(x: i8, constant w, [constant b])",
+        "%0 = graph.relu(conv) {slope = 2} | conv",
+    ]
+
+
+def test_a_pattern_that_is_used_twice_is_written_once():
+    inner = op("graph.relu", wildcard("x"))
+    assert pattern_lines(op("graph.add", inner, inner)) == [
+        "%0 = graph.relu(x)",
+        "%1 = graph.add(%0, %0)",
+    ]
+
+
+def test_blocks_and_checkers():
+    a, b = wildcard("a"), constant("b")
+    product = block("*m n | k", a["*m k"], b["n k"], lambda acc, x, y: acc + x * y)
+    assert pattern_lines(product) == ["%0 = block [*m n | k] reads a[*m k], constant b[n k]"]
+
+    @supports("graph.relu")
+    def relu(m):
+        """There is one.
+        Really."""
+        return True, None
+
+    assert document("npu", [relu.of_target("npu")]) == (
+        "# What npu takes\n\nIn order of priority; the first that fits is taken.\n\n"
+        "## npu.relu\n\nAt the graph level.\n\n```\nop = graph.relu(…)\n```\n\n"
+        "- There is one. Really.\n"
+    )
+
+
+def test_glue_says_so():
+    view = Composite("npu.view", (op("graph.reshape", wildcard("x")),), glue=True)
+    assert "At the graph level. Only beside other work." in document("npu", [view])

@@ -1,0 +1,161 @@
+"""Placement by hand: names, expressions and markers win over patterns and are validated."""
+
+from __future__ import annotations
+
+import pytest
+from byoc_graphs import (
+    HAND_OFF,
+    F,
+    assert_same,
+    kinds,
+    main_of,
+    parsed,
+    program,
+    run,
+    takes,
+    text_of,
+    trail,
+    values,
+)
+
+from byocir.dialects.text import parse_module
+from byocir.errors import ByocirError
+from byocir.rewrites.byoc.place_nodes import placement_of, set_placement
+
+LINES = ["a = relu x", "b = add a y", "c = relu b"]
+PLACED = f"place-nodes,{HAND_OFF},check-placement"
+
+
+def placed(placement, lines=LINES, results=("c",)):
+    targets = takes("p", "relu", "add"), takes("q", "relu", "add")
+    module = parsed(program(lines, results), *targets)
+    set_placement(module, placement)
+    expected = values(module)
+    run(module, PLACED)
+    assert_same(values(module), expected)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("placement", "expected"),
+    [
+        ({}, ["@p_0"]),
+        ({"b": "host"}, ["@p_0", "add", "@p_0"]),
+        ({"b": "q"}, ["@p_0", "@q_0", "@p_0"]),
+        ({"[ac]": "q"}, ["@q_0", "@p_0", "@q_0"]),
+        ({"a": "p", ".*": "q"}, ["@p_0", "@q_0"]),
+        ({".*": "q", "a": "p"}, ["@q_0"]),
+        ({".*": "host"}, ["relu", "add", "relu"]),
+    ],
+    ids=["none", "host", "target", "expression", "first entry", "order", "all"],
+)
+def test_where_nodes_go(placement, expected):
+    module = placed(placement)
+    assert kinds(main_of(module)) == expected
+    assert "byoc.place " not in text_of(module)
+
+
+def test_the_record_says_that_a_user_placed_it():
+    assert ("p.add", "declined", ("b",), "graph.add (b) is placed on host") in trail(
+        placed({"b": "host"})
+    )
+
+
+def test_a_name_with_signs_is_a_name():
+    text = program(["a = relu x"], ["a"]).replace('loc("a")', 'loc("/stem/conv[0]")')
+    module = parsed(text, takes("p", "relu"))
+    set_placement(module, {"/stem/conv[0]": "host"})
+    assert kinds(main_of(run(module, PLACED))) == ["relu"]
+
+
+def test_a_placement_survives_text():
+    module = parsed(program(LINES, ["c"]), takes("p", "relu"))
+    set_placement(module, {"a": "host"})
+    again = parse_module(text_of(module))
+    assert [(e.nodes.data, e.place.data) for e in placement_of(again)] == [("a", "host")]
+    assert kinds(main_of(run(again, PLACED))) == ["relu", "add", "@p_0"]
+
+
+@pytest.mark.parametrize(
+    ("placement", "code", "message"),
+    [
+        ({"a": "r"}, "B241", "the module names no target 'r'"),
+        ({"(": "p"}, "B242", r"expected a name or a regular expression, found '\('"),
+        ({"aa": "p"}, "B243", "expected a node that the placement 'aa' names, found none"),
+    ],
+)
+def test_placements_that_cannot_be(placement, code, message):
+    with pytest.raises(ByocirError, match=message) as raised:
+        placed(placement)
+    assert raised.value.code == code
+    assert raised.value.help
+
+
+def test_a_target_that_cannot_take_what_is_placed_on_it():
+    with pytest.raises(ByocirError) as raised:
+        placed({"s": "p"}, ["s = softmax x"], ["s"])
+    assert raised.value.code == "B244"
+    assert raised.value.message == (
+        "expected p to take graph.softmax (s), as placed, found no pattern with such an op"
+    )
+
+
+def marked(*lines: str, result: str = "%e"):
+    body = "\n".join(lines)
+    head, last = f"func.func public @main(%x: {F}, %y: {F}) -> ({F})", f"func.return {result} : {F}"
+    return parsed(
+        f"{head} {{\n{body}\n{last}\n}}\n", takes("p", "relu", "add"), takes("q", "relu", "add")
+    )
+
+
+BEGIN = f'%b = byoc.begin "q" %x : {F}'
+RELU = f'%r = graph.relu %b : ({F}) -> {F} loc("r")'
+END = f'%e = byoc.end "q" %r : {F}'
+
+
+def test_markers_place_what_they_enclose():
+    after = f'%s = graph.relu %e : ({F}) -> {F} loc("s")'
+    module = marked(BEGIN, RELU, END, after, result="%s")
+    expected = values(module, "xy")
+    run(module, PLACED)
+    assert kinds(main_of(module)) == ["@q_0", "@p_0"]
+    assert "byoc.begin" not in text_of(module)
+    assert_same(values(module, "xy"), expected)
+    assert [(e.nodes.data, e.place.data) for e in placement_of(module)] == [("r", "q")]
+
+
+def test_constants_between_markers_need_no_begin():
+    constant = f"%k = graph.constant #graph.array<[1.0, 1.0, 1.0, 1.0] : {F}>"
+    add = f'%r = graph.add %b, %k : ({F}, {F}) -> {F} loc("r")'
+    assert kinds(main_of(run(marked(BEGIN, constant, add, END), PLACED))) == ["@q_0"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "result", "message"),
+    [
+        (
+            [f'%r = graph.relu %x : ({F}) -> {F} loc("r")', END],
+            "%e",
+            r"expected byoc.begin before graph.relu \(r\), found an input of the function",
+        ),
+        (
+            [BEGIN, RELU, END, f"%s = graph.add %e, %r : ({F}, {F}) -> {F}"],
+            "%s",
+            "expected byoc.end before graph.add, found none",
+        ),
+        ([BEGIN, RELU, END.replace('"q"', '"p"')], "%e", "expected one target, found q and p"),
+        ([BEGIN, RELU], "%r", "expected byoc.end before graph.relu"),
+        ([BEGIN, RELU, END, f'%f = byoc.end "q" %e : {F}'], "%f", "expected byoc.begin after"),
+    ],
+    ids=["way in", "way out", "two targets", "no end", "nested"],
+)
+def test_markers_that_do_not_enclose(lines, result, message):
+    with pytest.raises(ByocirError, match=message) as raised:
+        run(marked(*lines, result=result), PLACED)
+    assert raised.value.code == "B240"
+
+
+def test_markers_for_a_target_that_is_not_there():
+    lines = [line.replace('"q"', '"r"') for line in (BEGIN, RELU, END)]
+    with pytest.raises(ByocirError, match="the module names no target 'r'"):
+        run(marked(*lines), PLACED)

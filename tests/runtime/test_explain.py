@@ -1,0 +1,125 @@
+"""What users read of a decision: closest misses, fixes, cuts, the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import byocir
+from byocir.patterns import Composite, composite, constant, op, wildcard
+from byocir.runtime.explain import by_op_type, explain, summary
+
+
+def model() -> onnx.ModelProto:
+    """Two products with a softmax between them, an add that is folded, and a sum beside it."""
+    weights = numpy_helper.from_array(np.eye(8, dtype=np.float32), "w")
+    nodes = [
+        helper.make_node("Add", ["w", "w"], ["ww"], "fold"),
+        helper.make_node("MatMul", ["x", "ww"], ["a"], "first"),
+        helper.make_node("Softmax", ["a"], ["h"], "soft"),
+        helper.make_node("Add", ["h", "h"], ["s"], "sum"),
+        helper.make_node("MatMul", ["s", "w"], ["y"], "second"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        [weights],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def product(least: int = 1) -> Composite:
+    @composite("npu.product")
+    def made():
+        return op("graph.matmul", wildcard("x"), constant("w"))
+
+    @made.rule(fix=lambda m: f"pad the rows to {least}")
+    def enough_rows(m):
+        """There are enough rows."""
+        return m["x"].type.shape[0] >= least, m["x"].type.shape[0]
+
+    return made
+
+
+def report(*composites: Composite) -> byocir.Report:
+    @dataclass(frozen=True)
+    class Npu(byocir.Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = composites
+
+    return byocir.partition(byocir.import_onnx(model()), [Npu()])
+
+
+def test_every_node_has_a_line_also_what_is_folded_away():
+    lines = explain(report(product())).splitlines()
+    assert lines[:5] == [
+        "fold  Add  folded at compile time",
+        "first  MatMul  npu_0 (graph level, npu.product)",
+        "soft  Softmax  host",
+        "  npu: no pattern has such an op",
+        "sum  Add  host",
+    ]
+
+
+def test_a_cut_is_told_with_the_host_op_that_causes_it():
+    found = report(product())
+    way = "graph.softmax (soft) lies between, first → soft … sum → second"
+    cut = f"  npu_1 is apart from npu_0: {way}"
+    assert cut in explain(found).splitlines()
+    assert explain(found, "second").splitlines()[-1] == cut
+    assert cut not in explain(found, "first")
+
+
+def test_a_failed_rule_says_what_would_fix_it():
+    lines = explain(report(product(16)), "first").splitlines()
+    assert lines[2].split() == ["rule", "fails:", "There", "are", "enough", "rows", "seen", "4"]
+    assert lines[3].strip() == "to fix it: pad the rows to 16"
+
+
+def test_the_closest_miss_comes_first():
+    far = op("graph.relu", op("graph.add", op("graph.matmul", wildcard(), wildcard()), constant()))
+    found = report(Composite("npu.far", (far,)), product(16))
+    lines = explain(found, "first").splitlines()
+    assert "npu.product" in lines[1]
+    assert lines[-1] == "  closest: npu.product"
+
+
+def test_heavy_nodes_on_the_host_are_named_never_silent():
+    add = Composite("npu.add", (op("graph.add", wildcard(), wildcard()),))
+    found = report(product(16), add)
+    assert found.notes == [
+        "100.0 % of the multiply-accumulates stay on the host: first (256), second (256); "
+        "`explain` says why"
+    ]
+    assert summary(found).splitlines()[0] == f"note: {found.notes[0]}"
+
+
+def test_the_summary_counts_bytes_that_cross():
+    found = report(product())
+    assert [region.bytes for region in found.regions] == [256, 256]
+    assert any(
+        line.split() == ["npu", "bytes", "crossing", "512"] for line in summary(found).splitlines()
+    )
+
+
+def test_the_table_counts_by_op_type():
+    lines = [line.split() for line in by_op_type(report(product())).splitlines()]
+    assert lines == [
+        ["op", "type", "npu", "host", "folded", "MACs", "offloaded"],
+        ["MatMul", "2", "0", "0", "512", "100.0", "%"],
+        ["Add", "0", "1", "1", "0"],
+        ["Softmax", "0", "1", "0", "0"],
+    ]
+
+
+def test_a_report_with_cuts_and_fixes_reads_back():
+    found = report(product(16))
+    assert byocir.Report.from_dict(found.to_dict()).to_json() == found.to_json()
+    found = report(product())
+    assert byocir.Report.from_dict(found.to_dict()).to_json() == found.to_json()
