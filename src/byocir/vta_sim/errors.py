@@ -1,8 +1,8 @@
 """The one exception of the simulator: a stable code, *expected X, found Y*, where, and a help line.
 
 ``CODES`` is the table of all codes: V0xx arguments and files, V1xx form of instructions and text,
-V2xx execution, V3xx tokens and FINISH; S2xx, what the sanitizer finds, are in
-``sanitizer_kinds.HAZARDS``. Codes never change their meaning.
+V2xx execution, V3xx tokens and FINISH, S2xx what the sanitizer finds (its rows come from
+``sanitizer_kinds.HAZARDS``). Codes never change their meaning.
 """
 
 from __future__ import annotations
@@ -139,6 +139,7 @@ CODES = {
         "units wait for each other because queues are full",
         "move the instruction that makes room before the one that waits for it",
     ),
+    **{code: Code(kind.meaning, kind.help, checked=True) for code, kind in HAZARDS.items()},
 }
 
 
@@ -155,7 +156,7 @@ class VTAError(Exception):
         self.expected = expected
         self.found = found
         self.where = where
-        self.help = (HAZARDS if code in HAZARDS else CODES)[code].help
+        self.help = CODES[code].help
         place = f"\n  at    {where}" if where else ""
         what = f"error[{code}]: expected {expected}, found {found}"
         super().__init__(f"{what}{place}\n  help  {self.help}")
