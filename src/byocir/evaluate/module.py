@@ -84,11 +84,10 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
         shape = static_shape(type_)
         if shape is None:
-            dims = _open_sizes(entry, name) or f"of {type_}"
             raise ByocirError(
                 "B106",
-                f"expected inputs of static shape to make numbers for, found '{name}' {dims}",
-                help=f"pin the sizes, e.g. --shape {name}=1,3,8,8, or give the inputs themselves",
+                f"expected inputs of static shape to make numbers for, found {_open(entry, name)}",
+                help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
             )
         dtype = dtype_of(element_type_of(type_))
         if dtype.kind == "f":
@@ -98,13 +97,25 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     return feeds
 
 
-def _open_sizes(function: FuncOp, name: str) -> str:
-    """The sizes of an input as the model names them; empty if it does not."""
+def _open(function: FuncOp, name: str) -> str:
+    """An input whose sizes are open, with those that the model names."""
+    dims = _dims(function, name)
+    return f"'{name}' [{', '.join(dims)}]" if dims else f"'{name}' of any shape"
+
+
+def _pin(function: FuncOp, name: str) -> str:
+    """How to pin the sizes of an input: those that are open as 1."""
+    sizes = [size if size.isdigit() else "1" for size in _dims(function, name)] or ["1"]
+    return f'e.g. --shape {name}={",".join(sizes)} or shapes={{"{name}": ({", ".join(sizes)},)}}'
+
+
+def _dims(function: FuncOp, name: str) -> list[str]:
+    """The sizes of an input as the model gives or names them; empty if it does not."""
     for entries in function.arg_attrs or ():
         dims = entries.data.get(DIMS)
         if entries.data.get(NAME) == StringAttr(name) and isinstance(dims, ArrayAttr):
-            return f"[{', '.join(size.data for size in cast('ArrayAttr[StringAttr]', dims))}]"
-    return ""
+            return [size.data for size in cast("ArrayAttr[StringAttr]", dims)]
+    return []
 
 
 def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> list[Value]:

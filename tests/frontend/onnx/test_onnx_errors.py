@@ -12,7 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import one_node
 
+import byocir
 from byocir.errors import ByocirError
+from byocir.evaluate.module import random_feeds
 from byocir.frontend.onnx import import_onnx
 
 X = np.ones((1, 2, 4, 4), np.float32)
@@ -98,6 +100,56 @@ def test_opset() -> None:
     assert "older opset" in error.help
 
 
+@pytest.mark.parametrize("model", [None, 3, ["m.onnx"]])
+def test_what_is_no_model(model: Any) -> None:
+    found = f"expected a path, bytes or an onnx.ModelProto, found {type(model).__name__}"
+    fails(model, "B101", found)
+    with pytest.raises(ByocirError, match="B101"):
+        byocir.compile(model)
+
+
+def test_bytes_of_any_kind() -> None:
+    content = one_node("Relu", {"x": X}).SerializeToString()
+    for made in (content, bytearray(content), memoryview(content)):
+        assert "graph.relu" in str(import_onnx(made))  # type: ignore[arg-type]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails(tmp_path / ("m" * 300 + ".onnx"), "B101", "found: File name too long")
+    path = tmp_path / "m.onnx"
+    onnx.save(one_node("Relu", {"x": X}), path)
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    fails(path, "B101", "expected a file that can be read, found: Permission denied")
+
+
+def test_external_data_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = one_node("Add", {"x": X}, {"w": np.ones(X.shape, np.float32)})
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+
+    def refuse(*_: object) -> np.ndarray:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(np, "memmap", refuse)
+    fails(path, "B103", "expected a file that can be read, found: Permission denied (tensor 'w')")
+
+
+def test_invalid_models_are_told_in_whole_sentences() -> None:
+    model = one_node("Relu", {"x": X})
+    model.graph.node[0].input[0] = "late"
+    model.graph.node.append(helper.make_node("Neg", ["x"], ["late"]))
+    error = fails(model, "B103", "is not output of any previous nodes")
+    assert "\n" not in str(error.message)
+    model = one_node("Relu", {"x": X}, alpha=3)
+    assert fails(model, "B103", "Unrecognized attribute: alpha").where == (
+        "model, node 'node' (Relu)"
+    )
+
+
 def test_unknown_operator() -> None:
     model = one_node("Relu", {"x": X})
     model.graph.node[0].op_type = "Rellu"
@@ -164,6 +216,36 @@ def dynamic(*shape: int | str | None) -> onnx.ModelProto:
 )
 def test_wrong_pins(pin: tuple[int, ...], message: str) -> None:
     fails(dynamic("batch", 1, None), "B106", message, {"image": pin})
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_below_one_have_a_help(size: int) -> None:
+    error = fails(dynamic("batch", 1), "B106", f"found [{size}, 1]", {"image": (size, 1)})
+    assert error.help.startswith("a size is 1 or more")
+
+
+@pytest.mark.parametrize("pin", [("batch", 1, 3), "1,1,3", (1.0, 1, 3), 3, None])
+def test_pins_are_integers(pin: Any) -> None:
+    words = "expected integers as the shape of input 'image', found "
+    error = fails(dynamic("batch", 1, None), "B106", words + repr(pin), {"image": pin})
+    assert "shapes={" in error.help
+
+
+def test_pins_are_a_mapping() -> None:
+    shapes: Any = [("image", (1, 1, 3))]
+    fails(dynamic("batch", 1, None), "B106", "expected a mapping of names to shapes", shapes)
+
+
+def test_numpy_integers_are_sizes() -> None:
+    shape = np.array([2, 1, 3])
+    module = import_onnx(dynamic("batch", 1, None), shapes={"image": shape})  # type: ignore[dict-item]
+    assert "tensor<2x1x3xf32>" in str(module)
+
+
+def test_inputs_of_open_size_say_how_to_pin_them() -> None:
+    with pytest.raises(ByocirError, match=r"B106.*found 'image' \[batch, 1, \?\]") as caught:
+        random_feeds(import_onnx(dynamic("batch", 1, None)))
+    assert "--shape image=1,1,1 or shapes=" in caught.value.help
 
 
 def test_one_name_has_one_size() -> None:

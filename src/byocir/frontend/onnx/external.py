@@ -23,6 +23,13 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 def read_external(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
     """The values of a tensor, read-only; raises Unsupported, one sentence."""
+    try:
+        return _read(tensor, folder)
+    except OSError as error:
+        raise Unsupported(f"expected a file that can be read, found: {error.strerror}") from error
+
+
+def _read(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _contained(entries.get("location", ""), folder)
     size = path.stat().st_size

@@ -5,7 +5,7 @@ errors:
 
 | code | what is wrong |
 | --- | --- |
-| B101 | there is no such file |
+| B101 | there is no such file, or it cannot be read |
 | B102 | the bytes are not an ONNX model |
 | B103 | the model is not valid, or part of it is missing |
 | B104 | its opset is too new |
@@ -15,8 +15,10 @@ errors:
 
 from __future__ import annotations
 
+import re
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import onnx
 import onnx.inliner
@@ -91,13 +93,18 @@ def _read(model: Model) -> tuple[onnx.ModelProto, str, Path | None]:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         return copy, "model", None
-    if isinstance(model, bytes):
-        return _decode(model, "model"), "model", None
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _decode(bytes(model), "model"), "model", None
+    given = cast(object, model)
+    if not isinstance(given, str | PathLike):
+        raise ByocirError(
+            "B101", f"expected a path, bytes or an onnx.ModelProto, found {type(given).__name__}"
+        )
     path = Path(model)
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "nothing"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     try:
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "nothing"
+            raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
         content = path.read_bytes()
     except OSError as error:
         raise ByocirError(
@@ -166,8 +173,9 @@ def _check(proto: onnx.ModelProto, where: str) -> None:
     try:
         onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
     except (onnx.checker.ValidationError, ValueError, EncodeError, RuntimeError) as error:
+        text, node = _sentence(error)
         raise ByocirError(
-            "B103", f"expected a valid model, found: {_first_line(error)}", where=where
+            "B103", f"expected a valid model, found: {text}", where=f"{where}{node}"
         ) from error
 
 
@@ -185,7 +193,7 @@ def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
     except (RuntimeError, ValueError, EncodeError) as error:
         raise ByocirError(
             "B103",
-            f"expected functions that can be inlined, found: {_first_line(error)}",
+            f"expected functions that can be inlined, found: {_sentence(error)[0]}",
             where=where,
         ) from error
 
@@ -217,6 +225,13 @@ def _inlined_size(proto: onnx.ModelProto, where: str) -> int:
     return size(list(proto.graph.node), ())
 
 
-def _first_line(error: Exception) -> str:
-    """What onnx says, without the C++ assertion that it may begin with."""
-    return str(error).strip().split("\n")[0].split(" failed: ")[-1].rstrip(".")
+_CONTEXT = re.compile(r"\s*==> Context: Bad node spec for node\. Name: (.*) OpType: (.*)")
+
+
+def _sentence(error: Exception) -> tuple[str, str]:
+    """What onnx says, on one line and without the C++ assertion that it may begin with; and
+    where that is, if it says so."""
+    text = str(error).strip().split(" failed: ")[-1]
+    found = _CONTEXT.search(text)
+    node = f", node '{found[1]}' ({found[2]})" if found else ""
+    return " ".join(text[: found.start() if found else None].split()).rstrip("."), node
