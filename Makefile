@@ -8,11 +8,11 @@ FUZZ_SECONDS ?= 300
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help install run test fuzz bench lint format types clean
+.PHONY: help install run test fuzz bench onnx-score lint format types clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { \
@@ -46,6 +46,9 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
 	$(BIN)/python benchmarks/vta_sim.py
 	$(BIN)/python benchmarks/partition.py
+
+onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
+	$(BIN)/python -m byocir.testing.onnx_suite
 
 lint: .venv/dev ## check style and formatting
 	$(BIN)/ruff check .

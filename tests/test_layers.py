@@ -21,6 +21,7 @@ LAYERS = (
     "targets",
     "runtime",
     "compiler",
+    "onnx_backend",
     "testing",
     "cli",
 )

@@ -36,6 +36,7 @@ from byocir.dialects.graph import (
     SumPoolOp,
 )
 from byocir.dialects.graph.fixed_point import rescale
+from byocir.dialects.graph.foreign import ForeignOp, YieldOp
 from byocir.dialects.types import element_of, i8, i32, tensor, ui8
 from byocir.errors import ByocirError
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
@@ -264,7 +265,7 @@ def test_average_pool_counts(include_pad: int) -> None:
 
 
 def test_every_op_has_a_meaning() -> None:
-    for op in Graph.operations:
+    for op in set(Graph.operations) - {ForeignOp, YieldOp}:
         assert op in GRAPH_RULES or op in WRITERS, op.name
 
 

@@ -127,6 +127,8 @@ def _format_scalar(value: object) -> str:
 def _prints_inline(array: Array) -> bool:
     if array.maybe_values is None or array.size > INLINE_LIMIT:
         return False
+    if array.dtype.kind == "c":
+        return False
     if not isinstance(element_of(array.dtype), AnyFloat):
         return True
     # A NaN other than the usual one would lose its payload as text.
@@ -160,7 +162,7 @@ class ArrayAttr(Data[Array]):
         if not isinstance(type_, TensorType):
             parser.raise_error("expected a tensor type")
         type_ = cast(TensorType, type_)
-        shape, dtype = type_.get_shape(), dtype_of(element_type_of(type_))
+        shape, dtype = type_.get_shape(), _dtype(parser, type_)
         if digest is not None:
             store = parser.ctx.arrays if isinstance(parser.ctx, ByocirContext) else None
             known = store.get(digest) if store else None
@@ -183,6 +185,13 @@ class ArrayAttr(Data[Array]):
                 printer.print_string(f'"{array.digest}"')
             printer.print_string(" : ")
             printer.print_attribute(array.type)
+
+
+def _dtype(parser: AttrParser, type_: TensorType) -> np.dtype:
+    try:
+        return dtype_of(element_type_of(type_))
+    except KeyError:
+        parser.raise_error(f"expected a tensor of numbers, found {type_}")
 
 
 def _parse_number(parser: AttrParser) -> float | int:

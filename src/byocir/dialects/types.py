@@ -1,6 +1,8 @@
 """Element types: how MLIR's scalar types and numpy's dtypes correspond.
 
-Signless integers hold ONNX's signed ones (`i8` is int8), `ui8` holds uint8, `i1` is bool.
+Signless integers hold ONNX's signed ones (`i8` is int8), `ui8` holds uint8, `i1` is bool. Graph ops
+compute on the core types; the others (integers of less than 8 bits, floats of less than 16, complex
+numbers) are only held, for `graph.foreign` and constants.
 """
 
 from collections.abc import Sequence
@@ -9,8 +11,18 @@ from typing import cast
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
+    ComplexType,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -23,11 +35,14 @@ from xdsl.ir import Attribute
 
 Shape = tuple[int, ...]
 
+DYNAMIC = DYNAMIC_INDEX
+"""The size of a dimension that is only known when the program runs; MLIR writes it as `?`."""
+
 i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
 f16, f32, f64, bf16 = Float16Type(), Float32Type(), Float64Type(), BFloat16Type()
 
-_DTYPES: dict[Attribute, np.dtype] = {
+_CORE: dict[Attribute, np.dtype] = {
     i1: np.dtype(np.bool_),
     i8: np.dtype(np.int8),
     i16: np.dtype(np.int16),
@@ -41,6 +56,24 @@ _DTYPES: dict[Attribute, np.dtype] = {
     bf16: np.dtype(ml_dtypes.bfloat16),
     f32: np.dtype(np.float32),
     f64: np.dtype(np.float64),
+}
+
+_DTYPES: dict[Attribute, np.dtype] = {
+    **_CORE,
+    IntegerType(2): np.dtype(ml_dtypes.int2),
+    IntegerType(4): np.dtype(ml_dtypes.int4),
+    IntegerType(2, Signedness.UNSIGNED): np.dtype(ml_dtypes.uint2),
+    IntegerType(4, Signedness.UNSIGNED): np.dtype(ml_dtypes.uint4),
+    Float4E2M1FNType(): np.dtype(ml_dtypes.float4_e2m1fn),
+    Float6E2M3FNType(): np.dtype(ml_dtypes.float6_e2m3fn),
+    Float6E3M2FNType(): np.dtype(ml_dtypes.float6_e3m2fn),
+    Float8E4M3FNType(): np.dtype(ml_dtypes.float8_e4m3fn),
+    Float8E4M3FNUZType(): np.dtype(ml_dtypes.float8_e4m3fnuz),
+    Float8E5M2Type(): np.dtype(ml_dtypes.float8_e5m2),
+    Float8E5M2FNUZType(): np.dtype(ml_dtypes.float8_e5m2fnuz),
+    Float8E8M0FNUType(): np.dtype(ml_dtypes.float8_e8m0fnu),
+    ComplexType(f32): np.dtype(np.complex64),
+    ComplexType(f64): np.dtype(np.complex128),
 }
 _TYPES = {dtype: element for element, dtype in _DTYPES.items()}
 
@@ -56,14 +89,27 @@ def element_of(dtype: np.dtype) -> IntegerType | AnyFloat:
     return cast(IntegerType | AnyFloat, element)
 
 
+def static_shape(type_: Attribute) -> Shape | None:
+    """The shape of a tensor type whose rank and sizes are all known, else None."""
+    if not isinstance(type_, TensorType):
+        return None
+    shape = cast("TensorType", type_).get_shape()
+    return None if DYNAMIC in shape else shape
+
+
 def has_dtype(dtype: np.dtype) -> bool:
     """Whether tensors of this numpy dtype can be held."""
     return np.dtype(dtype) in _TYPES
 
 
+def is_core(dtype: np.dtype) -> bool:
+    """Whether graph ops compute on tensors of this numpy dtype."""
+    return np.dtype(dtype) in _CORE.values()
+
+
 def has_element(element: Attribute) -> bool:
-    """Whether this is a scalar type that tensors can have."""
-    return element in _DTYPES
+    """Whether this is a scalar type that tensors of graph ops can have."""
+    return element in _CORE
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:

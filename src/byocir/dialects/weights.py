@@ -46,6 +46,8 @@ _DTYPES = {
     "F64": np.float64,
 }
 
+_NAMED = frozenset(np.dtype(dtype) for dtype in _DTYPES.values())
+
 
 def large_arrays(module: ModuleOp) -> dict[str, Array]:
     """The arrays of a module that print as a digest, by digest, in order of appearance."""
@@ -71,7 +73,17 @@ def save_arrays(arrays: Mapping[str, Array], path: str | Path) -> None:
 
 
 def _dump(arrays: Mapping[str, Array]) -> bytes:
-    return save({key: array.values() for key, array in sorted(arrays.items()) if array.present})
+    present = ((digest, array) for digest, array in sorted(arrays.items()) if array.present)
+    return save(dict(_entry(digest, array) for digest, array in present))
+
+
+def _entry(digest: str, array: Array) -> tuple[str, np.ndarray]:
+    """Key and values in the file: what the format has no name for goes as bytes, its dtype and
+    shape behind the digest."""
+    if array.dtype in _NAMED:
+        return digest, array.values()
+    key = f"{digest} {array.dtype.name} {'x'.join(map(str, array.shape))}"
+    return key, np.frombuffer(array.values().tobytes(), np.uint8)
 
 
 def load_weights(path: str | Path, store: ArrayStore) -> None:
@@ -93,13 +105,31 @@ def read_weights(data: bytes, store: ArrayStore, where: str) -> None:
             where=where,
             help="the file may be cut off or of another format: write it again",
         ) from error
-    for digest, entry in sorted(entries.items()):
+    for key, entry in sorted(entries.items()):
         code = cast(str, entry["dtype"])
         if code not in _DTYPES:
             raise ByocirError("B122", f"expected numbers or bool, found {code}", where=where)
         values = np.frombuffer(cast(bytearray, entry["data"]), np.dtype(_DTYPES[code]))
         values.flags.writeable = False  # else the store would copy it
-        store.update({digest: values.reshape(cast(list[int], entry["shape"]))})
+        digest, *rest = key.split(" ")
+        if rest:
+            values = _unnamed(values, rest, where)
+        else:
+            values = values.reshape(cast(list[int], entry["shape"]))
+        store.update({digest: values})
+
+
+def _unnamed(values: np.ndarray, rest: list[str], where: str) -> np.ndarray:
+    """Bytes as the array that `_entry` wrote them for."""
+    try:
+        name, shape = rest
+        sizes = [int(size) for size in shape.split("x")] if shape else []
+        dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+        return values.view(np.uint8).view(dtype).reshape(sizes)
+    except (ValueError, TypeError) as error:
+        raise ByocirError(
+            "B122", f"expected dtype and shape of an array, found '{' '.join(rest)}'", where=where
+        ) from error
 
 
 def _all_attributes(module: ModuleOp) -> Iterator[Attribute]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -28,6 +28,9 @@ from xdsl.traits import IsTerminator
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import unknown
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 Value = Any
 """What an SSA value stands for: a numpy array, an integer, or what a dialect's own rules make."""
 
@@ -37,6 +40,20 @@ External = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 Observer = Callable[[Operation, Sequence[Value]], None]
 """Told each op and its results as it runs."""
+
+
+class ModelRunner(Protocol):
+    """An ONNX model that is ready to run."""
+
+    inputs: list[str]
+
+    def run(self, feeds: Mapping[str, Value]) -> list[Value]:
+        """The outputs in order for the inputs by name; raises NotComputed."""
+        ...
+
+
+Engine = Callable[["ModelProto"], ModelRunner]
+"""Runs ONNX models: what foreign ops are evaluated by. Raises NotComputed for one it cannot run."""
 
 RULES: dict[type[Operation], Rule] = {}
 """How each op class is evaluated."""
@@ -86,9 +103,13 @@ class Interpreter:
         module: ModuleOp,
         externals: Mapping[str, External] | None = None,
         observe: Observer | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self.module = module
         self._observe = observe
+        self.engine = engine
+        """Runs foreign ops, and graph ops without a rule of our own; by default onnx's reference
+        does."""
         self.externals = dict(externals or {})
         """Region functions that run elsewhere, by symbol: arrays in, arrays out."""
         self.plans: dict[Operation, Any] = {}
@@ -114,6 +135,10 @@ class Interpreter:
     def program(self, name: str) -> Operation | None:
         """The code of this name that is no function: what a target generated for a region."""
         return self._programs.get(name)
+
+    def value(self, value: SSAValue) -> Value:
+        """What a value stands for that is known so far."""
+        return self._values[value]
 
     def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
         """The results of a function."""

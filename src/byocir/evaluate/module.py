@@ -10,15 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.byoc import NAME
-from byocir.dialects.types import dtype_of, element_type_of, shape_of, tensor
+from byocir.dialects.byoc import DIMS, NAME
+from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.foreign import mismatch
+from byocir.evaluate.interpreter import Interpreter, Value
 from byocir.evaluate.structure import call_on_tensors
 
 MAIN = "main"
@@ -27,10 +35,10 @@ MAIN = "main"
 
 def evaluate(
     module: ModuleOp,
-    feeds: Mapping[str, np.ndarray],
+    feeds: Mapping[str, Value],
     function: str = MAIN,
     interpreter: Interpreter | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Value]:
     """The outputs of a model by name, for inputs by name.
 
     Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
@@ -58,7 +66,7 @@ def evaluate(
             f"expected feeds for the inputs {', '.join(inputs)}, found '{unknown[0]}'",
             help=did_you_mean(unknown[0], inputs),
         )
-    arrays: list[np.ndarray] = []
+    arrays: list[Value] = []
     for name, type_ in zip(inputs, types, strict=False):
         if name not in feeds:
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
@@ -68,13 +76,21 @@ def evaluate(
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name for the entry function, the same for the same seed: standard normal floats,
-    booleans, small integers (wide ones not negative: they are often indices)."""
+    booleans, small integers (wide ones not negative: they are often indices). Raises ByocirError
+    B106 for an input whose sizes are open."""
     entry = Interpreter(module).function(MAIN)
     types = list(entry.function_type.inputs)
     rng = np.random.default_rng(seed)
     feeds: dict[str, np.ndarray] = {}
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
-        dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
+        shape = static_shape(type_)
+        if shape is None:
+            raise ByocirError(
+                "B106",
+                f"expected inputs of static shape to make numbers for, found {_open(entry, name)}",
+                help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
+            )
+        dtype = dtype_of(element_type_of(type_))
         if dtype.kind == "f":
             feeds[name] = rng.standard_normal(shape).astype(dtype)
         else:
@@ -83,9 +99,28 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     return feeds
 
 
-def evaluate_function(
-    module: ModuleOp, name: str, arrays: Sequence[np.ndarray]
-) -> list[np.ndarray]:
+def _open(function: FuncOp, name: str) -> str:
+    """An input whose sizes are open, with those that the model names."""
+    dims = _dims(function, name)
+    return f"'{name}' [{', '.join(dims)}]" if dims else f"'{name}' of any shape"
+
+
+def _pin(function: FuncOp, name: str) -> str:
+    """How to pin the sizes of an input: those that are open as 1."""
+    sizes = [size if size.isdigit() else "1" for size in _dims(function, name)] or ["1"]
+    return f'e.g. --shape {name}={",".join(sizes)} or shapes={{"{name}": ({", ".join(sizes)},)}}'
+
+
+def _dims(function: FuncOp, name: str) -> list[str]:
+    """The sizes of an input as the model gives or names them; empty if it does not."""
+    for entries in function.arg_attrs or ():
+        dims = entries.data.get(DIMS)
+        if entries.data.get(NAME) == StringAttr(name) and isinstance(dims, ArrayAttr):
+            return [size.data for size in cast("ArrayAttr[StringAttr]", dims)]
+    return []
+
+
+def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> list[Value]:
     """The results of one function for these inputs. Of a function on memrefs, the arguments that
     follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
     interpreter = Interpreter(module)
@@ -102,9 +137,7 @@ def evaluate_function(
     return _run(interpreter, function, checked)
 
 
-def _run(
-    interpreter: Interpreter, function: FuncOp, arrays: Sequence[np.ndarray]
-) -> list[np.ndarray]:
+def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
     with np.errstate(all="ignore"):
         return call_on_tensors(interpreter, function, arrays)
 
@@ -120,15 +153,17 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default
     ]
 
 
-def _checked(given: npt.ArrayLike, type_: Attribute, what: str) -> np.ndarray:
-    """The array in row-major order, if it has this type."""
-    try:
-        array = np.asarray(given)
-    except ValueError as error:  # lists of different lengths
-        raise ByocirError("B310", f"expected an array for {what}, found: {error}") from error
-    dtype, shape = dtype_of(element_type_of(type_)), shape_of(type_)
-    if (array.dtype, array.shape) != (dtype, shape):
-        found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"
-        expected = tensor(element_type_of(type_), shape)
-        raise ByocirError("B310", f"expected {expected} for {what}, found {found}")
-    return np.asarray(array, order="C")
+def _checked(given: Value, type_: Attribute, what: str) -> Value:
+    """The value, an array in row-major order, if it has this type."""
+    value = given
+    is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
+    if is_array:
+        try:
+            value = np.asarray(given, order="C")
+        except ValueError as error:  # lists of different lengths
+            raise ByocirError("B310", f"expected an array for {what}, found: {error}") from error
+        value = value.astype(object) if value.dtype.kind in "US" else value
+    found = mismatch(cast(Value, value), type_)
+    if found:
+        raise ByocirError("B310", f"expected {type_} for {what}, found {found}")
+    return value

@@ -12,17 +12,27 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
-from byocir.dialects.graph import ConstantOp, Graph, GraphOp
+from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.graph import evaluate_graph_op
+from byocir.evaluate.foreign import evaluate_foreign, run_as_model
+from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
 from byocir.evaluate.scalar import BINARY, function_of
 
 
 @evaluates(*cast("list[type[GraphOp]]", list(Graph.operations)))
-def _graph(_: Interpreter, op: GraphOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _graph(interpreter: Interpreter, op: GraphOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    if interpreter.engine is not None and type(op) not in GRAPH_RULES:
+        return run_as_model(interpreter, op, arguments)
     return evaluate_graph_op(op, list(arguments))
+
+
+@evaluates(ForeignOp)
+def _foreign(
+    interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    return evaluate_foreign(interpreter, op, arguments)
 
 
 @evaluates(ConstantOp)

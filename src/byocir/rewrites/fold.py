@@ -46,7 +46,7 @@ class EvaluateConstantOp(Pattern):
     """An op on constants becomes its value."""
 
     max_growth: int
-    roots = tuple(op for op in Graph.operations if op is not ConstantOp)
+    roots = tuple(op for op in Graph.operations if issubclass(op, GraphOp) and op is not ConstantOp)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)

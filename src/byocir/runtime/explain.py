@@ -119,6 +119,8 @@ def _node(
         yield f"{node.name}  {node.op_type}  folded at compile time"
         return
     yield f"{node.name}  {node.op_type}  {HOST}"
+    if node.name in report.foreign:
+        yield f"  stays an ONNX operator: {report.foreign[node.name]}"
     declined = _furthest(decisions)
     yield from _declined(declined if verbose else declined[:1])
     if len(declined) > 1:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -24,6 +23,7 @@ from byocir.evaluate.module import MAIN, evaluate, port_names
 from byocir.patterns.match import python_value
 from byocir.patterns.targets import register, targets_of
 from byocir.runtime.archive import read_archive, write_archive
+from byocir.runtime.host import Host
 from byocir.runtime.report import Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.files import named_target
@@ -39,6 +39,7 @@ class Package:
     module: ModuleOp
     blobs: Blobs
     report: Report
+    _host: Host = field(default_factory=Host, repr=False)
     _interpreters: dict[bool, Interpreter] = field(
         default_factory=dict[bool, Interpreter], repr=False
     )
@@ -49,22 +50,29 @@ class Package:
         return targets_of(self.module)
 
     @property
-    def inputs(self) -> dict[str, TensorType]:
+    def inputs(self) -> dict[str, Attribute]:
         """Name and type of each input."""
         entry = _main(self.module)
         return _ports(entry.arg_attrs, list(entry.function_type.inputs), "arg")
 
     @property
-    def outputs(self) -> dict[str, TensorType]:
+    def outputs(self) -> dict[str, Attribute]:
         """Name and type of each output."""
         entry = _main(self.module)
         return _ports(entry.res_attrs, list(entry.function_type.outputs), "res")
 
-    def run(self, feeds: Mapping[str, np.ndarray], *, check: bool = False) -> dict[str, np.ndarray]:
-        """Outputs by name for inputs by name; `check` has targets look for mistakes in their own
-        code. Raises ByocirError B310 for a feed with a wrong name, shape or dtype."""
+    def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
+        `check` has targets look for mistakes in their own code.
+
+        Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
+        installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
+        a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs."""
         if check not in self._interpreters:
-            self._interpreters[check] = Interpreter(self.module, self._externals(check))
+            self._interpreters[check] = Interpreter(
+                self.module, self._externals(check), engine=self._host
+            )
+        self.report.ran_on = self._host.ran_on
         return evaluate(self.module, feeds, interpreter=self._interpreters[check])
 
     def save(self, path: str | Path) -> None:
@@ -108,12 +116,8 @@ def _main(module: ModuleOp) -> FuncOp:
 
 def _ports(
     attributes: ArrayAttr[DictionaryAttr] | None, types: list[Attribute], default: str
-) -> dict[str, TensorType]:
-    return {
-        name: type_
-        for name, type_ in zip(port_names(attributes, len(types), default), types, strict=True)
-        if isinstance(type_, TensorType)
-    }
+) -> dict[str, Attribute]:
+    return dict(zip(port_names(attributes, len(types), default), types, strict=True))
 
 
 def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:

@@ -10,15 +10,17 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import (
+    DIMS,
+    NAME,
     TARGET,
     TARGETS,
     CallOp,
@@ -28,6 +30,7 @@ from byocir.dialects.byoc import (
     SourceOp,
     TrailOp,
 )
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.patterns.targets import targets_of
@@ -119,6 +122,10 @@ class Report:
     host: list[str]
     folded: list[str]
     reasons: dict[str, list[Decision]]
+    foreign: dict[str, str] = field(default_factory=dict[str, str])
+    """Nodes that stayed ONNX operators, and why no graph op took them."""
+    ran_on: dict[str, str] = field(default_factory=dict[str, str])
+    """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
     split: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -153,6 +160,8 @@ class Report:
             "host": self.host,
             "host_runs_on": HOST_RUNS_ON,
             "folded": self.folded,
+            "foreign": self.foreign,
+            "ran_on": dict(sorted(self.ran_on.items())),
             "split": self.split,
             "macs": self.macs,
             "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
@@ -185,6 +194,8 @@ class Report:
             host=data["host"],
             folded=data["folded"],
             reasons=reasons,
+            foreign=data.get("foreign", {}),
+            ran_on=data.get("ran_on", {}),
             split=data["split"],
             notes=data["notes"],
             device=data["device"],
@@ -213,6 +224,7 @@ def report_of(module: ModuleOp) -> Report:
         host=[name for name in known if name in on_host],
         folded=[name for name in known if name not in on_host and name not in taken],
         reasons=_reasons(module, known),
+        foreign=_foreign(module, known),
         split=[name for name in known if name in with_host_ops & taken],
     )
     report.notes = _notes(report, module)
@@ -258,6 +270,14 @@ def _host_ops(module: ModuleOp) -> Iterable[Operation]:
             for op in function.body.walk():
                 if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
                     yield op
+
+
+def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for op in module.walk():
+        if isinstance(op, ForeignOp) and op.reason is not None:
+            found.update(dict.fromkeys(names(op.location), op.reason.data))
+    return {node: found[node] for node in known if node in found}
 
 
 def _reasons(module: ModuleOp, known: list[str]) -> dict[str, list[Decision]]:
@@ -306,6 +326,30 @@ _ASYMMETRIC = (
 
 def _notes(report: Report, module: ModuleOp) -> list[str]:
     """What a user should know first."""
+    return [*_open_sizes(module), *_shares(report, module)]
+
+
+def _open_sizes(module: ModuleOp) -> list[str]:
+    """That inputs have symbolic sizes, with how to pin them."""
+    pins: list[str] = []
+    for function in module.body.block.ops:
+        if not isinstance(function, FuncOp) or function.arg_attrs is None:
+            continue
+        for entries in function.arg_attrs:
+            dims, name = entries.data.get(DIMS), entries.data.get(NAME)
+            if isinstance(dims, ArrayAttr) and isinstance(name, StringAttr):
+                texts = cast("ArrayAttr[StringAttr]", dims)
+                sizes = [size.data for size in texts]
+                pins.append(f"{name.data}={','.join(sizes)}")
+    if not pins:
+        return []
+    return [
+        f"inputs have symbolic sizes ({'; '.join(pins)}), and what depends on them stays on the "
+        "host as it is: pin them, --shape NAME=D,D,…"
+    ]
+
+
+def _shares(report: Report, module: ModuleOp) -> list[str]:
     total = sum(node.macs for node in report.nodes)
     on_host = report.macs[HOST]
     if not report.targets or not on_host:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx_models import check, make_model, one_node, run_byocir
+from onnx_models import check, make_model, one_node, run_byocir, run_ort
 
-from byocir.errors import ByocirError
+import byocir
+from byocir.dialects.graph import ForeignOp
 from byocir.frontend.onnx import import_onnx
 
 seeds = st.integers(0, 2**32 - 1)
@@ -96,10 +97,17 @@ def test_batch_first() -> None:
         ({"input_forget": 1}, "expected input_forget 0, found 1"),
     ],
 )
-def test_other_recurrences_are_refused(attributes: dict[str, Any], message: str) -> None:
-    model, _ = recurrent("LSTM", 1, "forward", 0, **attributes)
-    with pytest.raises(ByocirError, match=message):
-        import_onnx(model)
+def test_other_recurrences_stay_foreign(attributes: dict[str, Any], message: str) -> None:
+    model, feeds = recurrent("LSTM", 1, "forward", 0, **attributes)
+    module = import_onnx(model)
+    (op,) = (op for op in module.walk() if isinstance(op, ForeignOp))
+    assert op.reason is not None
+    assert message in op.reason.data
+    package = byocir.compile(model)
+    found = package.run(feeds)
+    for name, expected in zip(found, run_ort(model, feeds), strict=True):
+        np.testing.assert_allclose(found[name], expected, 1e-5, 1e-6)
+    assert set(package.report.ran_on.values()) == {"onnxruntime"}
 
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]

@@ -18,6 +18,7 @@ from byocir.dialects.byoc.ops import (
     inline,
 )
 from byocir.dialects.byoc.records import (
+    DIMS,
     HOST,
     LEVEL,
     NAME,
@@ -46,6 +47,7 @@ Byoc = Dialect(
 )
 
 __all__ = [
+    "DIMS",
     "HOST",
     "LEVEL",
     "NAME",

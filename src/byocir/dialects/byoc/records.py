@@ -33,6 +33,8 @@ HOST = "host"
 """What stands for the host where targets are named."""
 NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
+DIMS = "byoc.dims"
+"""Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
 
 
 @irdl_attr_definition

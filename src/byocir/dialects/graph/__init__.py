@@ -19,6 +19,7 @@ from byocir.dialects.graph import (
     resize,
     shape,
     unary,
+    values,
 )
 from byocir.dialects.graph.activation import (
     CeluOp,
@@ -49,6 +50,7 @@ from byocir.dialects.graph.elementwise import (
     SubOp,
     WhereOp,
 )
+from byocir.dialects.graph.foreign import ForeignOp, YieldOp
 from byocir.dialects.graph.gather import (
     GatherElementsOp,
     GatherNdOp,
@@ -218,7 +220,11 @@ def _ops() -> list[type[Operation]]:
     return sorted(classes, key=lambda op: op.name)
 
 
-Graph = Dialect("graph", _ops(), [ArrayAttr, FixedAttr, FloatHalfEvenAttr])
+Graph = Dialect(
+    "graph",
+    [*_ops(), ForeignOp, YieldOp],
+    [ArrayAttr, FixedAttr, FloatHalfEvenAttr, *values.ATTRIBUTES, *values.TYPES],
+)
 
 __all__ = [
     "AbsOp",
@@ -265,6 +271,7 @@ __all__ = [
     "FlattenOp",
     "FloatHalfEvenAttr",
     "FloorOp",
+    "ForeignOp",
     "GatherElementsOp",
     "GatherNdOp",
     "GatherOp",

@@ -1,7 +1,8 @@
 """Graph level to ONNX, through the op table.
 
-Requires a function of graph ops. Guarantees: a model valid for onnx's checker, at opset `OPSET` and
-an IR version that ONNX Runtime reads, that computes the same; nodes carry their locations' names.
+Requires a function of graph ops and foreign ops. Guarantees: a model valid for onnx's checker that
+computes the same; nodes carry their locations' names. Its opset is the working one if all nodes
+mean there what they do at theirs, else the next that they agree on, newer ones first.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from collections.abc import Sequence
 import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from byocir.dialects.byoc import NAME
-from byocir.dialects.graph import ConstantOp, GraphOp
+from byocir.dialects.graph import ConstantOp, ForeignOp, GraphOp, YieldOp
 from byocir.dialects.locations import names
 from byocir.errors import ByocirError
-from byocir.frontend.onnx.opset import IR_VERSION, OPSET
+from byocir.frontend.onnx.foreign import node_of
+from byocir.frontend.onnx.forms import Versioned, common_opset
+from byocir.frontend.onnx.opset import IR_VERSION, OPSET, RUNTIME_OPSET
 from byocir.frontend.onnx.table import WRITERS
-from byocir.frontend.onnx.writer import GraphWriter, element, onnx_type, shape
+from byocir.frontend.onnx.types import proto_of
+from byocir.frontend.onnx.writer import GraphWriter
 
 
 def export_onnx(source: ModuleOp | FuncOp) -> onnx.ModelProto:
     """The ONNX model of a function of graph ops, or of the only function of a module. Raises
-    ByocirError B109 for an op that has no ONNX form."""
+    ByocirError B109 for an op that has no ONNX form, and for ops that no opset has together."""
     function = source if isinstance(source, FuncOp) else _only_function(source)
     graph = GraphWriter()
     inputs = _port_names(function.arg_attrs, "input", len(function.args))
@@ -33,12 +37,7 @@ def export_onnx(source: ModuleOp | FuncOp) -> onnx.ModelProto:
         graph.bind(argument, graph.fresh(name))
     for name in outputs:
         graph.fresh(name)
-    results: Sequence[SSAValue] = ()
-    for op in function.body.block.ops:
-        if isinstance(op, ReturnOp):
-            results = op.arguments
-        elif not isinstance(op, ConstantOp):
-            _write(op, graph)
+    results = _write_block(function.body.block, graph)
     _name_results(graph, results, outputs)
     return _model(graph, function, inputs, outputs, results)
 
@@ -61,6 +60,18 @@ def _port_names(
     return found
 
 
+def _write_block(block: Block, graph: GraphWriter) -> Sequence[SSAValue]:
+    """Writes the ops of a block; gives what it returns."""
+    for op in block.ops:
+        if isinstance(op, ReturnOp | YieldOp):
+            return list(op.operands)
+        if isinstance(op, ForeignOp):
+            _write_foreign(op, graph)
+        elif not isinstance(op, ConstantOp):
+            _write(op, graph)
+    return ()
+
+
 def _write(op: Operation, graph: GraphWriter) -> None:
     write = WRITERS.get(type(op)) if isinstance(op, GraphOp) else None
     if write is None or not isinstance(op, GraphOp):
@@ -75,21 +86,64 @@ def _write(op: Operation, graph: GraphWriter) -> None:
         graph.bind(result, name)
 
 
+def _write_foreign(op: ForeignOp, graph: GraphWriter) -> None:
+    name = graph.fresh("+".join(names(op.location)) or op.op_type.data)
+    inputs = ["" if value is None else graph.name(value) for value in op.optional_inputs()]
+    results = iter(op.outputs)
+    outputs: list[str] = []
+    for index, there in enumerate(op.present_outputs()):
+        outputs.append(graph.fresh(f"{name}_result_{index}") if there else "")
+        if there:
+            graph.bind(next(results), outputs[-1])
+    node = node_of(op, inputs, outputs, name, lambda region: _write_graph(region, graph, name))
+    graph.add(node, op.opset.value.data)
+
+
+def _write_graph(region: Region, graph: GraphWriter, name: str) -> onnx.GraphProto:
+    """A graph inside a node. Its outputs are copied where they are values of another graph, or an
+    input of its own: ONNX wants them to be made inside."""
+    inner = graph.inner()
+    inputs: list[onnx.ValueInfoProto] = []
+    for index, argument in enumerate(region.block.args):
+        inner.bind(argument, inner.fresh(f"{name}_input_{index}"))
+        inputs.append(onnx.ValueInfoProto(name=inner.name(argument), type=proto_of(argument.type)))
+    outputs: list[onnx.ValueInfoProto] = []
+    results = _write_block(region.block, inner)
+    made = {output for node in inner.nodes for output in node.output}
+    for value in results:
+        found = inner.name(value)
+        if found not in made:
+            found = inner.node("Identity", [found])
+        made.discard(found)
+        outputs.append(onnx.ValueInfoProto(name=found, type=proto_of(value.type)))
+    constants = list(inner.initializers.values())
+    return onnx.helper.make_graph(inner.nodes, f"{name}_graph", inputs, outputs, constants)
+
+
 def _name_results(graph: GraphWriter, results: Sequence[SSAValue], outputs: Sequence[str]) -> None:
     """Gives the results their names: a node's output is renamed, what is an input, a constant or
     another result already is copied."""
-    made = {name for node in graph.nodes for name in node.output}
+    made = {name for node in graph.nodes for name in node.output if name}
     renamed: dict[str, str] = {}
     for value, wanted in zip(results, outputs, strict=True):
         name = graph.name(value)
         if name in made and name not in renamed:
             renamed[name] = wanted
         else:
-            graph.nodes.append(onnx.helper.make_node("Identity", [name], [wanted], name=wanted))
+            copy = onnx.helper.make_node("Identity", [name], [wanted], name=graph.fresh(wanted))
+            graph.add(copy, OPSET)
     for node in graph.nodes:
-        for names_ in (node.input, node.output):
-            for index, name in enumerate(names_):
-                names_[index] = renamed.get(name, name)
+        _rename(node, renamed)
+
+
+def _rename(node: onnx.NodeProto, renamed: dict[str, str]) -> None:
+    for names_ in (node.input, node.output):
+        for index, name in enumerate(names_):
+            names_[index] = renamed.get(name, name)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            for inner in attribute.g.node:
+                _rename(inner, renamed)
 
 
 def _model(
@@ -107,11 +161,45 @@ def _model(
             [_port(name, value) for name, value in zip(outputs, results, strict=True)],
             list(graph.initializers.values()),
         ),
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        opset_imports=_opsets(graph.versioned),
         ir_version=IR_VERSION,
         producer_name="byocir",
     )
 
 
+def _opsets(nodes: Sequence[Versioned]) -> list[onnx.OperatorSetIdProto]:
+    """The opset of each domain; raises ByocirError B109 if its nodes agree on none."""
+    by_domain: dict[str, list[Versioned]] = {"": []}
+    for node, version in nodes:
+        by_domain.setdefault(node.domain, []).append((node, version))
+    made: list[onnx.OperatorSetIdProto] = []
+    for domain, versioned in by_domain.items():
+        opset = common_opset(versioned, _candidates(domain, versioned))
+        if opset is None:
+            found = {f"{node.op_type} of opset {version}": None for node, version in versioned}
+            raise ByocirError(
+                "B109",
+                f"expected operators that share an opset of domain '{domain or 'ai.onnx'}', found "
+                f"{', '.join(found)}",
+                help="export the original model again with a newer opset",
+            )
+        made.append(onnx.helper.make_opsetid(domain, opset))
+    return made
+
+
+def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
+    """The opsets to try, the best first: those that ONNX Runtime reads, newer rather than older
+    ones, because operators lose nothing with time but gain types."""
+    own = sorted({version for _, version in nodes}, reverse=True)
+    if domain:
+        return own if len(own) == 1 else [*own, *range(own[0], 0, -1)]
+    newest = onnx.defs.onnx_opset_version()
+    return [
+        *range(OPSET, RUNTIME_OPSET + 1),
+        *range(OPSET - 1, 0, -1),
+        *range(RUNTIME_OPSET + 1, newest + 1),
+    ]
+
+
 def _port(name: str, value: SSAValue) -> onnx.ValueInfoProto:
-    return onnx.helper.make_tensor_value_info(name, onnx_type(element(value)), shape(value))
+    return onnx.ValueInfoProto(name=name, type=proto_of(value.type))

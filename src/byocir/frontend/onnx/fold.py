@@ -7,14 +7,14 @@ static here, so the chain is known; no graph op is needed for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import onnx
 
 from byocir.dialects.array import Array
-from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value
-from byocir.frontend.onnx.reference import Reference
+from byocir.frontend.onnx.reference import NotComputed, Reference
 
 OPERATORS = frozenset(
     {
@@ -40,9 +40,12 @@ LIMIT = 1024
 """The most elements of an array that is taken for a shape."""
 
 
-def fold_integers(node: onnx.NodeProto, sources: Sequence[Value | None]) -> Array | None:
-    """The result of shape arithmetic on constants; None if this node is something else."""
-    if node.op_type not in OPERATORS or not sources:
+def fold_integers(
+    node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
+) -> Array | None:
+    """The result of shape arithmetic on constants; None if this node is something else, or is
+    wrong."""
+    if node.op_type not in OPERATORS or not sources or node.domain not in ("", "ai.onnx"):
         return None
     feeds: dict[str, np.ndarray] = {}
     for name, source in zip(node.input, sources, strict=True):
@@ -55,7 +58,13 @@ def fold_integers(node: onnx.NodeProto, sources: Sequence[Value | None]) -> Arra
     outputs = [onnx.ValueInfoProto(name=node.output[0])]
     model = onnx.helper.make_model(
         onnx.helper.make_graph([node], "shape", inputs, outputs),
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
     )
-    values = Reference(model).run(feeds)[0]
+    try:
+        (made,) = Reference(model).run(feeds)
+    except NotComputed:
+        return None
+    if not isinstance(made, np.ndarray):
+        return None
+    values = cast("np.ndarray[Any, Any]", made)
     return Array.of(values) if values.dtype.kind in "iub" and values.size <= LIMIT else None

@@ -1,99 +1,116 @@
-"""Reads an ONNX model and brings it to the working opset.
+"""Reads an ONNX model: checked, its functions inlined, its weights beside it.
 
-Guarantees: the model is valid for onnx's checker, every node has a name of its own, and the default
-domain is at `OPSET`. Codes of the errors:
+Guarantees: the model is valid for onnx's checker and every node has a name of its own. Codes of the
+errors:
 
 | code | what is wrong |
 | --- | --- |
-| B101 | there is no such file |
+| B101 | there is no such file, or it cannot be read |
 | B102 | the bytes are not an ONNX model |
 | B103 | the model is not valid, or part of it is missing |
-| B104 | its opset is too old or too new |
-| B105 | an operator, attribute or type that byocir does not support |
+| B104 | its opset is too new |
+| B105 | an operator, attribute or type that ONNX does not have, or that cannot be held |
 | B106 | input shapes |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import external_data_helper, version_converter
+import onnx.inliner
+from google.protobuf.message import DecodeError, EncodeError
 
 from byocir.errors import ByocirError
-from byocir.frontend.onnx.fold import OPERATORS
-from byocir.frontend.onnx.opset import OLDEST_OPSET, OPSET
-from byocir.frontend.onnx.table import reader_of
+from byocir.frontend.onnx.names import broken_text, name_nodes
+from byocir.frontend.onnx.opset import OLDEST_OPSET
+from byocir.frontend.onnx.stripped import Weights, nodes_in
+from byocir.frontend.onnx.tensors import Unsupported
 
 Model = str | Path | bytes | onnx.ModelProto
 
+MAX_INLINED = 2**20
+"""The most nodes that a model may have once its functions are inlined."""
+
 
 class Loaded(NamedTuple):
-    """A model at the working opset, and (name, operator) of each node that its file has."""
+    """A model without its weights, the weights, and the opset of each domain."""
 
     proto: onnx.ModelProto
-    nodes: list[tuple[str, str]]
+    weights: Weights
+    opsets: dict[str, int]
 
 
 def load_model(model: Model) -> Loaded:
-    """The model, checked and at the working opset; never the caller's own object. Raises
-    ByocirError B101 to B105."""
-    proto, where = _read(model)
+    """The model, checked; never the caller's own object. Raises ByocirError B101 to B105."""
+    proto, where, folder = _read(model)
     if not proto.HasField("graph") or not proto.opset_import:
         raise ByocirError(
             "B102", "expected an ONNX model, found no graph in it", where=where, help=_NOT_ONNX
         )
-    _check_text(proto, where)
-    name_nodes(proto.graph.node)
+    text = broken_text(proto)
+    if text is not None:
+        raise ByocirError(
+            "B102", f"expected names in UTF-8, found {text!r}", where=where, help=_NOT_ONNX
+        )
+    weights = Weights()
+    try:
+        weights.strip(proto, folder)
+    except Unsupported as error:
+        raise ByocirError("B103", str(error), where=where, help=_weights_help(error)) from error
+    name_nodes(proto)
     _check_opset(proto, where)
     _check_operators(proto)
-    try:
-        onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise ByocirError(
-            "B103", f"expected a valid model, found: {_first_line(error)}", where=where
-        ) from error
-    nodes = [(node.name, node.op_type) for node in proto.graph.node]
-    converted = _convert(proto, where)
-    name_nodes(converted.graph.node)  # those that the conversion added
-    return Loaded(converted, nodes)
+    _check(proto, where)
+    if proto.functions:
+        proto = _inline(proto, where)
+        weights.adopt(proto)
+        name_nodes(proto)
+    weights.restore()
+    opsets = {_domain(each.domain): each.version for each in proto.opset_import}
+    return Loaded(proto, weights, opsets)
 
 
 _NOT_ONNX = "pass a file written by an ONNX exporter; it may be cut off or of another format"
 
 
-def _read(model: Model) -> tuple[onnx.ModelProto, str]:
-    """The model as it is in the file, with its weights, and a name for it in messages."""
+def _weights_help(error: Unsupported) -> str:
+    if "found external data" in str(error):
+        return "pass the path of the file: the weights are read from its folder"
+    return ""
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _read(model: Model) -> tuple[onnx.ModelProto, str, Path | None]:
+    """The model as it is in the file, a name for it in messages, and its folder."""
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        return copy, "model"
-    if isinstance(model, bytes):
-        proto = _decode(model, "model")
-        if any(external_data_helper.uses_external_data(t) for t in proto.graph.initializer):
-            raise ByocirError(
-                "B103",
-                "expected a model that holds its weights, found external data",
-                help="pass the path of the file: the weights are read from its folder",
-            )
-        return proto, "model"
-    path = Path(model)
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "nothing"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
-    proto = _decode(path.read_bytes(), str(path))
-    try:
-        external_data_helper.load_external_data_for_model(proto, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        return copy, "model", None
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _decode(bytes(model), "model"), "model", None
+    given = cast(object, model)
+    if not isinstance(given, str | PathLike):
         raise ByocirError(
-            "B103",
-            f"expected the weights beside the model, found: {_first_line(error)}",
-            where=str(path),
+            "B101", f"expected a path, bytes or an onnx.ModelProto, found {type(given).__name__}"
+        )
+    path = Path(model)
+    try:
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "nothing"
+            raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+        content = path.read_bytes()
+    except OSError as error:
+        raise ByocirError(
+            "B101", f"expected a file that can be read, found: {error.strerror}", where=str(path)
         ) from error
-    return proto, str(path)
+    return _decode(content, str(path)), str(path), path.parent
 
 
 def _decode(content: bytes, where: str) -> onnx.ModelProto:
@@ -105,71 +122,46 @@ def _decode(content: bytes, where: str) -> onnx.ModelProto:
         ) from error
 
 
-def _check_text(proto: onnx.ModelProto, where: str) -> None:
-    """Refuses names that are not UTF-8; protobuf hands those out as bytes."""
-    graph = proto.graph
-    texts: list[str | bytes] = [o.domain for o in proto.opset_import]
-    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
-        texts.extend(value.name for value in values)
-    for node in graph.node:
-        texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
-        texts.extend(attribute.name for attribute in node.attribute)
-    for text in texts:
-        if isinstance(text, bytes):
-            raise ByocirError(
-                "B102", f"expected names in UTF-8, found {text!r}", where=where, help=_NOT_ONNX
-            )
-
-
-def name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Gives nodes without a name `OpType_index`, and a second node of a name one of its own."""
-    nodes = list(nodes)
-    given = {node.name for node in nodes}
-    taken: set[str] = set()
-    for index, node in enumerate(nodes):
-        name = node.name or f"{node.op_type}_{index}"
-        while name in taken or (name in given and name != node.name):
-            name = f"{name}_{index}"
-        taken.add(name)
-        node.name = name
-
-
 def _check_opset(proto: onnx.ModelProto, where: str) -> None:
     newest = onnx.defs.onnx_opset_version()
-    opsets = [o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")]
-    if opsets and OLDEST_OPSET <= opsets[0] <= newest:
+    versions = [each.version for each in proto.opset_import if not _domain(each.domain)]
+    if all(OLDEST_OPSET <= version <= newest for version in versions):
         return
-    old = not opsets or opsets[0] < OLDEST_OPSET
     raise ByocirError(
         "B104",
-        f"expected opset {OLDEST_OPSET} to {newest}, found {opsets[0] if opsets else 'none'}",
+        f"expected opset {OLDEST_OPSET} to {newest}, found {versions[0]}",
         where=where,
-        help="export the model again with a newer opset, or use onnx.version_converter"
-        if old
-        else "export the model again with an older opset, or install a newer onnx",
+        help="export the model again with an older opset, or install a newer onnx",
     )
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
-    """Refuses operators without a form at graph level, before the checker and the version converter
-    complain about them without naming the node."""
-    foreign = [node for node in proto.graph.node if not _is_known(node)]
-    if foreign:
-        error = unsupported_operator(foreign[0])
-        others = sorted({node.op_type for node in foreign} - {foreign[0].op_type})
-        also = f"the model also has {', '.join(others)}" if others else ""
-        raise ByocirError(error.code, error.message, where=error.where, help=also)
+    """Refuses operators that ONNX does not have, before the checker complains about them without
+    naming the node."""
+    functions = {(_domain(f.domain), f.name) for f in proto.functions}
+    unknown = [
+        node
+        for node in nodes_in(proto)
+        if not _domain(node.domain)
+        and ("", node.op_type) not in functions
+        and not _has_schema(node.op_type)
+    ]
+    if not unknown:
+        return
+    others = sorted({node.op_type for node in unknown} - {unknown[0].op_type})
+    also = f"the model also has {', '.join(others)}" if others else ""
+    error = unsupported(
+        unknown[0], f"expected an operator of ONNX, found {unknown[0].op_type or 'none'}"
+    )
+    raise ByocirError(error.code, error.message, where=error.where, help=also)
 
 
-def _is_known(node: onnx.NodeProto) -> bool:
-    default = node.domain in ("", "ai.onnx")
-    return reader_of(node) is not None or (default and node.op_type in OPERATORS)
-
-
-def unsupported_operator(node: onnx.NodeProto) -> ByocirError:
-    """The error for a node whose operator byocir has no form of."""
-    domain = f" of domain {node.domain}" if node.domain else ""
-    return unsupported(node, f"expected a supported operator, found {node.op_type}{domain}")
+def _has_schema(op_type: str) -> bool:
+    try:
+        onnx.defs.get_schema(op_type)
+    except onnx.defs.SchemaError:
+        return False
+    return True
 
 
 def unsupported(node: onnx.NodeProto, message: str) -> ByocirError:
@@ -177,21 +169,69 @@ def unsupported(node: onnx.NodeProto, message: str) -> ByocirError:
     return ByocirError("B105", message, where=f"node '{node.name}' ({node.op_type})")
 
 
-def _convert(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    versions = {o.domain: o.version for o in proto.opset_import}
-    if versions.get("", versions.get("ai.onnx")) == OPSET:
-        return proto
+def _check(proto: onnx.ModelProto, where: str) -> None:
     try:
-        return version_converter.convert_version(proto, OPSET)
-    except (RuntimeError, ValueError, version_converter.ConvertError) as error:
+        onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
+    except (onnx.checker.ValidationError, ValueError, EncodeError, RuntimeError) as error:
+        text, node = _sentence(error)
         raise ByocirError(
-            "B104",
-            f"expected a model that converts to opset {OPSET}, found: {_first_line(error)}",
-            where=where,
-            help=f"export the model again with opset {OPSET}",
+            "B103", f"expected a valid model, found: {text}", where=f"{where}{node}"
         ) from error
 
 
-def _first_line(error: Exception) -> str:
-    """What onnx says, without the C++ assertion that it may begin with."""
-    return str(error).strip().split("\n")[0].split(" failed: ")[-1].rstrip(".")
+def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """The model with its own functions in place of their calls."""
+    count = _inlined_size(proto, where)
+    if count > MAX_INLINED:
+        raise ByocirError(
+            "B103",
+            f"expected at most {MAX_INLINED} nodes with functions inlined, found {count}",
+            where=where,
+        )
+    try:
+        return onnx.inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError, EncodeError) as error:
+        raise ByocirError(
+            "B103",
+            f"expected functions that can be inlined, found: {_sentence(error)[0]}",
+            where=where,
+        ) from error
+
+
+def _inlined_size(proto: onnx.ModelProto, where: str) -> int:
+    """How many nodes the model has once its functions are inlined; raises ByocirError B103 for
+    functions that call themselves."""
+    functions = {(_domain(f.domain), f.name): f for f in proto.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: list[onnx.NodeProto], open_calls: tuple[tuple[str, str], ...]) -> int:
+        total = 0
+        for node in nodes:
+            key = (_domain(node.domain), node.op_type)
+            if key in open_calls:
+                raise ByocirError(
+                    "B103",
+                    f"expected functions that do not call themselves, found {node.op_type}",
+                    where=where,
+                )
+            if key in functions and key not in sizes:
+                sizes[key] = size(list(functions[key].node), (*open_calls, key))
+            total += sizes.get(key, 1)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    total += size(list(attribute.g.node), open_calls)
+        return total
+
+    return size(list(proto.graph.node), ())
+
+
+_CONTEXT = re.compile(r"\s*==> Context: Bad node spec for node\. Name: (.*) OpType: (.*)")
+
+
+def _sentence(error: Exception) -> tuple[str, str]:
+    """What onnx says, on one line and without the C++ assertion that it may begin with; and
+    where that is, if it says so."""
+    text = str(error).strip().split(" failed: ")[-1]
+    found = _CONTEXT.search(text)
+    node = f", node '{found[1]}' ({found[2]})" if found else ""
+    return " ".join(text[: found.start() if found else None].split()).rstrip("."), node

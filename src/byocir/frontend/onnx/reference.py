@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
 
+class NotComputed(Exception):
+    """The reference cannot run a model, or a model cannot be run on these inputs."""
+
+
 class Reference:
-    """A model to be run by onnx's reference evaluator."""
+    """A model to be run by onnx's reference evaluator. Raises NotComputed if it has no
+    implementation of an operator."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self._evaluator = ReferenceEvaluator(model)
+        try:
+            self._evaluator = ReferenceEvaluator(model)
+        except Exception as error:  # operators raise whatever they like
+            raise NotComputed(_sentence(error)) from error
         self.inputs = [value.name for value in model.graph.input]
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """The outputs in order for the inputs by name."""
-        outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
-        return [np.asarray(output) for output in cast(list[np.ndarray], outputs)]
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """The outputs in order for the inputs by name: arrays, lists of values for sequences, None
+        for an absent optional. Raises NotComputed."""
+        try:
+            outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
+        except Exception as error:
+            raise NotComputed(_sentence(error)) from error
+        return [as_value(output) for output in cast(list[Any], outputs)]
+
+
+def _sentence(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def as_value(value: Any) -> Any:
+    """A value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
+    if value is None or isinstance(value, dict):
+        return cast(Any, value)
+    if isinstance(value, list | tuple):
+        return [as_value(each) for each in cast(list[Any], value)]
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "UST" else array

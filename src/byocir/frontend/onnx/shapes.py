@@ -1,12 +1,13 @@
-"""The static shapes of a model's inputs: what the file says, completed by what the user pins."""
+"""The shapes of a model's inputs: what the file says, completed by what the user pins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, cast
 
 import onnx
 
-from byocir.dialects.types import Shape
 from byocir.errors import ByocirError, did_you_mean
 
 Declared = list[int | str] | None
@@ -15,10 +16,11 @@ Declared = list[int | str] | None
 
 def input_shapes(
     inputs: Sequence[onnx.ValueInfoProto], pins: Mapping[str, Sequence[int]]
-) -> dict[str, Shape]:
+) -> dict[str, Declared]:
     """The shape of each of these inputs. A symbolic size pinned for one input holds for all inputs
     that name it. Raises ByocirError B106."""
     declared = {value.name: _declared(value) for value in inputs}
+    pins = _sizes(pins)
     for name in pins:
         if name not in declared:
             raise ByocirError(
@@ -32,12 +34,31 @@ def input_shapes(
     found: dict[str, Declared] = {}
     for name, shape in declared.items():
         if name in pins:
-            found[name] = list(pins[name])
+            found[name] = [*pins[name]]
         elif shape is not None:
             found[name] = [symbols.get(d, d) if isinstance(d, str) else d for d in shape]
         else:
             found[name] = None
-    return _all_static(found)
+    return found
+
+
+def _sizes(pins: object) -> dict[str, list[int]]:
+    """Pins as lists of integers; raises ByocirError B106 for what the caller may have meant so."""
+    if not isinstance(pins, Mapping):
+        raise _not_shapes("a mapping of names to shapes", pins)
+    found: dict[str, list[int]] = {}
+    for name, pin in cast(Mapping[Any, Any], pins).items():
+        try:
+            found[name] = [index(size) for size in pin]
+        except TypeError as error:
+            raise _not_shapes(f"integers as the shape of input '{name}'", pin) from error
+    return found
+
+
+def _not_shapes(expected: str, found: object) -> ByocirError:
+    return ByocirError(
+        "B106", f"expected {expected}, found {found!r}", help='e.g. shapes={"x": (1, 3, 8, 8)}'
+    )
 
 
 def _declared(value: onnx.ValueInfoProto) -> Declared:
@@ -56,6 +77,7 @@ def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[
         "B106", f"expected shape {_text(declared)} for input '{name}', found {_text(list(pin))}"
     )
     if any(size < 1 for size in pin):
+        wrong.help = "a size is 1 or more; leave the input out to keep its sizes symbolic"
         raise wrong
     if declared is None:
         return
@@ -70,32 +92,5 @@ def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[
         raise ByocirError(wrong.code, wrong.message, help=wrong.help)
 
 
-def _all_static(found: Mapping[str, Declared]) -> dict[str, Shape]:
-    static: dict[str, Shape] = {}
-    dynamic: dict[str, Declared] = {}
-    for name, shape in found.items():
-        sizes = None if shape is None else [size for size in shape if isinstance(size, int)]
-        if sizes is None or shape is None or len(sizes) < len(shape):
-            dynamic[name] = shape
-        else:
-            static[name] = tuple(sizes)
-    if dynamic:
-        listed = ", ".join(f"'{name}' {_text(shape)}" for name, shape in dynamic.items())
-        pins = ", ".join(f'"{name}": {_example(shape)}' for name, shape in dynamic.items())
-        raise ByocirError(
-            "B106",
-            f"expected inputs of static shape, found {listed}",
-            help=f"pin the sizes, e.g. shapes={{{pins}}}",
-        )
-    return static
-
-
 def _text(shape: Declared) -> str:
     return "of any rank" if shape is None else f"[{', '.join(map(str, shape))}]"
-
-
-def _example(shape: Declared) -> str:
-    if shape is None:
-        return "(1, ...)"
-    sizes = [size if isinstance(size, int) else 1 for size in shape]
-    return str(tuple(sizes))

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from byocir.dialects.array import Array
-from byocir.dialects.types import has_dtype
+from byocir.dialects.types import has_dtype, is_core
 
 
 class Unsupported(Exception):
@@ -14,6 +14,12 @@ class Unsupported(Exception):
 
 
 def numpy_dtype(data_type: int) -> np.dtype | None:
+    """The numpy dtype of an element type (TensorProto.DataType), if graph ops compute on it."""
+    dtype = any_dtype(data_type)
+    return dtype if dtype is not None and is_core(dtype) else None
+
+
+def any_dtype(data_type: int) -> np.dtype | None:
     """The numpy dtype of an element type (TensorProto.DataType), if tensors of it can be held."""
     if data_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
         return None
@@ -32,9 +38,14 @@ def type_name(data_type: int) -> str:
 
 def array_of(tensor: onnx.TensorProto) -> Array:
     """The values of a tensor, without a copy where they are raw; raises Unsupported."""
-    if numpy_dtype(tensor.data_type) is None:
+    if any_dtype(tensor.data_type) is None:
         raise Unsupported(f"expected a tensor of numbers, found {type_name(tensor.data_type)}")
+    return Array.of(values_of(tensor))
+
+
+def values_of(tensor: onnx.TensorProto) -> np.ndarray:
+    """The values of a tensor, of strings as objects; raises Unsupported if it is not complete."""
     try:
-        return Array.of(onnx.numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as error:
+        return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise Unsupported(f"expected a complete tensor, found: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from xdsl.ir import Attribute, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.frontend.onnx.forms import Versioned
+from byocir.frontend.onnx.opset import OPSET
 
 NodeAttribute = int | float | str | Sequence[int]
 """The value of a node's attribute."""
@@ -44,11 +47,20 @@ class GraphWriter:
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
     prefix: str = "node"
+    versioned: list[Versioned] = field(default_factory=list[Versioned])
+    """All nodes with the opset of their domain that they are written for."""
 
     def __post_init__(self) -> None:
-        self._names: dict[SSAValue, str] = {}
+        self._names: ChainMap[SSAValue, str] = ChainMap()
         self._taken: set[str] = set()
         self._arrays: dict[Array, str] = {}
+
+    def inner(self) -> GraphWriter:
+        """The writer of a graph inside a node: it has nodes and constants of its own, and sees all
+        names outside."""
+        made = GraphWriter(prefix=self.prefix, versioned=self.versioned)
+        made._names, made._taken = self._names.new_child(), self._taken
+        return made
 
     def fresh(self, wanted: str) -> str:
         """A name that nothing has yet: the wanted one, numbered if need be."""
@@ -95,5 +107,10 @@ class GraphWriter:
         made = [name, *(self.fresh(f"{name}_result_{index}") for index in range(1, outputs))]
         node = onnx.helper.make_node(op_type, inputs, made, name=name)
         node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
-        self.nodes.append(node)
+        self.add(node, OPSET)
         return made
+
+    def add(self, node: onnx.NodeProto, opset: int) -> None:
+        """A node that is written for this opset of its domain."""
+        self.nodes.append(node)
+        self.versioned.append((node, opset))

@@ -5,7 +5,8 @@ convolution is one contraction with `pad` over a zero fill, then a block that ad
 softmax is a chain of four blocks; a reshape is a block that copies through an index map.
 
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
-left as they are, and so are ops without a form at the tensor level.
+left as they are, and so are foreign ops with the graphs inside them, and ops without a form at the
+tensor level.
 
 Guarantees: no graph op that has a lowering is left (error B311 for element types that blocks cannot
 compute, which names op and node); integer results,
@@ -26,6 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
+from byocir.dialects.graph import ForeignOp
 from byocir.lowering.graph_to_tir import (
     contraction,
     elementwise,
@@ -54,7 +56,16 @@ class ConvertGraphToTirPass(ModulePass):
         for top in list(op.body.block.ops):
             if not _stays_at_graph_level(top):
                 for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
-                    lower_op(inner)
+                    if not _is_foreign(inner):
+                        lower_op(inner)
+
+
+def _is_foreign(op: Operation) -> bool:
+    """Whether an op belongs to the graphs of a foreign one."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, ForeignOp):
+        around = around.parent_op()
+    return around is not None
 
 
 def _stays_at_graph_level(top: Operation) -> bool:

@@ -1,0 +1,123 @@
+"""Types and attributes of ONNX that MLIR's builtin dialect has no form of."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.checks import expect
+from byocir.dialects.types import Shape
+
+
+@irdl_attr_definition
+class StringType(ParametrizedAttribute, TypeAttribute):
+    """The element type of tensors of strings, e.g. `tensor<2x!graph.string>`."""
+
+    name = "graph.string"
+
+
+@irdl_attr_definition
+class UnknownType(ParametrizedAttribute, TypeAttribute):
+    """A value whose type nothing tells, such as a result of an operator without a schema."""
+
+    name = "graph.unknown"
+
+
+@irdl_attr_definition
+class SequenceType(ParametrizedAttribute, TypeAttribute):
+    """A list of values of one type, e.g. `!graph.sequence<tensor<?xf32>>`."""
+
+    name = "graph.sequence"
+
+    element: Attribute = param_def()
+
+
+@irdl_attr_definition
+class OptionalType(ParametrizedAttribute, TypeAttribute):
+    """A value that may be absent, e.g. `!graph.optional<tensor<2xf32>>`."""
+
+    name = "graph.optional"
+
+    element: Attribute = param_def()
+
+
+@irdl_attr_definition
+class MapType(ParametrizedAttribute, TypeAttribute):
+    """A dictionary with keys of an integer or string type, e.g. `!graph.map<i64, tensor<f32>>`."""
+
+    name = "graph.map"
+
+    key: Attribute = param_def()
+    value: Attribute = param_def()
+
+
+@irdl_attr_definition
+class SparseTensorType(ParametrizedAttribute, TypeAttribute):
+    """A tensor of which only some elements are kept, e.g. `!graph.sparse<tensor<4x4xf32>>`."""
+
+    name = "graph.sparse"
+
+    tensor: Attribute = param_def()
+
+
+@irdl_attr_definition
+class FloatsAttr(ParametrizedAttribute):
+    """A list of f32 numbers that is no tensor, e.g. `#graph.floats<#graph.array<[0.5] :
+    tensor<1xf32>>>`."""
+
+    name = "graph.floats"
+
+    values: ArrayAttr = param_def()
+
+    def verify(self) -> None:
+        array = self.values.data
+        if array.dtype.name != "float32" or len(array.shape) != 1:
+            raise VerifyException(f"expected a list of f32, found {array.type}")
+
+
+class Strings(NamedTuple):
+    """A tensor of strings: its shape, and its elements in row-major order."""
+
+    shape: Shape
+    elements: tuple[str, ...]
+
+
+@irdl_attr_definition
+class StringsAttr(Data[Strings]):
+    """A constant tensor of strings, e.g. `#graph.strings<[2], ["yes", "no"]>`."""
+
+    name = "graph.strings"
+
+    def verify(self) -> None:
+        count = math.prod(self.data.shape)
+        found = len(self.data.elements)
+        expect(found == count, f"expected {count} strings, found {found}")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Strings:
+        square = parser.Delimiter.SQUARE
+        with parser.in_angle_brackets():
+            shape = parser.parse_comma_separated_list(square, parser.parse_integer)
+            parser.parse_punctuation(",")
+            elements = parser.parse_comma_separated_list(square, parser.parse_str_literal)
+        return Strings(tuple(shape), tuple(elements))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"[{', '.join(map(str, self.data.shape))}], [")
+            printer.print_list(
+                self.data.elements, lambda text: printer.print_attribute(StringAttr(text))
+            )
+            printer.print_string("]")
+
+
+TYPES = (MapType, OptionalType, SequenceType, SparseTensorType, StringType, UnknownType)
+ATTRIBUTES = (FloatsAttr, StringsAttr)

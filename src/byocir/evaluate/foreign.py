@@ -1,0 +1,133 @@
+"""The meaning of foreign ops: ONNX's own, of a model with that one node.
+
+What runs such a model is an engine; onnx's reference evaluator unless the interpreter was given
+another. Raises ByocirError
+
+| code | what is wrong |
+| --- | --- |
+| B312 | nothing runs the operator, or it does not take these values |
+| B313 | the operator gave another type than was inferred for it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.values import StringType, UnknownType
+from byocir.dialects.locations import names
+from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
+from byocir.frontend.onnx.exporter import export_onnx
+from byocir.frontend.onnx.reference import NotComputed, Reference
+
+
+def evaluate_foreign(
+    interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
+) -> list[Value]:
+    """The results of a foreign op."""
+    captures = op.captures()
+    values = [*arguments, *(interpreter.value(value) for value in captures)]
+    outputs = run_as_model(interpreter, op, values, captures)
+    for value, result in zip(outputs, op.results, strict=True):
+        found = mismatch(value, result.type)
+        if found:
+            raise ByocirError("B313", f"expected {result.type}, found {found}", where=_where(op))
+    return outputs
+
+
+def run_as_model(
+    interpreter: Interpreter,
+    op: Operation,
+    values: Sequence[Value],
+    captures: Sequence[SSAValue] = (),
+) -> list[Value]:
+    """The results of an op, run by the interpreter's engine as a model of its own. `values` are
+    those of its operands and then of its captures."""
+    runner: ModelRunner | None = interpreter.plans.get(op)
+    try:
+        if runner is None:
+            model = model_of(op, values, captures)
+            runner = (interpreter.engine or Reference)(model)
+            interpreter.plans[op] = runner
+        return list(runner.run(dict(zip(runner.inputs, values, strict=True))))
+    except NotComputed as error:
+        found = op.kind if isinstance(op, ForeignOp) else op.name
+        raise ByocirError(
+            "B312",
+            f"expected an operator that can be run on these values, found {found}: {error}",
+            where=_where(op),
+        ) from error
+
+
+def _where(op: Operation) -> str:
+    return ", ".join(f"node '{name}'" for name in names(op.location))
+
+
+def model_of(
+    op: Operation, values: Sequence[Value], captures: Sequence[SSAValue] = ()
+) -> onnx.ModelProto:
+    """The model of one op. Inputs of unknown type have that of the value."""
+    operands = [*op.operands, *captures]
+    types = [
+        _type_of_value(value) if isinstance(operand.type, UnknownType) else operand.type
+        for operand, value in zip(operands, values, strict=True)
+    ]
+    block = Block(arg_types=types)
+    mapping = dict(zip(captures, block.args[len(op.operands) :], strict=True))
+    inner = op.clone(value_mapper=dict[SSAValue, SSAValue](mapping))
+    for index in range(len(op.operands)):
+        inner.operands[index] = block.args[index]
+    block.add_ops([inner, ReturnOp(*inner.results)])
+    results = [result.type for result in op.results]
+    return export_onnx(FuncOp("op", (types, results), Region(block)))
+
+
+def _type_of_value(value: Value) -> Attribute:
+    if not isinstance(value, np.ndarray):
+        return UnknownType()
+    array = cast("np.ndarray[Any, Any]", value)
+    if array.dtype.kind in "OUS":
+        return TensorType(StringType(), array.shape)
+    return (
+        TensorType(element_of(array.dtype), array.shape)
+        if has_dtype(array.dtype)
+        else (UnknownType())
+    )
+
+
+def mismatch(value: Value, type_: Attribute) -> str:
+    """What a value is that is not of a type; empty if it is, as far as the type is known."""
+    if not isinstance(type_, TensorType | UnrankedTensorType | MemRefType):
+        return ""
+    element = cast("TensorType", type_).element_type
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    array = cast("np.ndarray[Any, Any]", value)
+    found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"
+    is_text = array.dtype.kind in "OUS"
+    if isinstance(element, StringType) != is_text or (
+        not is_text and array.dtype != dtype_of(element)
+    ):
+        return found
+    shape: Shape | None = None
+    if isinstance(type_, TensorType | MemRefType):
+        shape = cast("TensorType", type_).get_shape()
+    return "" if fits(array.shape, shape) else found
+
+
+def fits(found: Shape, shape: Shape | None) -> bool:
+    """Whether a shape is one that this type has; None is any shape."""
+    if shape is None:
+        return True
+    return len(found) == len(shape) and all(
+        size in (DYNAMIC, given) for size, given in zip(shape, found, strict=True)
+    )

@@ -1,0 +1,107 @@
+"""Which forms an operator has had: whether a node means the same at two opsets.
+
+Most versions of an operator only add types, or attributes whose defaults keep the old meaning. A
+node then is read, written and run at any opset between, without conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import onnx
+
+CHANGED: Mapping[str, int] = {
+    "DFT": 20,
+    "GridSample": 20,
+    "GroupNormalization": 21,
+    "Hardmax": 13,
+    "LogSoftmax": 13,
+    "RoiAlign": 16,
+    "Softmax": 13,
+}
+"""Operators that the opset given here changed the meaning of, where their signature does not tell
+(or not for all nodes): Softmax joined the dimensions behind its axis, GroupNormalization had a
+scale for each group, RoiAlign and DFT had other defaults, GridSample other names of modes."""
+
+
+class Form(NamedTuple):
+    """What a version of an operator looks like: names of inputs, default by attribute."""
+
+    since: int
+    inputs: tuple[str, ...]
+    variadic: bool
+    attributes: Mapping[str, tuple[int, bytes | None]]
+    """Type and default, serialised."""
+
+
+@lru_cache(maxsize=4096)
+def form_of(op_type: str, domain: str, opset: int) -> Form | None:
+    """The form of an operator at an opset of its domain; None if it has none there."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.deprecated:
+        return None
+    inputs = tuple(each.name.removeprefix("input_") for each in schema.inputs)
+    last = schema.inputs[-1].option if schema.inputs else None
+    return Form(
+        schema.since_version,
+        inputs,
+        last == onnx.defs.OpSchema.FormalParameterOption.Variadic,
+        {name: _default(each) for name, each in schema.attributes.items()},
+    )
+
+
+def _default(attribute: onnx.defs.OpSchema.Attribute) -> tuple[int, bytes | None]:
+    default = attribute.default_value
+    has_default = default.type != onnx.AttributeProto.UNDEFINED
+    kind: Any = attribute.type
+    return int(kind), default.SerializeToString() if has_default else None
+
+
+def same_form(node: onnx.NodeProto, old: int, new: int) -> bool:
+    """Whether a node of opset `old` of its domain means the same at opset `new`."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    before, after = form_of(node.op_type, domain, old), form_of(node.op_type, domain, new)
+    if before is None or after is None:
+        return before is after and old == new
+    if before.since == after.since:
+        return True
+    changed = CHANGED.get(node.op_type, 0) if not domain else 0
+    if min(before.since, after.since) < changed <= max(before.since, after.since):
+        return False
+    return _same_inputs(node, before, after) and _same_attributes(node, before, after)
+
+
+def _same_inputs(node: onnx.NodeProto, before: Form, after: Form) -> bool:
+    count = len(node.input)
+    if before.variadic != after.variadic:
+        return False
+    if before.variadic:
+        return len(before.inputs) == len(after.inputs)
+    return before.inputs[:count] == after.inputs[:count] and count <= len(after.inputs)
+
+
+def _same_attributes(node: onnx.NodeProto, before: Form, after: Form) -> bool:
+    given = {attribute.name for attribute in node.attribute}
+    for name in given:
+        kind = before.attributes.get(name)
+        if name not in after.attributes or kind is None or kind[0] != after.attributes[name][0]:
+            return False
+    shared = (before.attributes.keys() & after.attributes.keys()) - given
+    return all(before.attributes[name] == after.attributes[name] for name in shared)
+
+
+Versioned = tuple[onnx.NodeProto, int]
+"""A node and the opset of its domain that it is written for."""
+
+
+def common_opset(nodes: Sequence[Versioned], candidates: Iterable[int]) -> int | None:
+    """The first of these opsets at which all nodes, of one domain, mean what they do at theirs."""
+    for opset in candidates:
+        if all(same_form(node, version, opset) for node, version in nodes):
+            return opset
+    return None

@@ -1,0 +1,83 @@
+"""Result types of single nodes, by onnx's shape inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+from google.protobuf.message import EncodeError
+from xdsl.ir import Attribute
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph.values import UnknownType
+from byocir.frontend.onnx.opset import IR_VERSION
+from byocir.frontend.onnx.reader import Value
+from byocir.frontend.onnx.types import proto_of, type_of
+
+SMALL = 64
+"""Integer arrays of up to this many elements are told to inference: they may be shapes."""
+
+
+def infer_types(
+    node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
+) -> list[Attribute]:
+    """The type of each output of a node, as far as it is known. `inputs` are the values by the
+    names that the node and its graphs use. Raises Unsupported for an element type that cannot be
+    held."""
+    try:
+        inferred = _infer(node, inputs, opsets, strict=False)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, EncodeError):
+        return [UnknownType() for _ in node.output]
+    types = {value.name: value.type for value in inferred.graph.output}
+    return [type_of(types[name]) if name else UnknownType() for name in node.output]
+
+
+def why_invalid(
+    node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
+) -> str:
+    """What is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing is."""
+    try:
+        _infer(node, inputs, opsets, strict=True)
+    except onnx.shape_inference.InferenceError as error:
+        return str(error)
+    except (RuntimeError, ValueError, EncodeError):
+        return ""
+    return ""
+
+
+def _infer(
+    node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int], *, strict: bool
+) -> onnx.ModelProto:
+    ports: list[onnx.ValueInfoProto] = []
+    constants: list[onnx.TensorProto] = []
+    for name, value in inputs.items():
+        if isinstance(value, Array) and value.size <= SMALL and value.dtype.kind in "iub":
+            constants.append(onnx.numpy_helper.from_array(value.values(), name))
+        else:
+            type_ = value.type
+            ports.append(onnx.ValueInfoProto(name=name, type=proto_of(type_)))
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", ports, outputs, constants)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    return onnx.shape_inference.infer_shapes(
+        model, check_type=strict, strict_mode=strict, data_prop=True
+    )
+
+
+def free_names(node: onnx.NodeProto) -> Iterator[str]:
+    """The names from outside that the graphs of a node use, in order, possibly repeated."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from _free_in_graph(attribute.g)
+
+
+def _free_in_graph(graph: onnx.GraphProto) -> Iterator[str]:
+    known = {value.name for value in graph.input}
+    known |= {tensor.name for tensor in graph.initializer}
+    known |= {sparse.values.name for sparse in graph.sparse_initializer}
+    for node in graph.node:
+        yield from (name for name in node.input if name and name not in known)
+        yield from (name for name in free_names(node) if name not in known)
+        known.update(node.output)
+    yield from (value.name for value in graph.output if value.name not in known)

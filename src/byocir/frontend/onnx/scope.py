@@ -1,0 +1,352 @@
+"""The import of one graph: the model's own, or one inside a node."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Sequence
+from typing import cast
+
+import onnx
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
+from byocir.dialects.graph.values import Strings, UnknownType
+from byocir.dialects.locations import named
+from byocir.dialects.types import dtype_of, element_type_of, i1, i64, is_core, static_shape, tensor
+from byocir.frontend.onnx.fold import fold_integers
+from byocir.frontend.onnx.foreign import attributes_of, constant_of
+from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
+from byocir.frontend.onnx.legacy import adapt, joins, read_joined
+from byocir.frontend.onnx.load import Loaded, unsupported
+from byocir.frontend.onnx.macs import macs
+from byocir.frontend.onnx.names import used_names
+from byocir.frontend.onnx.opset import OPSET
+from byocir.frontend.onnx.reader import NodeReader, Value
+from byocir.frontend.onnx.stripped import graphs_in
+from byocir.frontend.onnx.table import reader_of
+from byocir.frontend.onnx.tensors import Unsupported
+from byocir.frontend.onnx.types import type_of
+
+
+class Context:
+    """What all graphs of an import share."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.opsets, self.weights = loaded.opsets, loaded.weights
+        self.graph = loaded.proto.graph
+        self.macs: dict[str, int] = {}
+        """Multiply-accumulates by node."""
+        self.listed_nodes = list(self.graph.node)
+        self.used = used_names(loaded.proto)
+        self.declared = {
+            value.name: value.type
+            for graph in graphs_in(loaded.proto)
+            for value in (*graph.value_info, *graph.output)
+        }
+        """The types that the model itself gives for its values."""
+
+    def opset(self, node: onnx.NodeProto) -> int:
+        """The opset of a node's domain."""
+        return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+
+    def declared_type(self, name: str) -> Attribute:
+        """The type that the model gives for a value."""
+        try:
+            return type_of(self.declared.get(name, onnx.TypeProto()))
+        except Unsupported:
+            return UnknownType()
+
+
+class Scope:
+    """One graph: what each name stands for, and the block in the making."""
+
+    def __init__(
+        self, context: Context, graph: onnx.GraphProto, outer: Scope | None = None
+    ) -> None:
+        self.context, self.graph, self.block = context, graph, Block()
+        self.values: ChainMap[str, Value] = outer.values.new_child() if outer else ChainMap()
+        self.tensors: ChainMap[str, onnx.TensorProto | onnx.SparseTensorProto]
+        self.tensors = outer.tensors.new_child() if outer else ChainMap()
+        self.tensors.update((each.name, each) for each in graph.initializer)
+        self.tensors.update((each.values.name, each) for each in graph.sparse_initializer)
+
+    def add_argument(self, name: str, type_: Attribute) -> None:
+        """The next input of the graph."""
+        argument = self.block.insert_arg(type_, len(self.block.args))
+        argument.name_hint = name if name.isidentifier() else None
+        self.values[name] = argument
+
+    def run(self) -> list[SSAValue]:
+        """Imports all nodes; gives the graph's outputs."""
+        for node in self.graph.node:
+            self._add_node(node)
+        results: list[SSAValue] = []
+        for output in self.graph.output:
+            marker = onnx.NodeProto(name=output.name, op_type="output")
+            value = self._value(output.name, marker)
+            if value is None:
+                raise unsupported(marker, "expected a name of each output, found none")
+            results.append(value if isinstance(value, SSAValue) else self._constant(value))
+        return results
+
+    # -- values
+
+    def _insert(self, op: Operation) -> None:
+        self.block.add_op(op)
+
+    def _constant(self, value: Array) -> SSAValue:
+        constant = ConstantOp.of(value)
+        self._insert(constant)
+        return constant.result
+
+    def _value(self, name: str, user: onnx.NodeProto) -> Value | None:
+        """What a name stands for; None for the empty name. Weights are converted when used."""
+        if not name:
+            return None
+        if name in self.values:
+            return self.values[name]
+        if name not in self.tensors:
+            raise unsupported(user, f"expected a name that is defined before, found '{name}'")
+        try:
+            self.values[name] = self._weight(self.tensors[name], user)
+        except Unsupported as error:
+            raise unsupported(user, f"{error} in '{name}'") from error
+        return self.values[name]
+
+    def _weight(
+        self, tensor: onnx.TensorProto | onnx.SparseTensorProto, user: onnx.NodeProto
+    ) -> Value:
+        if isinstance(tensor, onnx.SparseTensorProto):
+            return self.context.weights.dense(tensor)
+        constant = self.context.weights.constant(tensor)
+        return constant if isinstance(constant, Array) else self._strings(constant, user)
+
+    def _strings(self, strings: Strings, user: onnx.NodeProto) -> SSAValue:
+        properties, type_ = constant_of(strings, self.context.opsets.get("", OPSET))
+        op = ForeignOp.create(
+            result_types=[type_], properties=properties, location=named(user.name)
+        )
+        self._insert(op)
+        return op.results[0]
+
+    # -- nodes
+
+    def _add_node(self, node: onnx.NodeProto) -> None:
+        known = self._known_at_import(node)
+        if known is not None:
+            self.values[node.output[0]] = known
+            return
+        sources = [self._value(name, node) for name in node.input]
+        if self._inline_branch(node, sources):
+            return
+        folded = fold_integers(node, sources, self.context.opset(node))
+        if folded is not None:
+            self.values[node.output[0]] = folded
+            return
+        outputs, reason = self._read(node, sources)
+        if outputs is None:
+            op = self._foreign(node, sources, reason)
+            self.values.update(zip(filter(None, node.output), op.results, strict=True))
+        else:
+            self.values.update(zip(node.output, outputs, strict=False))
+
+    def _known_at_import(self, node: onnx.NodeProto) -> Value | None:
+        """The value of a Constant node that holds a tensor."""
+        if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
+            return None
+        (attribute,) = node.attribute or (onnx.AttributeProto(),)
+        try:
+            if attribute.name == "value":
+                return self._weight(attribute.t, node)
+            if attribute.name == "sparse_value":
+                return self._weight(attribute.sparse_tensor, node)
+            if attribute.name in ("value_string", "value_strings"):
+                texts = attribute.strings if attribute.name.endswith("s") else [attribute.s]
+                shape = (len(texts),) if attribute.name.endswith("s") else ()
+                return self._strings(Strings(shape, tuple(t.decode() for t in texts)), node)
+        except (Unsupported, UnicodeDecodeError) as error:
+            raise unsupported(node, str(error)) from error
+        return None
+
+    def _inline_branch(self, node: onnx.NodeProto, sources: Sequence[Value | None]) -> bool:
+        """Takes the branch of an If whose condition is known at import."""
+        if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
+            return False
+        condition = sources[0] if sources else None
+        if not isinstance(condition, Array) or condition.size != 1:
+            return False
+        wanted = "then_branch" if condition.values().reshape(-1)[0] else "else_branch"
+        graph = next((a.g for a in node.attribute if a.name == wanted), onnx.GraphProto())
+        inner = Scope(self.context, graph, self)
+        inner.block = self.block
+        for each in graph.node:
+            inner._add_node(each)
+        for name, output in zip(node.output, graph.output, strict=False):
+            value = inner._value(output.name, node)
+            if name and value is not None:
+                self.values[name] = value
+        return True
+
+    def _read(
+        self, node: onnx.NodeProto, sources: Sequence[Value | None]
+    ) -> tuple[Sequence[Value] | None, str]:
+        """The outputs of a node that graph ops stand for; else None, and why."""
+        default = node.domain in ("", "ai.onnx")
+        read = reader_of(node)
+        if read is None:
+            return None, "no graph op stands for this operator"
+        reason = _why_not_static(sources)
+        if reason:
+            return None, reason
+        opset = self.context.opset(node)
+        if default and not joins(node, opset):
+            adapted = adapt(node, sources, opset)
+            if adapted is None:
+                return None, f"its form of opset {opset} differs from that of {OPSET}"
+            reader = NodeReader(*adapted, self._insert)
+        else:
+            reader = NodeReader(node, sources, self._insert)
+        before = self.block.last_op
+        try:
+            if joins(node, opset):
+                made = read_joined(reader, read)
+                if made is None:
+                    raise Unsupported("expected an axis of the input, found another")
+            else:
+                made = read(reader)
+                reader.check_all_read()
+        except (Unsupported, VerifyException, TypeError, ValueError, LookupError) as error:
+            # Readers of a valid model raise the first two; hostile values may break them elsewhere.
+            self._roll_back(before)
+            return None, self._checked_reason(node, sources, str(error))
+        outputs = made if isinstance(made, Sequence) else [made]
+        missing = [n for n in node.output[len(outputs) :] if n and n in self.context.used]
+        if missing:
+            self._roll_back(before)
+            return None, f"expected its first outputs to be used only, found '{missing[0]}'"
+        self.context.macs[node.name] = sum(map(macs, reader.emitted))
+        return outputs, ""
+
+    def _roll_back(self, before: Operation | None) -> None:
+        """Removes the ops behind this one."""
+        while (op := self.block.last_op) is not None and op is not before:
+            op.detach()
+            op.erase()
+
+    def _checked_reason(
+        self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
+    ) -> str:
+        """The reason, if the node is valid; raises ByocirError B105 if it is not."""
+        inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
+        if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
+            raise unsupported(node, reason)
+        return reason
+
+    # -- what stays as it is
+
+    def _foreign(
+        self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
+    ) -> ForeignOp:
+        """A foreign op for a node."""
+        try:
+            attributes = attributes_of(node, self.context.weights)
+            inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
+            for name in free_names(node):
+                value = self._value(name, node)
+                if value is not None:
+                    inputs.setdefault(name, value)
+            types = infer_types(node, inputs, self.context.opsets)
+        except Unsupported as error:
+            raise unsupported(node, str(error)) from error
+        operands = [
+            self._located(value, node) if isinstance(value, Array) else value for value in sources
+        ]
+        graphs = [(a.name, a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        op = ForeignOp.create(
+            operands=[value for value in operands if value is not None],
+            result_types=[
+                self._type(name, type_)
+                for name, type_ in zip(node.output, types, strict=True)
+                if name
+            ],
+            properties=ForeignOp.properties_of(
+                node.op_type,
+                self.context.opset(node),
+                attributes,
+                domain="" if node.domain == "ai.onnx" else node.domain,
+                inputs=[value is not None for value in operands],
+                outputs=[bool(name) for name in node.output],
+                graph_names=[name for name, _ in graphs],
+                reason=reason,
+            ),
+            regions=[self._region(node, graph, operands) for _, graph in graphs],
+            location=named(node.name),
+        )
+        self._insert(op)
+        return op
+
+    def _located(self, value: Array, node: onnx.NodeProto) -> SSAValue:
+        constant = ConstantOp.of(value, named(node.name))
+        self._insert(constant)
+        return constant.result
+
+    def _type(self, name: str, inferred: Attribute) -> Attribute:
+        """The type of a foreign op's result: what the model gives where nothing else is known."""
+        declared = self.context.declared_type(name)
+        if isinstance(inferred, UnknownType):
+            return declared
+        if isinstance(inferred, UnrankedTensorType) and not isinstance(declared, UnknownType):
+            return declared
+        return cast(Attribute, inferred)
+
+    def _region(
+        self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]
+    ) -> Region:
+        """A graph inside a node."""
+        inner = Scope(self.context, graph, self)
+        for index, value in enumerate(graph.input):
+            try:
+                type_ = type_of(value.type)
+            except Unsupported as error:
+                raise unsupported(node, f"{error} as input '{value.name}'") from error
+            if isinstance(type_, UnknownType):
+                type_ = _argument_type(node, index, operands)
+            inner.add_argument(value.name, type_)
+        inner.block.add_op(YieldOp.create(operands=inner.run()))
+        return Region(inner.block)
+
+
+def _argument_type(
+    node: onnx.NodeProto, index: int, operands: Sequence[SSAValue | None]
+) -> Attribute:
+    """The type of a loop body's input that the model does not give."""
+    if node.op_type != "Loop":
+        return UnknownType()
+    if index < 2:
+        return tensor((i64, i1)[index], [])
+    value = operands[index] if index < len(operands) else None
+    type_: Attribute = UnknownType() if value is None else value.type
+    if not isinstance(type_, TensorType):
+        return UnknownType()
+    # A loop may change the shape of what it carries.
+    return UnrankedTensorType(element_type_of(cast(Attribute, type_)))
+
+
+def _why_not_static(sources: Sequence[Value | None]) -> str:
+    """Why graph ops cannot take these inputs; empty if they can."""
+    for source in sources:
+        if source is None:
+            continue
+        type_ = source.type
+        if static_shape(type_) is None:
+            return f"expected inputs of static shape, found {type_}"
+        try:
+            core = is_core(dtype_of(element_type_of(type_)))
+        except KeyError:
+            core = False
+        if not core:
+            return f"expected inputs of numbers that graph ops compute on, found {type_}"
+    return ""

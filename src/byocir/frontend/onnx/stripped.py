@@ -1,0 +1,187 @@
+"""A model without its weights, so that no step copies or prints them.
+
+Large tensors leave the protobuf for numpy arrays; what stays has name, type and shape, and says in
+`doc_string` which array it stands for. Checks and inference then cost what the graph is, not what
+the weights are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.graph.values import Strings, StringsAttr
+from byocir.frontend.onnx.external import is_external, read_external
+from byocir.frontend.onnx.tensors import Unsupported, any_dtype, values_of
+
+LARGE = 1024
+"""Tensors of more bytes than this leave the protobuf."""
+
+MAX_DENSE = 2**28
+"""The most elements that a sparse tensor is made dense for: 1 GiB of f32."""
+
+
+def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """All graphs of a model, outer ones first."""
+    yield from _graphs(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from _graphs_of_node(node)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        yield from _graphs_of_node(node)
+
+
+def _graphs_of_node(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from _graphs(attribute.g)
+        for graph in attribute.graphs:
+            yield from _graphs(graph)
+
+
+def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of a model, those of functions last."""
+    for graph in graphs_in(model):
+        yield from graph.node
+    for function in model.functions:
+        yield from function.node
+
+
+def tensors_in(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a model."""
+    for graph in graphs_in(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nodes_in(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("sparse_tensor"):
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+
+
+class Weights:
+    """The arrays that left a model."""
+
+    def __init__(self) -> None:
+        self._values: list[np.ndarray] = []
+        self._arrays: dict[int, Array] = {}
+        self._left: list[tuple[onnx.TensorProto, list[int]]] = []
+
+    def strip(self, model: onnx.ModelProto, folder: Path | None) -> None:
+        """Takes the large tensors out of a model. For onnx's checker, which wants all values of a
+        tensor, they have no element until `restore`. Raises Unsupported for a tensor that is not
+        complete, naming it."""
+        for tensor in tensors_in(model):
+            tensor.ClearField("doc_string")
+            try:
+                self._strip(tensor, folder)
+            except (Unsupported, OSError) as error:
+                raise Unsupported(f"{error} (tensor '{tensor.name}')") from error
+
+    def _strip(self, tensor: onnx.TensorProto, folder: Path | None) -> None:
+        if is_external(tensor):
+            if folder is None:
+                raise Unsupported("expected a model that holds its weights, found external data")
+            values = read_external(tensor, folder)
+            tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
+        elif _stored(tensor) > LARGE and tensor.data_type != onnx.TensorProto.STRING:
+            values = values_of(tensor)
+            if list(values.shape) != list(tensor.dims):
+                raise Unsupported(f"expected shape {list(tensor.dims)}, found {values.shape}")
+            for field in _FIELDS:
+                tensor.ClearField(field)
+        else:
+            return
+        tensor.doc_string = str(len(self._values))
+        self._values.append(values)
+        self._left.append((tensor, list(tensor.dims)))
+        del tensor.dims[:]
+        tensor.dims.append(0)
+
+    def restore(self) -> None:
+        """Gives the tensors that were stripped their shapes back."""
+        for tensor, dims in self._left:
+            del tensor.dims[:]
+            tensor.dims.extend(dims)
+        self._left.clear()
+
+    def adopt(self, model: onnx.ModelProto) -> None:
+        """Takes the tensors of a model that was made from the stripped one in place of its own."""
+        shapes = {tensor.doc_string: dims for tensor, dims in self._left}
+        self._left = [
+            (tensor, shapes[tensor.doc_string]) for tensor in tensors_in(model) if tensor.doc_string
+        ]
+
+    def constant(self, tensor: onnx.TensorProto) -> Array | Strings:
+        """The values of a tensor of the model; raises Unsupported."""
+        if tensor.data_type == onnx.TensorProto.STRING:
+            values = values_of(tensor)
+            return Strings(values.shape, tuple(str(text) for text in values.reshape(-1)))
+        if any_dtype(tensor.data_type) is None:
+            raise Unsupported("expected a tensor of numbers or strings, found another")
+        if not tensor.doc_string:
+            return Array.of(values_of(tensor))
+        index = int(tensor.doc_string)
+        if index not in self._arrays:
+            self._arrays[index] = Array.of(self._values[index])
+        return self._arrays[index]
+
+    def attribute(self, tensor: onnx.TensorProto) -> ArrayAttr | StringsAttr:
+        """The values of a tensor as an attribute; raises Unsupported."""
+        constant = self.constant(tensor)
+        return ArrayAttr(constant) if isinstance(constant, Array) else StringsAttr(constant)
+
+    def dense(self, sparse: onnx.SparseTensorProto) -> Array:
+        """The values of a sparse tensor with the zeros between; raises Unsupported."""
+        shape = tuple(sparse.dims)
+        size = math.prod(shape)
+        values, indices = self.constant(sparse.values), self.constant(sparse.indices)
+        if not isinstance(values, Array) or not isinstance(indices, Array):
+            raise Unsupported("expected a sparse tensor of numbers, found strings")
+        if min(shape, default=0) < 0 or size > MAX_DENSE:
+            raise Unsupported(f"expected a sparse tensor of at most {MAX_DENSE} elements")
+        at = indices.values()
+        if at.ndim == 2 and at.shape[1] == len(shape):
+            strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+            at = (at * np.array(strides, np.int64)).sum(axis=1)
+        if (
+            at.ndim != 1
+            or len(at) != values.size
+            or (at.size and not 0 <= at.min() <= at.max() < size)
+        ):
+            raise Unsupported(
+                f"expected an index of {list(shape)} for each value of a sparse tensor"
+            )
+        dense = np.zeros(size, values.dtype)
+        dense[at] = values.values().reshape(-1)
+        return Array.of(dense.reshape(shape))
+
+
+_FIELDS = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+)
+
+
+def _stored(tensor: onnx.TensorProto) -> int:
+    """About how many bytes the values of a tensor take."""
+    if tensor.HasField("raw_data"):
+        return tensor.ByteSize()
+    return max(4 * len(getattr(tensor, field)) for field in _FIELDS[1:])

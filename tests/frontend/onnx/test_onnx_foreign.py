@@ -1,0 +1,259 @@
+"""Nodes that no graph op stands for: they import, mean what ONNX says, and go out again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import Arrays, assert_equal, main_of, make_model, one_node, run_byocir, run_ort
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.text import parse_module, print_module
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate
+from byocir.frontend.onnx import export_onnx, import_onnx
+from byocir.runtime.host import Host
+
+X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def foreign(module: ModuleOp) -> list[ForeignOp]:
+    return [op for op in module.walk() if isinstance(op, ForeignOp)]
+
+
+def check(model: onnx.ModelProto, feeds: Arrays) -> ModuleOp:
+    """The model, its text read back, and its export all compute what ONNX Runtime does."""
+    module = import_onnx(model)
+    module.verify()
+    again = parse_module(print_module(module))
+    exported = export_onnx(module)
+    onnx.checker.check_model(exported)
+    expected = run_ort(model, feeds)
+    assert_equal(run_byocir(module, feeds), expected)
+    assert_equal(run_byocir(again, feeds), expected)
+    assert_equal(run_ort(exported, feeds), expected)
+    return module
+
+
+def test_an_operator_without_a_graph_op() -> None:
+    module = check(one_node("Compress", {"x": X}, {"c": np.array([True, False, True])}), {"x": X})
+    (op,) = foreign(module)
+    assert (op.op_type.data, op.opset.value.data) == ("Compress", 21)
+    assert op.reason is not None
+    assert op.reason.data == "no graph op stands for this operator"
+    assert str(op.results[0].type) == "tensor<?xf32>"
+
+
+def test_further_outputs_that_are_used() -> None:
+    model = one_node("Dropout", {"x": X})
+    model.graph.node[0].output.append("mask")
+    model.graph.output.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, X.shape))
+    (op,) = foreign(check(model, {"x": X}))
+    assert op.reason is not None
+    assert op.reason.data == "expected its first outputs to be used only, found 'mask'"
+
+
+def test_absent_inputs_in_the_middle_and_absent_outputs() -> None:
+    x = {"x": X.reshape(2, 3, 4)}
+    w = np.ones((1, 4, 4), np.float32) * 0.1
+    weights = {"w": w, "r": w[:, :, :1] * np.ones((1, 4, 1), np.float32), "h": np.zeros((1, 3, 1))}
+    weights["h"] = weights["h"].astype(np.float32)
+    node = helper.make_node(
+        "LSTM", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=1, name="lstm"
+    )
+    model = make_model([node], x, weights)
+    module = import_onnx(model)
+    assert_equal(run_byocir(module, x), run_ort(model, x))
+    assert_equal(run_ort(export_onnx(module), x), run_ort(model, x))
+
+
+def _if_model(condition: str = "c") -> onnx.ModelProto:
+    def branch(op_type: str, weight: float) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node("Mul", ["captured", "w"], ["m"]),
+            helper.make_node(op_type, ["m"], ["b"]),
+        ]
+        return helper.make_graph(
+            nodes,
+            op_type,
+            [],
+            [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 3, 4])],
+            [onnx.numpy_helper.from_array(np.array(weight, np.float32), "w")],
+        )
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["captured"]),
+        helper.make_node(
+            "If",
+            [condition],
+            ["y"],
+            then_branch=branch("Tan", 0.5),
+            else_branch=branch("Neg", 2.0),
+        ),
+    ]
+    return make_model(nodes, {"x": X, "c": np.array(True)}, {"known": np.array(False)})
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_graphs_inside_use_values_from_outside(condition: bool) -> None:
+    module = check(_if_model(), {"x": X, "c": np.array(condition)})
+    op = next(op for op in foreign(module) if op.op_type.data == "If")
+    assert [value.owner.name for value in op.captures()] == ["graph.relu"]  # type: ignore[union-attr]
+    assert str(op.results[0].type) == "tensor<2x3x4xf32>"
+
+
+def test_a_branch_that_is_known_is_taken_at_import() -> None:
+    module = import_onnx(_if_model("known"))
+    assert not any(op.op_type.data == "If" for op in foreign(module))
+    found = run_byocir(module, {"x": X, "c": np.array(True)})
+    assert_equal(found, [-2 * np.maximum(X, 0)])
+
+
+def test_a_loop_carries_values_and_scans() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["cond"], ["cond_out"]),
+            helper.make_node("Add", ["v", "x"], ["v_out"]),
+            helper.make_node("Identity", ["v_out"], ["s"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("cond", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", TensorProto.FLOAT, [2, 3, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("cond_out", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v_out", TensorProto.FLOAT, [2, 3, 4]),
+            helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3, 4]),
+        ],
+    )
+    node = helper.make_node("Loop", ["n", "yes", "start"], ["y", "sums"], body=body)
+    weights = {"n": np.array(3), "yes": np.array(True), "start": np.zeros_like(X)}
+    model = make_model([node], {"x": X}, weights, ["y", "sums"])
+    del model.graph.value_info[:]
+    for name, port in zip(("y", "sums"), model.graph.output, strict=True):
+        shape = X.shape if name == "y" else [None, *X.shape]
+        port.CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    module = import_onnx(model)
+    expected = run_ort(model, {"x": X})
+    # onnx's reference does not stack what a loop scans.
+    found = evaluate(module, {"x": X}, interpreter=Interpreter(module, engine=Host()))
+    assert_equal(list(found.values()), expected)
+    assert_equal(run_ort(export_onnx(module), {"x": X}), expected)
+    assert [str(t) for t in main_of(module).function_type.outputs] == [
+        "tensor<2x3x4xf32>",
+        "tensor<?x2x3x4xf32>",
+    ]
+
+
+def test_sequences() -> None:
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["s"], axis=1),
+        helper.make_node("SequenceLength", ["s"], ["n"]),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=1),
+    ]
+    module = check(make_model(nodes, {"x": X}, outputs=["y", "n"]), {"x": X})
+    assert "!graph.sequence<tensor<2x1x4xf32>>" in print_module(module)
+
+
+def test_strings_and_other_domains() -> None:
+    node = helper.make_node(
+        "LabelEncoder",
+        ["t"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_strings=["a", "b"],
+        values_floats=[0.1, 2.5],
+        default_float=-1.0,
+    )
+    constant = helper.make_node("Constant", [], ["t"], value_strings=["b", "c", "a"])
+    graph = helper.make_graph(
+        [constant, node], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    )
+    imports = [helper.make_opsetid("ai.onnx.ml", 4), helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    module = check(model, {})
+    assert [op.domain.data for op in foreign(module)] == ["", "ai.onnx.ml"]
+
+
+def test_symbolic_sizes_stay_open_until_they_are_pinned() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["image"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, None])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1, None])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    module = import_onnx(model)
+    (op,) = foreign(module)
+    assert op.reason is not None
+    assert op.reason.data == "expected inputs of static shape, found tensor<?x1x?xf32>"
+    x = np.array([[[-1, 2]]], np.float32)
+    assert_equal([evaluate(module, {"image": x})["y"]], [np.maximum(x, 0)])
+    with pytest.raises(ByocirError, match=r"B310.*expected tensor<\?x1x\?xf32>"):
+        evaluate(module, {"image": x[0]})
+    assert not foreign(import_onnx(model, shapes={"image": (1, 1, 2)}))
+
+
+def test_types_that_graph_ops_do_not_compute_on() -> None:
+    x = {"x": np.arange(6).astype(np.complex64).reshape(2, 3)}
+    (op,) = foreign(import_onnx(one_node("Transpose", x)))
+    assert str(op.results[0].type) == "tensor<3x2xcomplex<f32>>"
+
+
+def test_an_operator_without_a_schema_imports_and_says_so_when_run() -> None:
+    node = helper.make_node("Magic", ["x"], ["y"], domain="com.example", power=0.3)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.example", 3)]
+    module = import_onnx(helper.make_model(graph, opset_imports=imports))
+    (op,) = foreign(module)
+    assert (op.kind, op.opset.value.data) == ("Magic of domain com.example", 3)
+    with pytest.raises(ByocirError, match=r"B312.*found Magic of domain com\.example"):
+        evaluate(module, {"x": np.ones(2, np.float32)})
+
+
+def test_functions_of_the_model_are_inlined() -> None:
+    function = helper.make_function(
+        "own",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 21)],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Twice", ["x"], ["y"], domain="own")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, X.shape)],
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=10)
+    module = check(model, {"x": X})
+    assert not foreign(module)
+
+
+def test_random_numbers_are_neither_merged_nor_erased() -> None:
+    from byocir.dialects.context import load_context
+    from byocir.rewrites.clean_up import CleanUpPass
+
+    nodes: list[Any] = [
+        helper.make_node("RandomNormalLike", ["x"], ["a"], seed=1.0),
+        helper.make_node("RandomNormalLike", ["x"], ["b"], seed=1.0),
+        helper.make_node("Compress", ["x", "c"], ["unused"]),
+        helper.make_node("Sub", ["a", "b"], ["y"]),
+    ]
+    module = import_onnx(make_model(nodes, {"x": X}, {"c": np.array([True, False])}))
+    CleanUpPass().apply(load_context(), module)
+    assert [op.op_type.data for op in foreign(module)] == ["RandomNormalLike"] * 2

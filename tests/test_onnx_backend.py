@@ -1,0 +1,70 @@
+"""A sample of onnx's own backend tests; `make onnx-score` runs them all."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from byocir.errors import ByocirError
+from byocir.onnx_backend import Backend
+from byocir.testing.onnx_suite import PASSED, Case, cases, run_case
+
+EVERY = 29
+"""One node case in this many."""
+
+X = np.array([[-1, 2]], np.float32)
+
+
+@pytest.mark.parametrize("kind", ["node", "simple", "pytorch-converted", "pytorch-operator"])
+def test_a_sample_passes(kind: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the cases overflow, the reference says
+        outcomes = [run_case(case) for case in list(cases(kind))[:: EVERY if kind == "node" else 9]]
+    failed = [f"{o.case.name}: {o.result}, {o.problem}" for o in outcomes if o.result != PASSED]
+    known = ("test_image_decoder", "test_gradient_of")  # need Pillow, and automatic gradients
+    assert [text for text in failed if not text.startswith(known)] == []
+    assert len(failed) <= 2
+
+
+def test_a_wrong_answer_fails() -> None:
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 2])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 2])],
+        )
+    )
+    right = Case("relu", "node", model, [([X], [np.maximum(X, 0)])], 1e-3, 1e-7)
+    assert run_case(right).result == PASSED
+    for expected in (X, np.maximum(X, 0)[0], np.maximum(X, 0).astype(np.float64)):
+        assert run_case(Case("relu", "node", model, [([X], [expected])], 1e-3, 1e-7)).result == (
+            "wrong"
+        )
+
+
+def test_run_node_and_run_model() -> None:
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    (total,) = Backend.run_node(node, [X, X], opset_version=14)
+    np.testing.assert_array_equal(total, X + X)
+    assert Backend.supports_device("CPU")
+    assert not Backend.supports_device("CUDA")
+
+
+def test_the_number_of_inputs_is_checked() -> None:
+    with pytest.raises(ByocirError, match=r"B310.*expected 2 inputs, found 1"):
+        Backend.run_model(_add(), [X])
+    (total,) = Backend.run_model(_add(), {"a": X, "b": X})
+    np.testing.assert_array_equal(total, X + X)
+
+
+def _add() -> onnx.ModelProto:
+    ports = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 2]) for n in "abc"]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])], "g", ports[:2], ports[2:]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
