@@ -43,10 +43,11 @@ class CheckFailed(ByocirError):
 
 
 def did_you_mean(name: str, choices: "list[str]") -> str:
-    """A help line for a mistyped name: the nearest choice, else all of them."""
+    """A help line for a mistyped name: the nearest choice, one it begins with, else all."""
     import difflib
 
-    close = difflib.get_close_matches(name, choices, n=1)
+    begun = [choice for choice in choices if len(choice) > 2 and name.startswith(choice)]
+    close = difflib.get_close_matches(name, choices, n=1) or sorted(begun, key=len)[-1:]
     if close:
         return f"did you mean '{close[0]}'?"
     return f"choose from {', '.join(sorted(choices))}" if choices else "there are none"

@@ -3,7 +3,7 @@
 Signless integers hold ONNX's signed ones (`i8` is int8), `ui8` holds uint8, `i1` is bool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import ml_dtypes
@@ -97,3 +97,8 @@ def width_of(element: Attribute) -> int:
     """The number of bits of an integer type."""
     assert isinstance(element, IntegerType)
     return cast(IntegerType, element).width.data
+
+
+def named_elements() -> Mapping[str, Attribute]:
+    """The scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
+    return {str(element): element for element in _DTYPES}
