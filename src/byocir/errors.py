@@ -49,11 +49,13 @@ SHOWN = 12
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """A help line for a mistyped name: the nearest choice, those that hold it, or the first few."""
+    """A help line for a mistyped name: the nearest choice, those that hold it, one it
+    begins with, or the first few."""
     import difflib
 
     close = difflib.get_close_matches(name, choices, n=1)
     close = close or [choice for choice in choices if name.lower() in choice.lower()][:3]
+    close = close or [c for c in sorted(choices, key=len) if len(c) > 2 and name.startswith(c)][-1:]
     if name and close:
         return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
     if not choices:
