@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import RULES, Interpreter, evaluates
-from byocir.evaluate.module import evaluate, evaluate_function
+from byocir.evaluate.module import evaluate, evaluate_function, random_feeds
+from byocir.frontend.onnx import import_onnx
 
 LEVELS = """
 func.func public @main(%x: tensor<4xi8> {byoc.name = "image"})
@@ -127,3 +129,13 @@ def test_another_dialect_can_add_rules():
     finally:
         del RULES[NegateOp]
     np.testing.assert_array_equal(found, [16, 2, 2, 12])
+
+
+def test_inputs_of_text_are_not_made_up():
+    text = TensorProto.STRING
+    ports = [helper.make_tensor_value_info(name, text, [2]) for name in ("x", "y")]
+    node = helper.make_node("Identity", ["x"], ["y"])
+    model = helper.make_model(helper.make_graph([node], "g", ports[:1], ports[1:]))
+    module = import_onnx(model)
+    with pytest.raises(ByocirError, match=r"B106.*found 'x' of tensor<2x"):
+        random_feeds(module)

@@ -97,6 +97,11 @@ def static_shape(type_: Attribute) -> Shape | None:
     return None if DYNAMIC in shape else shape
 
 
+def holds_numbers(element: Attribute) -> bool:
+    """Whether a scalar type is one of numbers: `dtype_of` knows it."""
+    return element in _DTYPES
+
+
 def has_dtype(dtype: np.dtype) -> bool:
     """Whether tensors of this numpy dtype can be held."""
     return np.dtype(dtype) in _TYPES

@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import DIMS, NAME
-from byocir.dialects.types import dtype_of, element_type_of, static_shape
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, static_shape
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
@@ -77,7 +77,7 @@ def evaluate(
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name for the entry function, the same for the same seed: standard normal floats,
     booleans, small integers (wide ones not negative: they are often indices). Raises ByocirError
-    B106 for an input whose sizes are open."""
+    B106 for an input whose sizes are open, or that holds no numbers."""
     entry = Interpreter(module).function(MAIN)
     types = list(entry.function_type.inputs)
     rng = np.random.default_rng(seed)
@@ -89,6 +89,12 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
                 "B106",
                 f"expected inputs of static shape to make numbers for, found {_open(entry, name)}",
                 help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
+            )
+        if not holds_numbers(element_type_of(type_)):
+            raise ByocirError(
+                "B106",
+                f"expected inputs of numbers to make some, found '{name}' of {type_}",
+                help="give the inputs themselves",
             )
         dtype = dtype_of(element_type_of(type_))
         if dtype.kind == "f":
