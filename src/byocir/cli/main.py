@@ -98,8 +98,18 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
     )
+    _add_host(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_run)
+
+
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host",
+        choices=["reference", "c"],
+        help="what runs the nodes that no target takes: the evaluator that defines their meaning "
+        "(default), or C code made for them",
+    )
 
 
 def _add_stages(parser: argparse.ArgumentParser) -> None:
@@ -115,6 +125,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
+    _add_host(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_compile)
 
@@ -136,7 +147,7 @@ def _run(options: argparse.Namespace) -> int:
     from byocir.cli.job import run_job
 
     own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
-    own += ["verify", "timing", "dump", "check_each"]
+    own += ["verify", "timing", "dump", "check_each", "host"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 
