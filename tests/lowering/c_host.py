@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import MAIN
 from byocir.runtime.native import HostProgram, host_code
@@ -16,5 +14,4 @@ def run_c(module, arrays, flags=STRICT):
     """@main as C: its code, and its outputs for these inputs."""
     code, interpreter = host_code(module), Interpreter(module)
     program = HostProgram(code, interpreter, flags)
-    with np.errstate(all="ignore"):
-        return code, program.run(interpreter.function(MAIN), arrays)
+    return code, program.run(interpreter.function(MAIN), arrays)

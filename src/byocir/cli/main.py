@@ -32,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_run(verbs.add_parser("run", help="compile a model (or load a package) and run it"))
     _add_compile(verbs.add_parser("compile", help="compile a model into a package"))
+    _add_export(verbs.add_parser("export", help="write a model as a C project without Python"))
     _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
@@ -130,6 +131,15 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_compile)
 
 
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "an ONNX file or a package")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
+    )
+    _add_stages(parser)
+    parser.set_defaults(verb=_export, host="c")
+
+
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a package")
     one = parser.add_mutually_exclusive_group()
@@ -167,6 +177,12 @@ def _compile(options: argparse.Namespace) -> int:
     print(summary(package.report))
     print(f"wrote {path}")
     return OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from byocir.cli.export import export
+
+    return export(options)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -83,9 +83,7 @@ class Package:
             self._programs[check] = HostProgram(host_code(self.module), interpreter)
         entry = interpreter.function(MAIN)
         arrays, outputs = bind(entry, feeds)
-        with np.errstate(all="ignore"):
-            made = self._programs[check].run(entry, arrays)
-        return dict(zip(outputs, made, strict=True))
+        return dict(zip(outputs, self._programs[check].run(entry, arrays), strict=True))
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""

@@ -186,7 +186,7 @@ class _Writer:
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Compute):
             arguments = ", ".join(self._pointer(buffer) for buffer in step.buffers)
-            told = f" /* {_comment(step.nodes)} */" if step.nodes else ""
+            told = f" /* {comment(step.nodes)} */" if step.nodes else ""
             return [f"{self._kernel(step.kernel)}({arguments});{told}"]
         if isinstance(step, Copy):
             target, source = self._pointer(step.target), self._pointer(step.source)
@@ -240,7 +240,7 @@ class _Writer:
         return self._kernels[key]
 
 
-def _comment(nodes: Sequence[str]) -> str:
+def comment(nodes: Sequence[str]) -> str:
     """Names in a comment, without what would end it, nest it or be a trigraph."""
     text = re.sub(r"[^ -~]|[?\\\\]", "_", ", ".join(nodes))
     return text.replace("*/", "* /").replace("/*", "/ *")
@@ -249,7 +249,7 @@ def _comment(nodes: Sequence[str]) -> str:
 def _struct(name: str, qualifier: str, ports: Sequence[Port]) -> list[str]:
     rows = [
         f"{TAB}{qualifier}{_pointed(port.type)} *{port.member}; "
-        f"/* {_comment([port.name])} {list(shape_of(port.type))} */"
+        f"/* {comment([port.name])} {list(shape_of(port.type))} */"
         for port in ports
     ]
     # C has no structs without members.
