@@ -9,6 +9,8 @@ convert-graph-to-tir
 match-composites{level=tensor}, … as above                                          second hand-off
 each target's own passes, then its code generator
 ```
+
+With `host="c"` what is left in `@main` runs as C; else the evaluator runs it.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
+from byocir.runtime.native import has_c, host_code, memory_of
 from byocir.runtime.package import Package
-from byocir.runtime.report import Report, report_of
+from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.targets.base import Point, Target, target_of
 from byocir.targets.files import check_target, named_target
 
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 LEVELS = ("graph", "tensor")
+HOSTS = (REFERENCE, C)
+NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
@@ -143,6 +148,7 @@ def compile(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
+    host: str = REFERENCE,
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
     **options: Any,
@@ -150,9 +156,11 @@ def compile(
     """Compiles an ONNX model into a package.
 
     `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins;
-    further `options` go to every target that has an option of that name. Other arguments as
-    `import_onnx` and `partition`.
+    further `options` go to every target that has an option of that name. `host` says what runs the
+    nodes that no target takes: "reference", the evaluator, or "c", C code built on first use.
+    Other arguments as `import_onnx` and `partition`.
     """
+    check_host(host)
     targets = _with_options(targets, options)
     on_step("import")
     module = import_onnx(model, shapes=shapes)
@@ -166,11 +174,28 @@ def compile(
         after_pass=after_pass,
     )
     on_step("generate code")
-    return generate(module, report, after_pass=after_pass)
+    return generate(module, report, host=host, after_pass=after_pass)
 
 
-def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None = None) -> Package:
+def check_host(host: str) -> None:
+    """Raises ByocirError B219 for a host that there is not."""
+    if host not in HOSTS:
+        raise ByocirError(
+            "B219",
+            f"expected host {' or '.join(HOSTS)}, found {host!r}",
+            help=did_you_mean(str(host), list(HOSTS)),
+        )
+
+
+def generate(
+    module: ModuleOp,
+    report: Report,
+    *,
+    host: str = REFERENCE,
+    after_pass: AfterPass | None = None,
+) -> Package:
     """Runs each target's passes and code generator on a partitioned module."""
+    check_host(host)
     context = load_context()
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes = [*_at(instances, "after-lowering"), *_at(instances, "before-codegen")]
@@ -185,6 +210,10 @@ def generate(module: ModuleOp, report: Report, *, after_pass: AfterPass | None =
             _declare(module, symbols)
             for profile in target.profile(made):
                 report.device[profile.symbol] = profile.to_dict()
+    if host == C and has_c(module):
+        report.host_runs_on, report.memory = C, memory_of(host_code(module))
+    elif host == C:
+        report.notes.append(NO_C)
     return Package(module, blobs, report)
 
 

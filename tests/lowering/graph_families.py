@@ -357,9 +357,9 @@ def padding(draw):
         pair[:] = (draw(st.integers(-1, most)) for _ in range(2))
         if size + min(pair[0], 0) + min(pair[1], 0) < 1:
             pair[:] = (max(pair[0], 0), max(pair[1], 0))
-        if mode == "reflect":  # mirrors only what is left
-            kept = size + min(pair[0], 0) + min(pair[1], 0)
-            pair[:] = (min(pair[0], kept - 1), min(pair[1], kept - 1))
+        kept = size + min(pair[0], 0) + min(pair[1], 0)
+        most = {"reflect": kept - 1, "wrap": kept}.get(mode, 3)  # else it stays a graph op
+        pair[:] = (min(end, most) for end in pair)
     properties = {"pads": [*(p[0] for p in pads), *(p[1] for p in pads)], "mode": mode}
     if mode == "constant" and draw(st.booleans()):
         properties["value"] = ArrayAttr.of(array(draw, element, ()))

@@ -43,6 +43,12 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file; raises ByocirError B112."""
+    with _reported(path):
+        path.write_bytes(data)
+
+
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name (.npz); raises ByocirError B112."""
     with _reported(path), path.open("wb") as file:

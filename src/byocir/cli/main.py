@@ -32,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_run(verbs.add_parser("run", help="compile a model (or load a package) and run it"))
     _add_compile(verbs.add_parser("compile", help="compile a model into a package"))
+    _add_export(verbs.add_parser("export", help="write a model as a C project without Python"))
     _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
@@ -98,8 +99,18 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
     )
+    _add_host(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_run)
+
+
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host",
+        choices=["reference", "c"],
+        help="what runs the nodes that no target takes: the evaluator that defines their meaning "
+        "(default), or C code made for them",
+    )
 
 
 def _add_stages(parser: argparse.ArgumentParser) -> None:
@@ -115,8 +126,18 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
+    _add_host(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_compile)
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "an ONNX file or a package")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
+    )
+    _add_stages(parser)
+    parser.set_defaults(verb=_export, host="c")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +157,7 @@ def _run(options: argparse.Namespace) -> int:
     from byocir.cli.job import run_job
 
     own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
-    own += ["verify", "timing", "dump", "check_each"]
+    own += ["verify", "timing", "dump", "check_each", "host"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 
@@ -156,6 +177,12 @@ def _compile(options: argparse.Namespace) -> int:
     print(summary(package.report))
     print(f"wrote {path}")
     return OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from byocir.cli.export import export
+
+    return export(options)
 
 
 def _explain(options: argparse.Namespace) -> int:

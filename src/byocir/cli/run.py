@@ -27,7 +27,7 @@ from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
-from byocir.runtime.report import Report
+from byocir.runtime.report import REFERENCE, Report
 from byocir.targets.files import named_target
 
 PACKAGE_SUFFIX = ".bpkg"
@@ -160,7 +160,7 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         after_pass=after_pass,
     )
     steps.begin("generate code")
-    package = generate(module, report, after_pass=after_pass)
+    package = generate(module, report, host=options.host or REFERENCE, after_pass=after_pass)
     steps.end()
     if dump is not None:
         dump.package(package)
@@ -180,7 +180,7 @@ def is_package(path: Path) -> bool:
 
 def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
-    own = ["levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
+    own = ["host", "levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
     refuse(options, "a package", own)
     for target in targets_of(options):
         named_target(target)  # of a file: makes it known

@@ -48,6 +48,13 @@ def evaluate(
     """
     interpreter = interpreter or Interpreter(module)
     entry = interpreter.function(function)
+    arrays, outputs = bind(entry, feeds)
+    return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
+
+
+def bind(entry: FuncOp, feeds: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+    """A function's arguments, row-major and checked, for inputs by name; and the names of its
+    outputs. Raises ByocirError B310 for feeds that do not fit."""
     if not isinstance(cast(object, feeds), Mapping):
         raise ByocirError("B310", f"expected feeds by name, found {type(feeds).__name__}")
     types = list(entry.function_type.inputs)
@@ -71,7 +78,7 @@ def evaluate(
         if name not in feeds:
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
         arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
-    return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
+    return arrays, outputs
 
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:

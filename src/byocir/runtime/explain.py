@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from byocir.dialects.byoc import Node
 from byocir.errors import ByocirError, did_you_mean
-from byocir.runtime.report import HOST, HOST_RUNS_ON, Decision, Region, Report
+from byocir.runtime.report import HOST, Decision, Region, Report
 
 
 def summary(report: Report) -> str:
@@ -29,10 +29,13 @@ def summary(report: Report) -> str:
         crossing = sum(region.bytes for region in regions)
         lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}")
     lines.append(
-        _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {HOST_RUNS_ON}"
+        _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"
     )
     lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total))
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
+    if report.memory:
+        arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
+        lines.append(f"{f'{HOST} arena bytes':<28}{arena:>14,}   lower bound: {least:,}")
     return "\n".join(lines)
 
 

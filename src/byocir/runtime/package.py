@@ -19,12 +19,13 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.evaluate.interpreter import External, Interpreter
-from byocir.evaluate.module import MAIN, evaluate, port_names
+from byocir.evaluate.module import MAIN, bind, evaluate, port_names
 from byocir.patterns.match import python_value
 from byocir.patterns.targets import register, targets_of
 from byocir.runtime.archive import read_archive, write_archive
 from byocir.runtime.host import Host
-from byocir.runtime.report import Report
+from byocir.runtime.native import HostProgram, host_code
+from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.files import named_target
 
@@ -43,6 +44,7 @@ class Package:
     _interpreters: dict[bool, Interpreter] = field(
         default_factory=dict[bool, Interpreter], repr=False
     )
+    _programs: dict[bool, HostProgram] = field(default_factory=dict[bool, HostProgram], repr=False)
 
     @property
     def targets(self) -> list[TargetAttr]:
@@ -67,13 +69,21 @@ class Package:
 
         Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
         installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
-        a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs."""
+        a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs, B401 to
+        B404 where the host runs as C and no compiler works."""
         if check not in self._interpreters:
             self._interpreters[check] = Interpreter(
                 self.module, self._externals(check), engine=self._host
             )
+        interpreter = self._interpreters[check]
         self.report.ran_on = self._host.ran_on
-        return evaluate(self.module, feeds, interpreter=self._interpreters[check])
+        if self.report.host_runs_on != C:
+            return evaluate(self.module, feeds, interpreter=interpreter)
+        if check not in self._programs:
+            self._programs[check] = HostProgram(host_code(self.module), interpreter)
+        entry = interpreter.function(MAIN)
+        arrays, outputs = bind(entry, feeds)
+        return dict(zip(outputs, self._programs[check].run(entry, arrays), strict=True))
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""

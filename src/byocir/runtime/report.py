@@ -37,8 +37,9 @@ from byocir.patterns.targets import targets_of
 
 SCHEMA_VERSION = 1
 HOST = "host"
-HOST_RUNS_ON = "reference"
-"""What runs the host's ops in process: the evaluator that defines their meaning."""
+REFERENCE, C = "reference", "c"
+"""What runs the host's ops in process: the evaluator that defines their meaning, or C code made
+from the module (what has no form in C runs in the evaluator)."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ class Report:
     host. `reasons` gives for each node every pattern that was tried on it. `macs` maps
     a target (or "host") to the model's own multiply-accumulates; `device` holds what code
     generation adds for each region: cycles, and multiply-accumulates with the padding of blocks.
+    `memory` has, if the host runs as C, the bytes of its arena, the bytes alive at once at most,
+    below which no arena can be, and the bytes of its weights.
     """
 
     nodes: list[Node]
@@ -129,6 +132,8 @@ class Report:
     split: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    host_runs_on: str = REFERENCE
+    memory: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def placement(self) -> dict[str, str]:
@@ -158,7 +163,7 @@ class Report:
             "nodes": [node._asdict() for node in self.nodes],
             "regions": [asdict(region) for region in self.regions],
             "host": self.host,
-            "host_runs_on": HOST_RUNS_ON,
+            "host_runs_on": self.host_runs_on,
             "folded": self.folded,
             "foreign": self.foreign,
             "ran_on": dict(sorted(self.ran_on.items())),
@@ -166,6 +171,7 @@ class Report:
             "macs": self.macs,
             "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
             "device": self.device,
+            "memory": self.memory,
         }
 
     def to_json(self) -> str:
@@ -199,6 +205,8 @@ class Report:
             split=data["split"],
             notes=data["notes"],
             device=data["device"],
+            host_runs_on=data["host_runs_on"],
+            memory=data.get("memory", {}),
         )
 
 

@@ -29,6 +29,7 @@ from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
+from byocir.targets.device import Device
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a region function: its symbol and its inputs give its outputs."""
@@ -97,6 +98,10 @@ class Target(ArgSpecConvertible):
         of synchronisation, and raises on the first: slower, and for tests. The default looks for
         none."""
         return self.load(blobs)
+
+    def device(self, blobs: Mapping[str, bytes]) -> Device | None:
+        """What exported C projects need to run what `emit` made; None if they cannot."""
+        return None
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Where the time of the target's programs goes, if it can tell."""

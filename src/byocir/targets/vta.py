@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Literal
 
 import numpy as np
@@ -12,9 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.vta import ProgramOp
 from byocir.targets.base import Point, Profile, Runner, Target
+from byocir.targets.device import Device, DeviceRegion
 from byocir.targets.vta_files import files_of, read_code, read_executable, symbols_of
 from byocir.targets.vta_patterns import PATTERNS
-from byocir.vta_sim import Executable
+from byocir.vta_sim import Executable, Memory
 from byocir.vta_sim.timing import units_of
 
 LOWERING = (
@@ -69,6 +71,18 @@ class Vta(Target):
         """Raises VTAError S2xx for a program with hazards."""
         return _runner(blobs, check=True)
 
+    def device(self, blobs: Mapping[str, bytes]) -> Device:
+        """The simulator's C core. `config` is its log2 of batch, block and scratchpad depths."""
+        regions = {symbol: _device_region(symbol, blobs) for symbol in symbols_of(blobs)}
+        folders = (resources.files("byocir.vta_sim"), resources.files("byocir.targets"))
+        files = {
+            file.name: file.read_bytes()
+            for folder in folders
+            for file in (folder / "native").iterdir()
+            if file.name.endswith((".c", ".h"))
+        }
+        return Device(regions, files)
+
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         return [_profile(symbol, blobs) for symbol in symbols_of(blobs)]
 
@@ -83,6 +97,20 @@ def _runner(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
         return outputs
 
     return run
+
+
+def _device_region(symbol: str, blobs: Mapping[str, bytes]) -> DeviceRegion:
+    executable = read_executable(symbol, blobs)
+    config = executable.program.config
+    depths = (config.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
+    return DeviceRegion(
+        read_code(symbol, blobs).insns.tobytes(),
+        executable.image.tobytes(),
+        executable.size,
+        [(port.address, port.nbytes) for port in executable.inputs],
+        [(port.address, port.nbytes) for port in executable.outputs],
+        [config.log_batch, config.log_block, *depths],
+    )
 
 
 def _profile(symbol: str, blobs: Mapping[str, bytes]) -> Profile:

@@ -49,13 +49,13 @@ class Linear:
 
 def linear(expr: AffineExpr) -> Linear | None:
     """The linear form of an expression, or None when it divides or takes a remainder."""
-    terms, rest, constant = _terms(expr)
+    terms, rest, constant = decompose(expr)
     return None if rest else Linear(tuple(sorted(terms.items())), constant)
 
 
 def canonical(expr: AffineExpr) -> AffineExpr:
     """The one form in which equal expressions are equal objects."""
-    terms, rest, constant = _terms(expr)
+    terms, rest, constant = decompose(expr)
     parts = [_scaled(AffineExpr.dimension(i), c) for i, c in sorted(terms.items())]
     parts += [_scaled(term, c) for term, c in sorted(rest.items(), key=lambda item: str(item[0]))]
     if constant or not parts:
@@ -74,7 +74,7 @@ def canonical_map(map_: AffineMap) -> AffineMap:
 def bounds(expr: AffineExpr, lows: Sequence[int], highs: Sequence[int]) -> tuple[int, int]:
     """An interval that contains all values of `expr` when iterator i is in [lows[i], highs[i]];
     it is tight for linear expressions."""
-    terms, rest, constant = _terms(expr)
+    terms, rest, constant = decompose(expr)
     low, high = Linear(tuple(terms.items()), constant).bounds(lows, highs)
     for term, coefficient in rest.items():
         ends = sorted(coefficient * end for end in _division_bounds(term, lows, highs))
@@ -104,8 +104,9 @@ def _scaled(expr: AffineExpr, coefficient: int) -> AffineExpr:
     return AffineBinaryOpExpr(AffineBinaryOpKind.Mul, expr, AffineExpr.constant(coefficient))
 
 
-def _terms(expr: AffineExpr) -> tuple[dict[int, int], dict[AffineExpr, int], int]:
-    """An expression as linear terms, coefficients of division terms, and a constant."""
+def decompose(expr: AffineExpr) -> tuple[dict[int, int], dict[AffineExpr, int], int]:
+    """An expression as coefficients of iterators, coefficients of division terms, each of which is
+    a floordiv, ceildiv or mod of an expression by a positive constant, and a constant."""
     if isinstance(expr, AffineConstantExpr):
         return {}, {}, expr.value
     if isinstance(expr, AffineDimExpr):
@@ -113,9 +114,9 @@ def _terms(expr: AffineExpr) -> tuple[dict[int, int], dict[AffineExpr, int], int
     if not isinstance(expr, AffineBinaryOpExpr):
         raise ValueError(f"expected an expression of iterators, found {expr}")
     if expr.kind is AffineBinaryOpKind.Add:
-        return _sum(_terms(expr.lhs), _terms(expr.rhs))
+        return _sum(decompose(expr.lhs), decompose(expr.rhs))
     if expr.kind is AffineBinaryOpKind.Mul:
-        return _product(_terms(expr.lhs), _terms(expr.rhs))
+        return _product(decompose(expr.lhs), decompose(expr.rhs))
     return _division(expr.kind, expr.lhs, expr.rhs)
 
 
@@ -151,7 +152,7 @@ def _product(left: _Terms, right: _Terms) -> _Terms:
 
 
 def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> _Terms:
-    divisor = _terms(rhs)
+    divisor = decompose(rhs)
     if divisor[0] or divisor[1] or divisor[2] <= 0:
         raise ValueError("expected division by a positive constant")
     dividend = canonical(lhs)
@@ -159,7 +160,7 @@ def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> _Te
         folded = AffineBinaryOpExpr(kind, dividend, AffineExpr.constant(divisor[2]))
         return {}, {}, folded.eval([], [])
     if divisor[2] == 1:
-        return ({}, {}, 0) if kind is AffineBinaryOpKind.Mod else _terms(dividend)
+        return ({}, {}, 0) if kind is AffineBinaryOpKind.Mod else decompose(dividend)
     term = AffineBinaryOpExpr(kind, dividend, AffineExpr.constant(divisor[2]))
     return {}, {term: 1}, 0
 

@@ -116,16 +116,27 @@ def _trilu(emit: Emitter, op: g.TriluOp) -> SSAValue:
 
 
 @lowers(g.PadOp)
-def _pad(emit: Emitter, op: g.PadOp) -> SSAValue:
+def _pad(emit: Emitter, op: g.PadOp) -> SSAValue | None:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     if op.mode.data != "constant":
-        return _extend(emit, op)
+        return _extend(emit, op) if _is_one_period(op) else None
     pads = int_tuple(op.pads)
     index = [i - begin for i, begin in zip(Space.over(shape).parallel, pads, strict=False)]
     value = op.value.data.values().item() if op.value is not None else 0
     if 0 in shape_of(op.input.type):
         return emit.fill(value, element, shape)
     return emit.elementwise(shape, element, [Read(op.input, index, pad=value)], lambda x: x)
+
+
+def _is_one_period(op: g.PadOp) -> bool:
+    """Whether what is added holds no element twice, where some of the input is cut off."""
+    pads, rank = int_tuple(op.pads), len(shape_of(op.input.type))
+    for begin, end, size in zip(pads[:rank], pads[rank:], shape_of(op.input.type), strict=True):
+        kept = size + min(begin, 0) + min(end, 0)
+        most = {"reflect": kept - 1, "wrap": kept}.get(op.mode.data)
+        if most is not None and max(begin, end) > max(most, 0):
+            return False
+    return True
 
 
 def _extend(emit: Emitter, op: g.PadOp) -> SSAValue:

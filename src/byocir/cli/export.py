@@ -1,0 +1,40 @@
+"""`byocir export`: a compiled model as a C project."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from byocir.cli.files import make_folder, write_bytes
+from byocir.cli.run import compile_with_steps, is_package, load_package
+from byocir.errors import ByocirError
+from byocir.runtime.explain import summary
+from byocir.runtime.export import export_project
+from byocir.runtime.package import Package
+
+
+def export(options: argparse.Namespace) -> int:
+    """Writes the project into a folder, which must be new or empty; gives the exit code."""
+    folder: Path = options.output
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ByocirError(
+            "B112",
+            "expected a new or an empty folder to write, found another",
+            where=str(folder),
+            help="choose another place for it",
+        )
+    package = _package(options)
+    files = export_project(package)
+    make_folder(folder)
+    for name, data in files.items():
+        write_bytes(folder / name, data)
+    print(summary(package.report))
+    print(f"wrote {len(files)} files into {folder}: make, then ./model")
+    return 0
+
+
+def _package(options: argparse.Namespace) -> Package:
+    if not is_package(options.model):
+        return compile_with_steps(options)
+    options.host = None  # what a package says of its host does not matter here
+    return load_package(options)

@@ -1,0 +1,279 @@
+"""Blocks as C functions: loops around a body.
+
+A block becomes a function of the arrays it reads and those it writes. Iterators of extent 1 go, and
+neighbours that all accesses walk through as one are merged. Reductions run in the order of the
+block for each element, with their accumulators side by side along one parallel iterator, innermost,
+so that compilers can use vector instructions: floats are added in the evaluator's order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
+from byocir.lowering.tir_to_c.scalars import Scalars, c_type, literal, used_arguments
+
+LANES = 64
+"""How many accumulators stand side by side where elements follow each other in memory."""
+STRIDED_LANES = 8
+"""The same where they do not: enough to hide how long an addition takes."""
+NEAR = 4
+"""Elements this far apart still count as following each other."""
+
+TAB = "    "
+
+
+@dataclass(frozen=True)
+class Access:
+    """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
+    is read outside."""
+
+    name: str
+    element: Attribute
+    offset: Offset
+    checks: list[Inside]
+    pad: str | None = None
+
+    @property
+    def fixed(self) -> set[int]:
+        """The iterators that must stay as they are."""
+        checked = {i for check in self.checks for i in check.expr.used_dims()}
+        return self.offset.in_terms | checked
+
+
+@dataclass
+class Loop:
+    """An iterator that is left: its position in the block, and how far it runs."""
+
+    position: int
+    extent: int
+
+    @property
+    def name(self) -> str:
+        return f"i{self.position}"
+
+
+@dataclass
+class Kernel:
+    """A C function: its parameters (of which inputs are const) and its body."""
+
+    parameters: list[str]
+    body: list[str]
+    helpers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class BlockWriter:
+    """Writes one block. `initial` gives the C constants that accumulators start from, by position
+    among `outs`; the others start from what the array holds."""
+
+    def __init__(self, op: BlockOp, initial: Mapping[int, str]) -> None:
+        self.op, self.initial = op, initial
+        self.scalars = Scalars()
+        block, count = op.body.block, len(op.ins)
+        self._used = used_arguments(block, op.yielded)
+        self.ins = [
+            self._access(f"x{i}", value, i, pad)
+            for i, (value, pad) in enumerate(zip(op.ins, op.pad_values, strict=True))
+        ]
+        self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
+        self.guards: list[AffineExpr] = list(op.where.data.results) if op.where is not None else []
+        self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
+        self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
+        self.parallel, self.reduction = self._merged(self.parallel), self._merged(self.reduction)
+        left = {loop.position for loop in (*self.parallel, *self.reduction)}
+        names = [f"i{i}" if i in left else "0" for i in range(len(op.extents))]
+        self.indices = Indices(names, op.extents)
+
+    def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Access:
+        map_, shape = self.op.maps.data[position].data, shape_of(value.type)
+        checks = [] if pad is None else outside_of(map_, shape, self.op.extents)
+        element = element_type_of(value.type)
+        return Access(
+            name, element, offset_of(map_, shape), checks, literal(pad) if pad is not None else None
+        )
+
+    def _accesses(self) -> list[Access]:
+        return [*(x for i, x in enumerate(self.ins) if i in self._used), *self.outs]
+
+    def _merged(self, loops: list[Loop]) -> list[Loop]:
+        """Neighbours as one where the outer one steps as far as the inner one runs."""
+        accesses = self._accesses()
+        fixed = {i for access in accesses for i in access.fixed}
+        fixed |= {i for guard in self.guards for i in guard.used_dims()}
+        merged: list[Loop] = []
+        for loop in loops:
+            outer = merged[-1] if merged else None
+            if (
+                outer is not None
+                and not {outer.position, loop.position} & fixed
+                and all(
+                    a.offset.coefficient(outer.position)
+                    == a.offset.coefficient(loop.position) * loop.extent
+                    for a in accesses
+                )
+            ):
+                merged[-1] = Loop(loop.position, outer.extent * loop.extent)
+                for access in accesses:
+                    access.offset.coefficients.pop(outer.position, None)
+            else:
+                merged.append(loop)
+        return merged
+
+    # -- the function
+
+    def kernel(self) -> Kernel:
+        """The function; raises NoC for a body without a form in C."""
+        parameters = [
+            f"const {c_type(access.element)} *restrict {access.name}"
+            for i, access in enumerate(self.ins)
+            if i in self._used
+        ]
+        parameters += [f"{c_type(access.element)} *restrict {access.name}" for access in self.outs]
+        if self._accumulates():
+            body = self._reduce()
+        else:
+            body = self._nest(self.parallel, self._point(self._arguments()))
+        helpers = {**self.scalars.helpers, **self.indices.helpers}
+        return Kernel(parameters, body, helpers)
+
+    @property
+    def used(self) -> list[int]:
+        """The positions of the inputs that the function takes."""
+        return [i for i in range(len(self.ins)) if i in self._used]
+
+    def _accumulates(self) -> bool:
+        return bool(self.reduction) or any(len(self.ins) + i in self._used for i in self.initial)
+
+    def _nest(self, loops: Sequence[Loop], inner: Sequence[str]) -> list[str]:
+        lines = list(inner)
+        for loop in reversed(loops):
+            lines = self._for(loop.name, str(loop.extent), lines)
+        return lines
+
+    def _for(self, name: str, extent: str, inner: Sequence[str]) -> list[str]:
+        head = f"for (ptrdiff_t {name} = 0; {name} < {extent}; {name}++) {{"
+        return [head, *(TAB + line for line in inner), "}"]
+
+    def _load(self, access: Access, shift: str = "") -> str:
+        element = f"{access.name}[{self.indices.offset(access.offset)}{shift}]"
+        if not access.checks:
+            return element
+        conditions = " && ".join(self.indices.condition(check) for check in access.checks)
+        return f"({conditions} ? {element} : {access.pad})"
+
+    def _arguments(self) -> dict[SSAValue, str]:
+        """What the body's arguments are outside of reductions: elements of the arrays."""
+        return self._bound([self._load(access) for access in self.outs])
+
+    def _bound(self, outs: Sequence[str], ins: Sequence[str] | None = None) -> dict[SSAValue, str]:
+        args = self.op.body.block.args
+        loads = ins or [self._load(a) if i in self._used else "" for i, a in enumerate(self.ins)]
+        return dict(zip(args, [*loads, *outs], strict=True))
+
+    def _point(self, arguments: dict[SSAValue, str]) -> list[str]:
+        """The body at one point; results go to the arrays, or to the accumulators."""
+        lines: list[str] = []
+        bound: dict[SSAValue, str] = {}
+        for i, (argument, text) in enumerate(arguments.items()):
+            if i not in self._used:
+                continue
+            bound[argument] = f"a{i}"
+            lines.append(f"const {c_type(argument.type)} a{i} = {text};")
+        computed, values = self.scalars.statements(self.op.body.block, bound, self.op.yielded)
+        targets = list(arguments.values())[len(self.ins) :]
+        ends = [f"{target} = {value};" for target, value in zip(targets, values, strict=True)]
+        return self._guarded([*_needed([*lines, *computed], ends), *ends])
+
+    def _guarded(self, lines: list[str]) -> list[str]:
+        if not self.guards:
+            return lines
+        condition = " && ".join(f"{self.indices.expr(guard)} >= 0" for guard in self.guards)
+        return [f"if ({condition}) {{", *(TAB + line for line in lines), "}"]
+
+    # -- reductions
+
+    def _reduce(self) -> list[str]:
+        lane = self._lane()
+        if lane is None:
+            return self._nest(self.parallel, self._accumulated(None, 1))
+        rest = [loop for loop in self.parallel if loop is not lane]
+        size = LANES if self._follows(lane) else STRIDED_LANES
+        if lane.extent <= size:
+            return self._nest(rest, self._accumulated(lane, lane.extent))
+        full, remainder = divmod(lane.extent, size)
+        start = f"s{lane.position}"
+        step = f"for (ptrdiff_t {start} = 0; {start} < {full * size}; {start} += {size}) {{"
+        inner = self._accumulated(lane, size, start)
+        lines = [step, *(TAB + line for line in inner), "}"]
+        if remainder:
+            lines += self._accumulated(lane, remainder, str(full * size))
+        return self._nest(rest, lines)
+
+    def _lane(self) -> Loop | None:
+        """The parallel iterator along which accumulators stand side by side."""
+        near = [loop for loop in self.parallel if self._follows(loop)]
+        if near:
+            return max(near, key=lambda loop: min(loop.extent, LANES))
+        return self.parallel[-1] if self.parallel and self.parallel[-1].extent > 1 else None
+
+    def _follows(self, loop: Loop) -> bool:
+        return all(
+            abs(access.offset.coefficient(loop.position)) <= NEAR
+            and loop.position not in access.fixed
+            for access in self._accesses()
+        )
+
+    def _accumulated(self, lane: Loop | None, lanes: int, start: str = "") -> list[str]:
+        """Accumulators from their start to their end, for `lanes` elements from `start` on."""
+        head: list[str] = []
+        first: list[str] = []
+        last: list[str] = []
+        accumulators: list[str] = []
+        index = "" if lane is None else "[j]"
+        for i, access in enumerate(self.outs):
+            kind, size = c_type(access.element), "" if lane is None else f"[{lanes}]"
+            head.append(f"{kind} acc{i}{size};")
+            first.append(f"acc{i}{index} = {self.initial.get(i) or self._load(access)};")
+            last.append(f"{self._load(access)} = acc{i}{index};")
+            accumulators.append(f"acc{i}{index}")
+        inner = self._point(self._bound(accumulators))
+
+        def around(lines: Sequence[str]) -> Sequence[str]:
+            return self._lanes(lane, lanes, start, lines)
+
+        return [
+            *("{", *(TAB + line for line in head)),
+            *(TAB + line for line in around(first)),
+            *(TAB + line for line in self._nest(self.reduction, around(inner))),
+            *(TAB + line for line in around(last)),
+            "}",
+        ]
+
+    def _lanes(
+        self, lane: Loop | None, lanes: int, start: str, lines: Sequence[str]
+    ) -> Sequence[str]:
+        if lane is None:
+            return lines
+        at = f"{start} + j" if start else "j"
+        needed = any(re.search(rf"\b{lane.name}\b", line) for line in lines)
+        declared = [f"const ptrdiff_t {lane.name} = {at};"] if needed else []
+        return self._for("j", str(lanes), [*declared, *lines])
+
+
+def _needed(lines: Sequence[str], ends: Sequence[str]) -> list[str]:
+    """Declarations without those that nothing uses, as where a comparison always holds."""
+    kept: list[str] = []
+    used = " ".join(ends)
+    for line in reversed(lines):
+        name = line.split(" = ", 1)[0].rsplit(" ", 1)[-1]
+        if re.search(rf"\b{name}\b", used):
+            kept.append(line)
+            used += f" {line.split(' = ', 1)[1]}"
+    return kept[::-1]

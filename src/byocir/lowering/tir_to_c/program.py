@@ -1,0 +1,255 @@
+"""A function on tensors as a straight line of steps on buffers.
+
+Every tensor gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
+updates a value which nobody needs any more works in place; else it works on a copy. Fills become
+the numbers that reductions start from wherever the reduction writes all of its result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.array import Array
+from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.evaluate.scalar import number
+from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
+from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
+from byocir.lowering.tir_to_c.scalars import NoC, c_type, literal
+
+INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory for a tensor: `place` says where, `index` is the number of an input or output, or the
+    offset in bytes among the constants or in the arena."""
+
+    type: Attribute
+    place: str
+    index: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return prod(shape_of(self.type)) * dtype_of(element_type_of(self.type)).itemsize
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A kernel on buffers, inputs first."""
+
+    kernel: Kernel
+    buffers: list[Buffer]
+    nodes: tuple[str, ...]
+    """The names of the model's nodes that it computes."""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """All elements of a buffer are a number, given as a C constant."""
+
+    buffer: Buffer
+    number: str
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A buffer's bytes to another of its type."""
+
+    source: Buffer
+    target: Buffer
+
+
+@dataclass(frozen=True)
+class Call:
+    """What runs elsewhere: a call of a region function, or an op that has no form in C. `position`
+    is its place among the ops of the function."""
+
+    op: Operation
+    position: int
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+
+
+Step = Compute | Fill | Copy | Call
+
+
+def buffers_of(step: Step) -> list[Buffer]:
+    """All buffers that a step touches."""
+    if isinstance(step, Compute):
+        return step.buffers
+    if isinstance(step, Fill):
+        return [step.buffer]
+    return [step.source, step.target] if isinstance(step, Copy) else [*step.inputs, *step.outputs]
+
+
+@dataclass
+class Program:
+    """The steps of a function, its constants in the order of their offsets, and its arena."""
+
+    steps: list[Step] = field(default_factory=list[Step])
+    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    constant_bytes: int = 0
+    arena: Arena = field(default_factory=lambda: plan([]))
+
+
+def program_of(function: FuncOp) -> Program:
+    """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere."""
+    return _Builder(function).build()
+
+
+class _Builder:
+    def __init__(self, function: FuncOp) -> None:
+        self.block = function.body.block
+        self.program = Program()
+        self.buffers: dict[SSAValue, Buffer] = {}
+        self._offsets: dict[str, Buffer] = {}
+        self._order = {op: i for i, op in enumerate(self.block.ops)}
+
+    def build(self) -> Program:
+        for i, arg in enumerate(self.block.args):
+            self.buffers[arg] = Buffer(arg.type, INPUT, i)
+        for op in self.block.ops:
+            self._add(op)
+        self._plan()
+        return self.program
+
+    def _add(self, op: Operation) -> None:
+        if isinstance(op, ConstantOp):
+            self.buffers[op.result] = self._constant(op)
+        elif isinstance(op, FillOp | EmptyOp):
+            self._start(op)
+        elif isinstance(op, BlockOp):
+            self._block(op)
+        elif isinstance(op, ReturnOp):
+            self._return(op)
+        else:
+            self._call(op)
+
+    def _constant(self, op: ConstantOp) -> Buffer:
+        array = op.value.data
+        if array.digest not in self._offsets:
+            offset = -(-self.program.constant_bytes // ALIGN) * ALIGN
+            made = self._offsets[array.digest] = Buffer(op.result.type, CONSTANT, offset)
+            self.program.constants[offset] = array
+            self.program.constant_bytes = offset + made.nbytes
+        return self._offsets[array.digest]
+
+    def _start(self, op: FillOp | EmptyOp) -> None:
+        """A buffer of its own only for what is more than the start of a block."""
+        result = op.results[0]
+        if all(
+            isinstance(use.operation, BlockOp) and use.index >= len(use.operation.ins)
+            for use in result.uses
+        ):
+            return
+        self.buffers[result] = Buffer(result.type, ARENA)
+        self._fill(self.buffers[result], op)
+
+    def _fill(self, buffer: Buffer, op: Operation) -> None:
+        # What is empty holds zeros here as in the evaluator, should anybody look.
+        filled = _filled(op.value) if isinstance(op, FillOp) else "0"
+        self.program.steps.append(Fill(buffer, filled))
+
+    def _block(self, op: BlockOp) -> None:
+        try:
+            self._compute(op)
+        except NoC:
+            self._call(op)
+
+    def _compute(self, op: BlockOp) -> None:
+        for value in (*op.ins, *op.outs):
+            c_type(element_type_of(value.type))
+        initial = {
+            i: literal(start.owner.value)
+            for i, start in enumerate(op.outs)
+            if isinstance(start.owner, FillOp) and self._covers(op, i)
+        }
+        writer = BlockWriter(op, initial)
+        kernel = writer.kernel()
+        targets = [self._target(op, i, i in initial) for i in range(len(op.outs))]
+        sources = [self.buffers[op.ins[i]] for i in writer.used]
+        self.program.steps.append(Compute(kernel, [*sources, *targets], names(op.location)))
+        self.buffers.update(zip(op.results, targets, strict=True))
+
+    def _covers(self, op: BlockOp, index: int) -> bool:
+        """Whether a block writes every element of a result that it accumulates or replaces: one for
+        each parallel point, each at its own place."""
+        if op.where is not None and not op.reductions:
+            return False
+        extents = [op.extents[i] for i in op.parallels if op.extents[i] > 1]
+        used: list[int] = []
+        for expr in op.out_maps[index].results:
+            form = linear(expr)
+            terms = [] if form is None else [i for i, _ in form.terms if op.extents[i] > 1]
+            used += terms
+        shape = shape_of(op.outs[index].type)
+        return prod(extents) == prod(shape) and len(set(used)) == len(used) == len(extents)
+
+    def _target(self, op: BlockOp, index: int, is_set: bool) -> Buffer:
+        """Where a block's result goes, ready to be updated."""
+        start = op.outs[index]
+        owner = start.owner
+        if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
+            made = Buffer(start.type, ARENA)
+            if isinstance(owner, FillOp) and not is_set:
+                self._fill(made, owner)
+            return made
+        held = self.buffers[start]
+        shared = [value for value in (*op.ins, *op.outs) if self.buffers.get(value) is held]
+        if held.place == ARENA and len(shared) == 1 and not self._needed_after(start, op):
+            return held
+        made = Buffer(start.type, ARENA)
+        self.program.steps.append(Copy(held, made))
+        return made
+
+    def _needed_after(self, value: SSAValue, op: Operation) -> bool:
+        return any(self._order[use.operation] > self._order[op] for use in value.uses)
+
+    def _call(self, op: Operation) -> None:
+        inputs = [self._held(value) for value in op.operands]
+        outputs = [Buffer(result.type, ARENA) for result in op.results]
+        self.buffers.update(zip(op.results, outputs, strict=True))
+        self.program.steps.append(Call(op, self._order[op], inputs, outputs))
+
+    def _held(self, value: SSAValue) -> Buffer:
+        """The buffer of a value, also of a start that a block could have begun from."""
+        if value not in self.buffers:
+            assert isinstance(value.owner, FillOp | EmptyOp)
+            self.buffers[value] = Buffer(value.type, ARENA)
+            self._fill(self.buffers[value], value.owner)
+        return self.buffers[value]
+
+    def _return(self, op: ReturnOp) -> None:
+        for i, value in enumerate(op.operands):
+            held = self._held(value)
+            if held.place == ARENA:
+                held.place, held.index = OUTPUT, i
+            else:
+                self.program.steps.append(Copy(held, Buffer(value.type, OUTPUT, i)))
+
+    def _plan(self) -> None:
+        spans: dict[Buffer, tuple[int, int]] = {}
+        for i, step in enumerate(self.program.steps):
+            for buffer in buffers_of(step):
+                if buffer.place == ARENA:
+                    spans[buffer] = (spans.get(buffer, (i, i))[0], i)
+        arena = plan([Lifetime(b.nbytes, *span) for b, span in spans.items()])
+        for buffer, offset in zip(spans, arena.offsets, strict=True):
+            buffer.index = offset
+        self.program.arena = arena
+
+
+def _filled(value: Attribute) -> str:
+    """A number as a C constant; 16-bit floats, which C does not know, as their bits."""
+    try:
+        return literal(value)
+    except NoC:
+        return str(number(value).view(np.uint16))

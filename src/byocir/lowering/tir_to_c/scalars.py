@@ -1,0 +1,430 @@
+"""Scalar bodies as C: one statement for each op, with the evaluator's meaning and none undefined.
+
+Integers wrap around, so sums and products are computed unsigned; shifts by too much, division by
+zero and floats that fit no integer have a result, given by small functions that the source defines
+if it uses them. The sign of a zero that a maximum gives is that of either operand.
+"""
+
+from __future__ import annotations
+
+import math as pymath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, UnrealizedConversionCastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from byocir.dialects.types import (
+    dtype_of,
+    f32,
+    f64,
+    has_element,
+    i1,
+    is_float,
+    is_integer,
+    width_of,
+)
+
+_CTYPES = {
+    "bool": "uint8_t",
+    **{f"int{width}": f"int{width}_t" for width in (8, 16, 32, 64)},
+    **{f"uint{width}": f"uint{width}_t" for width in (8, 16, 32, 64)},
+    "float32": "float",
+    "float64": "double",
+}
+
+
+class NoC(Exception):
+    """An op that has no form in C here: it runs elsewhere."""
+
+
+def c_type(type_: Attribute) -> str:
+    """The C type that values of a scalar type are held in; raises NoC for 16-bit floats."""
+    if isinstance(type_, IndexType):
+        return "int64_t"
+    name = dtype_of(type_).name if has_element(type_) else str(type_)
+    if name not in _CTYPES:
+        raise NoC(name)
+    return _CTYPES[name]
+
+
+def unsigned_type(type_: Attribute) -> str:
+    """The unsigned C type of the same width."""
+    name = c_type(type_)
+    return name if name.startswith("u") else f"u{name}"
+
+
+def literal(attribute: Attribute) -> str:
+    """A number attribute as a C constant expression of its type, exact."""
+    if isinstance(attribute, FloatAttr):
+        number = cast(FloatAttr, attribute)
+        return float_literal(number.value.data, number.type)
+    assert isinstance(attribute, IntegerAttr)
+    number = cast(IntegerAttr, attribute)
+    return integer_literal(number.value.data, number.type)
+
+
+def integer_literal(value: int, type_: Attribute) -> str:
+    """An integer, wrapped around, as a constant of its type."""
+    if type_ == i1:
+        return str(value & 1)
+    width = 64 if isinstance(type_, IndexType) else width_of(type_)
+    wrapped = value % 2**width
+    if not c_type(type_).startswith("u") and wrapped >= 2 ** (width - 1):
+        wrapped -= 2**width
+    if wrapped == -(2 ** (width - 1)) and width >= 32:
+        return f"INT{width}_MIN"
+    suffix = f"INT64_C({wrapped})" if width == 64 else str(wrapped)
+    if c_type(type_).startswith("u") and width >= 32:
+        return f"UINT{width}_C({wrapped})"
+    return f"({suffix})" if wrapped < 0 else suffix
+
+
+def float_literal(value: float, type_: Attribute) -> str:
+    """A float as a hexadecimal constant; raises NoC for 16-bit floats."""
+    kind = c_type(type_)
+    if pymath.isnan(value):
+        return "NAN"
+    if pymath.isinf(value):
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    suffix = "f" if kind == "float" else ""
+    text = f"{float(dtype_of(type_).type(value)).hex()}{suffix}"
+    return f"({text})" if text.startswith("-") else text
+
+
+# -- ops
+
+_PLAIN = {
+    arith.AddiOp: "+",
+    arith.SubiOp: "-",
+    arith.MuliOp: "*",
+    arith.AndIOp: "&",
+    arith.OrIOp: "|",
+    arith.XOrIOp: "^",
+}
+_ON_BOOLS: dict[type[Operation], str] = {
+    arith.AddiOp: "^",
+    arith.SubiOp: "^",
+    arith.MuliOp: "&",
+    arith.MaxSIOp: "&",
+    arith.MinSIOp: "|",
+    **{op: _PLAIN[op] for op in (arith.AndIOp, arith.OrIOp, arith.XOrIOp)},
+}
+_FLOATS: dict[type[Operation], str] = {
+    arith.AddfOp: "+",
+    arith.SubfOp: "-",
+    arith.MulfOp: "*",
+    arith.DivfOp: "/",
+}
+_LIBRARY: dict[type[Operation], str] = {
+    math.AbsFOp: "fabs",
+    math.AcosOp: "acos",
+    math.AcoshOp: "acosh",
+    math.AsinOp: "asin",
+    math.AsinhOp: "asinh",
+    math.AtanOp: "atan",
+    math.AtanhOp: "atanh",
+    math.CeilOp: "ceil",
+    math.CosOp: "cos",
+    math.CoshOp: "cosh",
+    math.ErfOp: "erf",
+    math.ExpM1Op: "expm1",
+    math.ExpOp: "exp",
+    math.FloorOp: "floor",
+    math.Log1pOp: "log1p",
+    math.LogOp: "log",
+    math.PowFOp: "pow",
+    math.RoundEvenOp: "rint",
+    math.SinOp: "sin",
+    math.SinhOp: "sinh",
+    math.SqrtOp: "sqrt",
+    math.TanOp: "tan",
+    math.TanhOp: "tanh",
+}
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+class Scalars:
+    """Writes bodies, and collects the functions that they call."""
+
+    def __init__(self) -> None:
+        self.helpers: dict[str, str] = {}
+        """Definitions by name."""
+
+    def statements(
+        self, block: Block, arguments: Mapping[SSAValue, str], values: Sequence[SSAValue]
+    ) -> tuple[list[str], list[str]]:
+        """Statements that compute `values` from a block's arguments, given as C expressions, and
+        the expressions of the values. Raises NoC for an op without a form in C."""
+        names, lines = dict(arguments), list[str]()
+        for op in _sources(block, values):
+            text = self._expression(op, [names[value] for value in op.operands])
+            result = op.results[0]
+            if isinstance(op, arith.ConstantOp):
+                names[result] = text
+                continue
+            names[result] = f"v{len(lines)}"
+            lines.append(f"const {c_type(result.type)} {names[result]} = {text};")
+        return lines, [names[value] for value in values]
+
+    def _expression(self, op: Operation, operands: list[str]) -> str:
+        kind, type_ = type(op), op.results[0].type
+        if isinstance(op, arith.ConstantOp):
+            return literal(op.value)
+        if isinstance(op, arith.SelectOp):
+            return "{} ? {} : {}".format(*operands)
+        if isinstance(op, arith.CmpiOp):
+            return _compare_integers(op, operands)
+        if isinstance(op, arith.CmpfOp):
+            return _compare_floats(op, operands)
+        if kind in _FLOATS:
+            return f"{operands[0]} {_FLOATS[kind]} {operands[1]}"
+        if kind in _LIBRARY:
+            return self._library(_LIBRARY[kind], type_, operands)
+        if kind in (arith.MaximumfOp, arith.MinimumfOp):
+            return _extreme_float(op, operands)
+        if kind is arith.NegfOp:
+            return f"-{operands[0]}"
+        if kind in CONVERSIONS:
+            return CONVERSIONS[kind](self, op.operands[0].type, type_, operands[0])
+        return self._integer(op, operands)
+
+    def _library(self, name: str, type_: Attribute, operands: list[str]) -> str:
+        if type_ not in (f32, f64):
+            raise NoC(str(type_))
+        return f"{name}{'f' if type_ == f32 else ''}({', '.join(operands)})"
+
+    def _integer(self, op: Operation, operands: list[str]) -> str:
+        kind, type_ = type(op), op.results[0].type
+        if type_ == i1:
+            if kind not in _ON_BOOLS:
+                raise NoC(op.name)
+            return f"(uint8_t)({operands[0]} {_ON_BOOLS[kind]} {operands[1]})"
+        own, wide = c_type(type_), unsigned_type(type_)
+        if kind in _PLAIN:
+            cast_ = f"({wide})" if own in ("int32_t", "int64_t") else ""
+            return f"({own})({cast_}{operands[0]} {_PLAIN[kind]} {cast_}{operands[1]})"
+        if kind in (arith.MaxSIOp, arith.MinSIOp):
+            sign = ">" if kind is arith.MaxSIOp else "<"
+            known = _decided(op, sign, signed=True)
+            if known is not None:  # compilers warn of what is always so
+                return operands[0 if known else 1]
+            return f"{operands[0]} {sign} {operands[1]} ? {operands[0]} : {operands[1]}"
+        if kind in (arith.ShLIOp, arith.ShRSIOp):
+            return self._shift(op, operands)
+        if kind in (arith.DivSIOp, arith.RemSIOp):
+            return self._divide(kind is arith.RemSIOp, type_, operands)
+        raise NoC(op.name)
+
+    def _shift(self, op: Operation, operands: list[str]) -> str:
+        type_ = op.results[0].type
+        own, wide = c_type(type_), unsigned_type(type_)
+        width = 64 if isinstance(type_, IndexType) else width_of(type_)
+        left = isinstance(op, arith.ShLIOp)
+        body = f"({own})(({wide})x << n)" if left else f"({own})(x >> n)"
+        distance = op.operands[1].owner
+        if isinstance(distance, arith.ConstantOp):
+            number = distance.value
+            assert isinstance(number, IntegerAttr)
+            if 0 <= number.value.data < width:
+                source = f"({wide}){operands[0]}" if left else operands[0]
+                return f"({own})({source} {'<<' if left else '>>'} {number.value.data})"
+        far = "0" if left else "x < 0 ? -1 : 0"
+        name = f"{'shl' if left else 'shr'}_{own}"
+        self.helpers[name] = (
+            f"static inline {own} {name}({own} x, {own} n)\n"
+            f"{{\n    return n < 0 || n >= {width} ? ({own})({far}) : {body};\n}}\n"
+        )
+        return f"{name}({', '.join(operands)})"
+
+    def _divide(self, remainder: bool, type_: Attribute, operands: list[str]) -> str:
+        """Towards zero; by zero it is 0, and the least number by -1 itself."""
+        own, wide = c_type(type_), unsigned_type(type_)
+        name = f"{'rem' if remainder else 'div'}_{own}"
+        negated = "0" if remainder else f"({own})(0 - ({wide})x)"
+        self.helpers[name] = (
+            f"static inline {own} {name}({own} x, {own} y)\n"
+            f"{{\n    if (y == 0) return 0;\n    if (y == -1) return {negated};\n"
+            f"    return ({own})(x {'%' if remainder else '/'} y);\n}}\n"
+        )
+        return f"{name}({', '.join(operands)})"
+
+    def to_signed(self, source: Attribute, target: Attribute, value: str) -> str:
+        """Towards zero; what does not fit is the nearest number that does, NaN the least."""
+        if target == i1 or source not in (f32, f64):
+            raise NoC("fptosi")
+        own, kind, width = c_type(target), c_type(source), width_of(target)
+        low, high = -(2.0 ** (width - 1)), 2.0 ** (width - 1)
+        # Fractions below the least number are cut off, where the float can have them.
+        finer = width < (24 if source == f32 else 53)
+        below = f"x > {float_literal(low - 1, source)}" if finer else _at_least(low, source)
+        name = f"{kind}_to_{own}"
+        self.helpers[name] = (
+            f"static inline {own} {name}({kind} x)\n"
+            f"{{\n    return {below} && x < {float_literal(high, source)} ? ({own})x\n"
+            f"        : x > 0 ? INT{width}_MAX : INT{width}_MIN;\n}}\n"
+        )
+        return f"{name}({value})"
+
+    def to_unsigned(self, source: Attribute, target: Attribute, value: str) -> str:
+        """As `to_signed`, to an unsigned number, whose bits are then held as signed ones."""
+        if target == i1 or source not in (f32, f64):
+            raise NoC("fptoui")
+        own, kind, wide = c_type(target), c_type(source), unsigned_type(target)
+        width = width_of(target)
+        name = f"{kind}_to_{wide}"
+        self.helpers[name] = (
+            f"static inline {wide} {name}({kind} x)\n"
+            f"{{\n    return x > {float_literal(-1, source)} && "
+            f"x < {float_literal(2.0**width, source)} ? ({wide})x : x > 0 ? UINT{width}_MAX : 0;\n"
+            "}\n"
+        )
+        return f"({own}){name}({value})"
+
+
+def _at_least(low: float, source: Attribute) -> str:
+    return f"x >= {float_literal(low, source)}"
+
+
+def _extreme_float(op: Operation, operands: list[str]) -> str:
+    """NaN if one is. Against a number it takes one comparison."""
+    sign = ">" if isinstance(op, arith.MaximumfOp) else "<"
+    x, y = operands
+    for value, known, other in ((op.operands[1], y, x), (op.operands[0], x, y)):
+        number = getattr(value.owner, "value", None)
+        if isinstance(value.owner, arith.ConstantOp) and "nan" not in str(number).lower():
+            return f"{known} {sign} {other} ? {known} : {other}"
+    return f"{x} {sign} {y} || {x} != {x} ? {x} : {y}"
+
+
+def _compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
+    predicate, type_ = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], op.lhs.type
+    x, y = operands
+    if predicate[0] == "u" and type_ != i1:
+        x, y = (f"({unsigned_type(type_)}){value}" for value in operands)
+    elif predicate[0] == "s" and type_ == i1:  # true is -1
+        x, y = y, x
+    known = _decided(op, _COMPARE[predicate[-2:]], signed=predicate[0] != "u")
+    if known is not None:
+        return str(int(known))
+    return f"(uint8_t)({x} {_COMPARE[predicate[-2:]]} {y})"
+
+
+def _decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
+    """Whether a comparison with a constant holds for all numbers of the type, or for none."""
+    type_ = op.operands[0].type
+    if not is_integer(type_) or type_ == i1:
+        return None
+    width = width_of(type_)
+    low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
+    ranges = [_range(value, low, high, 2**width) for value in op.operands]
+    (least, most), (other_least, other_most) = ranges
+    if sign in (">", "<="):
+        always, never = least > other_most, most <= other_least
+    elif sign in ("<", ">="):
+        always, never = most < other_least, least >= other_most
+    else:
+        return None
+    if sign in ("<=", ">="):
+        always, never = never, always
+    return True if always else False if never else None
+
+
+def _range(value: SSAValue, low: int, high: int, modulus: int) -> tuple[int, int]:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
+        return low, high
+    number = owner.value.value.data % modulus
+    number -= modulus if number > high else 0
+    return number, number
+
+
+def _compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    x, y = operands
+    special = {
+        "false": "0",
+        "true": "1",
+        "ord": f"({x} == {x} && {y} == {y})",
+        "uno": f"({x} != {x} || {y} != {y})",
+        "one": f"({x} < {y} || {x} > {y})",
+        "ueq": f"!({x} < {y} || {x} > {y})",
+        "oeq": f"({x} == {y})",
+        "une": f"({x} != {y})",
+    }
+    if predicate in special:
+        return f"(uint8_t){special[predicate]}"
+    if predicate[0] == "o":
+        return f"(uint8_t)({x} {_COMPARE[predicate[1:]]} {y})"
+    return f"(uint8_t)!({x} {_COMPARE[_OPPOSITE[predicate[1:]]]} {y})"
+
+
+Conversion = Callable[[Scalars, Attribute, Attribute, str], str]
+
+
+def _extended(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
+    return f"({c_type(target)}){'-' if source == i1 else ''}{value}"
+
+
+def _zero_extended(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
+    return f"({c_type(target)})({unsigned_type(source)}){value}"
+
+
+def _truncated(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
+    return f"({c_type(target)}){f'({value} & 1)' if target == i1 else value}"
+
+
+def _same_bits(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
+    if not (is_integer(source) and is_integer(target)):
+        raise NoC("cast")
+    return f"({c_type(target)}){value}"
+
+
+def _float(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
+    if not (is_float(source) and is_float(target)):
+        raise NoC("float")
+    return f"({c_type(target)}){value}"
+
+
+CONVERSIONS: dict[type[Operation], Conversion] = {
+    arith.ExtFOp: _float,
+    arith.ExtSIOp: _extended,
+    arith.ExtUIOp: _zero_extended,
+    arith.FPToSIOp: Scalars.to_signed,
+    arith.FPToUIOp: Scalars.to_unsigned,
+    arith.SIToFPOp: _extended,
+    arith.TruncFOp: _float,
+    arith.TruncIOp: _truncated,
+    arith.UIToFPOp: _zero_extended,
+    UnrealizedConversionCastOp: _same_bits,
+}
+
+
+def _sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
+    """The ops of a block that these values depend on, in order."""
+    needed: set[SSAValue] = set(values)
+    ops: list[Operation] = []
+    for op in reversed(list(block.ops)):
+        if not needed.isdisjoint(op.results):
+            needed.update(op.operands)
+            ops.append(op)
+    return ops[::-1]
+
+
+def used_arguments(block: Block, values: Sequence[SSAValue]) -> set[int]:
+    """The positions of the arguments that these values depend on."""
+    used: set[SSAValue] = set(values)
+    for op in _sources(block, values):
+        used.update(op.operands)
+    return {argument.index for argument in block.args if argument in used}
+
+
+def array_literals(values: np.ndarray, element: Attribute) -> list[str]:
+    """The elements as C constants."""
+    flat: list[Any] = values.reshape(-1).tolist()
+    if is_float(element):
+        return [float_literal(value, element) for value in flat]
+    return [integer_literal(int(value), element) for value in flat]

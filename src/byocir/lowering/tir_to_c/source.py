@@ -1,0 +1,256 @@
+"""The C source and header of a program.
+
+C99 without heap, input or output, and with no globals: weights and arena are the caller's, region
+functions are reached through a function pointer. The same function gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.evaluate.module import port_names
+from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.loops import TAB, Kernel
+from byocir.lowering.tir_to_c.program import (
+    CONSTANT,
+    INPUT,
+    OUTPUT,
+    Buffer,
+    Call,
+    Compute,
+    Copy,
+    Fill,
+    Program,
+    Step,
+    program_of,
+)
+from byocir.lowering.tir_to_c.scalars import NoC, c_type
+
+_KEYWORDS = re.compile(
+    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
+    "inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
+    "union|unsigned|void|volatile|while"
+)
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a model: its name there and in C."""
+
+    name: str
+    member: str
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """What the host runs: C text, and the constants that it finds at `weights`."""
+
+    source: str
+    header: str
+    weights: bytes
+    inputs: list[Port]
+    outputs: list[Port]
+    program: Program = field(repr=False)
+
+    @property
+    def calls(self) -> list[Call]:
+        """What runs elsewhere, by the index that the region function is given."""
+        return [step for step in self.program.steps if isinstance(step, Call)]
+
+
+def emit_host(function: FuncOp, name: str = "model") -> HostCode:
+    """C for a function on tensors. `name` begins the names of what the header declares."""
+    program = program_of(function)
+    types = function.function_type
+    inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), list(types.inputs))
+    outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), list(types.outputs))
+    writer = _Writer(name, program, inputs, outputs)
+    return HostCode(writer.source(), writer.header(), _weights(program), inputs, outputs, program)
+
+
+def _weights(program: Program) -> bytes:
+    image = np.zeros(program.constant_bytes, np.uint8)
+    for offset, array in program.constants.items():
+        data = array.values().reshape(-1).view(np.uint8)
+        image[offset : offset + data.size] = data
+    return image.tobytes()
+
+
+def _ports(names: Sequence[str], types: Sequence[Attribute]) -> list[Port]:
+    members: list[str] = []
+    for name in names:
+        base = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        base = f"_{base}" if not base or base[0].isdigit() or _KEYWORDS.fullmatch(base) else base
+        member, count = base, 1
+        while member in members:
+            count += 1
+            member = f"{base}_{count}"
+        members.append(member)
+    return [Port(*row) for row in zip(names, members, types, strict=True)]
+
+
+def _pointed(type_: Attribute) -> str:
+    """The C type of a buffer's elements; 16-bit floats, which C does not know, are their bits."""
+    try:
+        return c_type(element_type_of(type_))
+    except NoC:
+        return "uint16_t"
+
+
+class _Writer:
+    def __init__(
+        self, name: str, program: Program, inputs: Sequence[Port], outputs: Sequence[Port]
+    ) -> None:
+        self.name, self.program = name, program
+        self.inputs, self.outputs = inputs, outputs
+        self._kernels: dict[tuple[str, ...], str] = {}
+        self._definitions: list[str] = []
+        self._helpers: dict[str, str] = {}
+        self._calls = 0
+
+    def header(self) -> str:
+        name, upper = self.name, self.name.upper()
+        return "\n".join(
+            [
+                "/* Written by byocir. Not thread-safe on one arena; safe on several. */",
+                f"#ifndef {upper}_H",
+                f"#define {upper}_H",
+                "",
+                "#include <stdint.h>",
+                "",
+                f"#define {upper}_ALIGN {ALIGN} /* of weights and arena, in bytes */",
+                f"#define {upper}_WEIGHTS_BYTES {self.program.constant_bytes}",
+                f"#define {upper}_ARENA_BYTES {self.program.arena.nbytes}",
+                "",
+                "/* Row-major arrays, which must not overlap. */",
+                *_struct(f"{name}_inputs", "const ", self.inputs),
+                "",
+                *_struct(f"{name}_outputs", "", self.outputs),
+                "",
+                "/* Runs what was handed off, by its index; gives 0, or what ends the run. */",
+                f"typedef int (*{name}_region)(void *context, int index,",
+                f"{' ' * (len(name) + 22)}const void *const *inputs, void *const *outputs);",
+                "",
+                "/* Gives 0, or what a region gave. Without regions, `region` may be NULL. */",
+                f"int {name}_run(const struct {name}_inputs *inputs,",
+                f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
+                f"{' ' * (len(name) + 9)}const void *weights, void *arena,",
+                f"{' ' * (len(name) + 9)}{name}_region region, void *context);",
+                "",
+                "#endif",
+                "",
+            ]
+        )
+
+    def source(self) -> str:
+        name = self.name
+        body: list[str] = []
+        for step in self.program.steps:
+            body += self._step(step)
+        return "\n".join(
+            [
+                "/* Written by byocir. */",
+                f'#include "{name}.h"',
+                "",
+                "#include <math.h>",
+                "#include <stddef.h>",
+                "#include <stdint.h>",
+                "#include <string.h>",
+                "",
+                *(text for _, text in sorted(self._helpers.items())),
+                *self._definitions,
+                f"int {name}_run(const struct {name}_inputs *inputs,",
+                f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
+                f"{' ' * (len(name) + 9)}const void *weights, void *arena,",
+                f"{' ' * (len(name) + 9)}{name}_region region, void *context)",
+                "{",
+                f"{TAB}const unsigned char *const w = weights;",
+                f"{TAB}unsigned char *const m = arena;",
+                *(f"{TAB}(void){v};" for v in ("inputs", "outputs", "w", "m", "region", "context")),
+                *(TAB + line for line in body),
+                f"{TAB}return 0;",
+                "}",
+                "",
+            ]
+        )
+
+    def _step(self, step: Step) -> list[str]:
+        if isinstance(step, Compute):
+            arguments = ", ".join(self._pointer(buffer) for buffer in step.buffers)
+            told = f" /* {comment(step.nodes)} */" if step.nodes else ""
+            return [f"{self._kernel(step.kernel)}({arguments});{told}"]
+        if isinstance(step, Copy):
+            target, source = self._pointer(step.target), self._pointer(step.source)
+            return [f"memcpy({target}, {source}, {step.source.nbytes});"]
+        return self._fill(step) if isinstance(step, Fill) else self._call(step)
+
+    def _fill(self, step: Fill) -> list[str]:
+        target = self._pointer(step.buffer)
+        if step.number in ("0", "0x0.0p+0", "0x0.0p+0f"):
+            return [f"memset({target}, 0, {step.buffer.nbytes});"]
+        count = prod(shape_of(step.buffer.type))
+        return [
+            "{",
+            f"{TAB}{_pointed(step.buffer.type)} *const y = {target};",
+            f"{TAB}for (ptrdiff_t i = 0; i < {count}; i++) y[i] = {step.number};",
+            "}",
+        ]
+
+    def _call(self, step: Call) -> list[str]:
+        index, self._calls = self._calls, self._calls + 1
+        inputs = ", ".join(self._pointer(buffer) for buffer in step.inputs) or "NULL"
+        outputs = ", ".join(self._pointer(buffer) for buffer in step.outputs) or "NULL"
+        return [
+            "{",
+            f"{TAB}const void *const in[] = {{{inputs}}};",
+            f"{TAB}void *const out[] = {{{outputs}}};",
+            f"{TAB}const int code = region(context, {index}, in, out);",
+            f"{TAB}if (code != 0) return code;",
+            "}",
+        ]
+
+    def _pointer(self, buffer: Buffer) -> str:
+        if buffer.place == INPUT:
+            return f"inputs->{self.inputs[buffer.index].member}"
+        if buffer.place == OUTPUT:
+            return f"outputs->{self.outputs[buffer.index].member}"
+        kind = _pointed(buffer.type)
+        if buffer.place == CONSTANT:
+            return f"(const {kind} *)(const void *)(w + {buffer.index})"
+        return f"({kind} *)(void *)(m + {buffer.index})"
+
+    def _kernel(self, kernel: Kernel) -> str:
+        """The name of a kernel's function; equal ones share one."""
+        key = (*kernel.parameters, *kernel.body)
+        if key not in self._kernels:
+            made = self._kernels[key] = f"k{len(self._kernels)}"
+            self._helpers.update(kernel.helpers)
+            head = f"static void {made}({', '.join(kernel.parameters)})"
+            body = "\n".join(TAB + line for line in kernel.body)
+            self._definitions.append(f"{head}\n{{\n{body}\n}}\n")
+        return self._kernels[key]
+
+
+def comment(nodes: Sequence[str]) -> str:
+    """Names in a comment, without what would end it, nest it or be a trigraph."""
+    text = re.sub(r"[^ -~]|[?\\\\]", "_", ", ".join(nodes))
+    return text.replace("*/", "* /").replace("/*", "/ *")
+
+
+def _struct(name: str, qualifier: str, ports: Sequence[Port]) -> list[str]:
+    rows = [
+        f"{TAB}{qualifier}{_pointed(port.type)} *{port.member}; "
+        f"/* {comment([port.name])} {list(shape_of(port.type))} */"
+        for port in ports
+    ]
+    # C has no structs without members.
+    return [f"struct {name} {{", *(rows or [f"{TAB}const void *none;"]), "};"]

@@ -1,0 +1,308 @@
+"""A compiled model as a C project that needs neither Python nor byocir.
+
+| file | what |
+| --- | --- |
+| model.c, model.h | the host's part of the model: C99, no heap, no globals |
+| regions.c, regions.h | the regions, by index, as calls of the device; absent without regions |
+| device.h | the five functions that an accelerator must offer |
+| project.h | inputs and outputs, for main.c |
+| main.c, npy.c, npy.h | a program that runs the model on .npy files |
+| model.bin | weights, and each region's program and constants |
+| Makefile | builds the program |
+
+The target adds the files of its default device. The same package gives the same bytes.
+
+| code | what is wrong |
+| --- | --- |
+| B350 | an op that has no form in C |
+| B351 | a target without a device in C, or several targets with one |
+| B352 | an input or output of a type that .npy files do not have |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from math import prod
+
+from byocir.dialects.byoc import CallOp
+from byocir.dialects.locations import names
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.lowering.tir_to_c import HostCode
+from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.source import Port, comment
+from byocir.runtime.native import has_c, host_code
+from byocir.runtime.package import Package
+from byocir.targets.base import target_of
+from byocir.targets.device import Device, DeviceRegion
+
+BLOB = "model.bin"
+FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
+
+
+def export_project(package: Package) -> dict[str, bytes]:
+    """The project's files by name. Raises ByocirError B350 to B352 for what it cannot hold."""
+    code = _checked_code(package)
+    device = _device(package, code)
+    symbols = list(device.regions)
+    blob, offsets = _blob(code, device)
+    files = {
+        "model.c": code.source.encode(),
+        "model.h": code.header.encode(),
+        "project.h": _project(code, len(blob), bool(symbols)).encode(),
+        BLOB: blob,
+    }
+    folder = resources.files("byocir.runtime") / "project"
+    for name in ("main.c", "npy.c", "npy.h", "device.h"):
+        files[name] = (folder / name).read_bytes()
+    if symbols:
+        files["regions.h"] = _regions_header(symbols).encode()
+        files["regions.c"] = _regions_source(code, device, offsets).encode()
+        files |= dict(device.files)
+    sources = sorted(name for name in files if name.endswith(".c"))
+    files["Makefile"] = _makefile(sources).encode()
+    return dict(sorted(files.items()))
+
+
+# -- what can be exported
+
+
+def _checked_code(package: Package) -> HostCode:
+    if not has_c(package.module):
+        raise ByocirError(
+            "B350",
+            "expected a model of arrays of static shape, found other values",
+            help="pin the shapes of the inputs: --shape NAME=D,D,…",
+        )
+    code = host_code(package.module)
+    for call in code.calls:
+        if not isinstance(call.op, CallOp):
+            raise ByocirError(
+                "B350",
+                f"expected ops with a form in C, found {call.op.name}",
+                where=", ".join(names(call.op.location)),
+                help="exported projects have no evaluator: give the op to a target, or replace it",
+            )
+    for port in (*code.inputs, *code.outputs):
+        dtype = dtype_of(element_type_of(port.type))
+        if dtype.isbuiltin != 1:
+            raise ByocirError("B352", f"expected a type of numpy for {port.name}, found {dtype}")
+    return code
+
+
+def _device(package: Package, code: HostCode) -> Device:
+    """The one device that all calls run on, with the regions in the order of their first call."""
+    called = [call.op.callee.string_value() for call in code.calls if isinstance(call.op, CallOp)]
+    symbols = list(dict.fromkeys(called))
+    if not symbols:
+        return Device({}, {})
+    owner = {region.symbol: region.target for region in package.report.regions}
+    targets = sorted({owner[symbol] for symbol in symbols})
+    if len(targets) > 1:
+        raise ByocirError(
+            "B351", f"expected regions of one target in a project, found {', '.join(targets)}"
+        )
+    (attribute,) = (t for t in package.targets if t.target_name.data == targets[0])
+    device = target_of(attribute).device(package.blobs.get(targets[0], {}))
+    if device is None:
+        raise ByocirError(
+            "B351",
+            f"expected a target with a device in C, found {targets[0]}",
+            help="its class defines `device`, which gives programs and C files",
+        )
+    return Device({symbol: device.regions[symbol] for symbol in symbols}, device.files)
+
+
+# -- files
+
+
+def _blob(code: HostCode, device: Device) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """All bytes in one file, weights first, and where each region's code and image are."""
+    blob = bytearray(code.weights)
+    offsets: dict[str, tuple[int, int]] = {}
+    for symbol, region in device.regions.items():
+        starts: list[int] = []
+        for part in (region.code, region.image):
+            blob += bytes(-len(blob) % ALIGN)
+            starts.append(len(blob))
+            blob += part
+        offsets[symbol] = (starts[0], starts[1])
+    return bytes(blob), offsets
+
+
+def _regions_header(symbols: Sequence[str]) -> str:
+    return f"""/* Written by byocir: the model's regions on a device. */
+#ifndef REGIONS_H
+#define REGIONS_H
+
+#include <stdint.h>
+
+#include "device.h"
+
+typedef struct regions {{
+    device *device;
+    device_region region[{len(symbols)}];
+}} regions;
+
+/* Opens a device and loads all regions from the bytes of {BLOB}; 0, or what the device gave. */
+int regions_open(regions *r, const unsigned char *blob);
+
+/* What model_run calls: `context` is a regions. */
+int regions_run(void *context, int index, const void *const *inputs, void *const *outputs);
+
+void regions_close(regions *r);
+
+#endif
+"""
+
+
+def _regions_source(code: HostCode, device: Device, offsets: Mapping[str, tuple[int, int]]) -> str:
+    symbols = list(device.regions)
+    tables = "".join(_tables(i, region) for i, region in enumerate(device.regions.values()))
+    loads = "".join(
+        _load(i, symbol, region, offsets[symbol])
+        for i, (symbol, region) in enumerate(device.regions.items())
+    )
+    of_call = [
+        symbols.index(call.op.callee.string_value())
+        for call in code.calls
+        if isinstance(call.op, CallOp)
+    ]
+    return f"""/* Written by byocir. */
+#include "regions.h"
+
+{tables}/* The region of each call. */
+static const int of_call[] = {{{", ".join(map(str, of_call))}}};
+
+int regions_open(regions *r, const unsigned char *blob)
+{{
+    int code = 0;
+    r->device = device_open();
+    if (r->device == NULL) return 1;
+{loads}    return 0;
+}}
+
+int regions_run(void *context, int index, const void *const *inputs, void *const *outputs)
+{{
+    regions *r = context;
+    const int code = device_run(r->device, of_call[index], inputs);
+    return code != 0 ? code : device_wait(r->device, of_call[index], outputs);
+}}
+
+void regions_close(regions *r)
+{{
+    device_close(r->device);
+    r->device = NULL;
+}}
+"""
+
+
+def _tables(index: int, region: DeviceRegion) -> str:
+    lines: list[str] = []
+    for name, ports in (("inputs", region.inputs), ("outputs", region.outputs)):
+        rows = ", ".join(f"{{{address}u, {nbytes}u}}" for address, nbytes in ports)
+        lines.append(f"static const device_port {name}_{index}[] = {{{rows or '{0, 0}'}}};\n")
+    numbers = ", ".join(f"{number}u" for number in region.config) or "0"
+    lines.append(f"static const uint32_t config_{index}[] = {{{numbers}}};\n\n")
+    return "".join(lines)
+
+
+def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int]) -> str:
+    code, image = offsets
+    return f"""    r->region[{index}] = (device_region){{
+        "{comment([symbol])}", blob + {code}, {len(region.code)}u, blob + {image},
+        {len(region.image)}u, {region.memory_bytes}u, config_{index}, {len(region.config)}u,
+        inputs_{index}, outputs_{index}, {len(region.inputs)}u, {len(region.outputs)}u}};
+    code = device_load(r->device, {index}, &r->region[{index}]);
+    if (code != 0) return code;
+"""
+
+
+def _project(code: HostCode, blob: int, with_regions: bool) -> str:
+    ports = [*code.inputs, *code.outputs]
+    room = sum(-(-_nbytes(port) // ALIGN) * ALIGN for port in ports)
+    usage = "".join(f" {_word(port.name)}.npy" for port in ports)
+    run = _RUN_WITH_REGIONS if with_regions else _RUN
+    return f"""/* Written by byocir: inputs and outputs, for main.c. */
+#ifndef PROJECT_H
+#define PROJECT_H
+
+#include "model.h"
+#include "npy.h"
+{'#include "regions.h"' if with_regions else ""}
+#define PROJECT_BLOB "{BLOB}"
+#define PROJECT_BLOB_BYTES {blob}
+#define PROJECT_INPUTS {len(code.inputs)}
+#define PROJECT_OUTPUTS {len(code.outputs)}
+#define PROJECT_PORT_BYTES {room} /* of all inputs and outputs, each aligned */
+#define PROJECT_ROOM(bytes) (((bytes) + {ALIGN - 1}) / {ALIGN} * {ALIGN})
+#define PROJECT_USAGE "{usage}"
+
+{_port_table("project_inputs", code.inputs)}
+{_port_table("project_outputs", code.outputs)}
+/* The model on arrays in the order of the tables; 0, or what the device gave. */
+static int project_run(const void *const *in, void *const *out, const unsigned char *blob,
+                       unsigned char *arena)
+{{
+    const struct model_inputs inputs = {{{_members("in", code.inputs)}}};
+    const struct model_outputs outputs = {{{_members("out", code.outputs)}}};
+{run}}}
+
+#endif
+"""
+
+
+_RUN = "    return model_run(&inputs, &outputs, blob, arena, NULL, NULL);\n"
+_RUN_WITH_REGIONS = """    regions r;
+    int code = regions_open(&r, blob);
+    if (code == 0) code = model_run(&inputs, &outputs, blob, arena, regions_run, &r);
+    regions_close(&r);
+    return code;
+"""
+
+
+def _members(array: str, ports: Sequence[Port]) -> str:
+    return ", ".join(f"{array}[{i}]" for i in range(len(ports))) or f"{array}[0]"
+
+
+def _nbytes(port: Port) -> int:
+    return prod(shape_of(port.type)) * dtype_of(element_type_of(port.type)).itemsize
+
+
+def _word(name: str) -> str:
+    """A name as one word in a C string."""
+    return comment([name]).replace('"', "_").replace(" ", "_").replace("%", "_")
+
+
+def _port_table(table: str, ports: Sequence[Port]) -> str:
+    shapes, rows = "", ""
+    for i, port in enumerate(ports):
+        shape = shape_of(port.type)
+        sizes = ", ".join(map(str, shape)) or "0"
+        shapes += f"static const size_t {table}_shape_{i}[] = {{{sizes}}};\n"
+        descr = dtype_of(element_type_of(port.type)).newbyteorder("<").str
+        rows += (
+            f'    {{"{_word(port.name)}", "{descr}", {len(shape)}, {table}_shape_{i}, '
+            f"{_nbytes(port)}}},\n"
+        )
+    # C has no arrays without elements.
+    rows = rows or '    {"", "", 0, NULL, 0},\n'
+    return f"{shapes}static const npy_type {table}[] = {{\n{rows}}};\n"
+
+
+def _makefile(sources: Sequence[str]) -> str:
+    return f"""# Written by byocir. make && ./model IN.npy… OUT.npy…
+CC ?= cc
+CFLAGS ?= -O3
+# Floats are rounded after every operation, so that results are those of byocir's evaluator.
+MODEL_FLAGS = {FLAGS}
+SOURCES = {" ".join(sources)}
+
+model: $(SOURCES) $(wildcard *.h)
+\t$(CC) $(MODEL_FLAGS) $(CFLAGS) -o $@ $(SOURCES) -lm
+
+.PHONY: clean
+clean:
+\trm -f model
+"""

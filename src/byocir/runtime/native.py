@@ -1,0 +1,153 @@
+"""Running the host's C code in process: built by the toolchain, kept by content, called by ctypes.
+
+The code is made from the module when it is first run, so a package holds none of it: what is
+compiled here never comes out of a file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from byocir.dialects.types import dtype_of, element_type_of, has_element, shape_of, static_shape
+from byocir.evaluate.interpreter import Interpreter, Value, rule_of
+from byocir.evaluate.module import MAIN
+from byocir.lowering.tir_to_c import HostCode, emit_host
+from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.program import Buffer
+from byocir.toolchain import build_shared, load_shared
+
+FLAGS = (
+    *("-std=c99", "-O3", "-march=native"),
+    # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
+    # traps, which would keep conversions and square roots from being vectorised.
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
+)
+"""How the host's code is built to run here."""
+
+NAME = "model"
+
+_REGION = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_int,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_void_p),
+)
+
+
+def has_c(module: ModuleOp) -> bool:
+    """Whether @main can be C: all its values are arrays of static shape and of types that have
+    numpy dtypes, which sequences and the results of some foreign ops are not."""
+    body = Interpreter(module).function(MAIN).body.block
+    values = [*body.args, *(result for op in body.ops for result in op.results)]
+    return all(
+        static_shape(value.type) is not None and has_element(element_type_of(value.type))
+        for value in values
+    )
+
+
+def host_code(module: ModuleOp) -> HostCode:
+    """The C code of a module's @main, which must have one."""
+    return emit_host(Interpreter(module).function(MAIN), NAME)
+
+
+def memory_of(code: HostCode) -> dict[str, int]:
+    """Bytes that the code needs, by name."""
+    arena = code.program.arena
+    return {
+        "arena": arena.nbytes,
+        "arena_lower_bound": arena.lower_bound,
+        "weights": len(code.weights),
+    }
+
+
+class HostProgram:
+    """@main as C, ready to run. What has no form in C, and calls of region functions, run in the
+    interpreter, which must be of the same module. Not for several threads at once."""
+
+    def __init__(
+        self, code: HostCode, interpreter: Interpreter, flags: tuple[str, ...] = FLAGS
+    ) -> None:
+        self._code, self._interpreter, self._flags = code, interpreter, flags
+        self._calls = code.calls
+        self._weights = _aligned(len(code.weights))
+        self._weights[:] = np.frombuffer(code.weights, np.uint8)
+        self._arena = _aligned(code.program.arena.nbytes)
+        self._raised: BaseException | None = None
+        self._callback = _REGION(self._region)
+
+    @cached_property
+    def _function(self) -> Any:
+        files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
+        function = getattr(load_shared(build_shared("host", files, self._flags)), f"{NAME}_run")
+        function.restype = ctypes.c_int
+        function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
+        return function
+
+    def build(self) -> None:
+        """Compiles now what else the first run compiles. Raises ByocirError B401 to B404."""
+        assert self._function
+
+    def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[np.ndarray]:
+        """The outputs for inputs of the types of the function; raises what a call raises."""
+        inputs = [np.ascontiguousarray(array) for array in arrays]
+        outputs = [_empty(type_) for type_ in function.function_type.outputs]
+        code = self._function(
+            _pointers(inputs),
+            _pointers(outputs),
+            self._weights.ctypes.data,
+            self._arena.ctypes.data,
+            self._callback,
+            None,
+        )
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        assert code == 0, code
+        return outputs
+
+    def _region(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
+        """What the C code calls; an exception waits until it has returned."""
+        try:
+            call = self._calls[index]
+            arrays = [_view(inputs[i], buffer) for i, buffer in enumerate(call.inputs)]
+            with np.errstate(all="ignore"):
+                made = rule_of(call.op)(self._interpreter, call.op, arrays)
+            for i, (buffer, array) in enumerate(zip(call.outputs, made, strict=True)):
+                _view(outputs[i], buffer)[...] = array
+        except BaseException as error:  # it must not pass through C
+            self._raised = error
+            return 1
+        return 0
+
+
+def _aligned(nbytes: int) -> np.ndarray:
+    """Bytes at an address that the C code asks for."""
+    memory = np.zeros(nbytes + ALIGN, np.uint8)
+    start = -memory.ctypes.data % ALIGN
+    return memory[start : start + nbytes]
+
+
+def _empty(type_: Attribute) -> np.ndarray:
+    return np.empty(shape_of(type_), dtype_of(element_type_of(type_)))
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> Any:
+    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+
+
+def _view(address: int | None, buffer: Buffer) -> np.ndarray:
+    """The array at an address."""
+    if not buffer.nbytes:
+        return _empty(buffer.type)
+    memory = (ctypes.c_uint8 * buffer.nbytes).from_address(address or 0)
+    flat = np.ctypeslib.as_array(memory)
+    return flat.view(dtype_of(element_type_of(buffer.type))).reshape(shape_of(buffer.type))

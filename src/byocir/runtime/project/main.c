@@ -1,0 +1,62 @@
+/* Runs the model on arrays in files: ./model IN.npy… OUT.npy…, in the order of project.h. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+#include "npy.h"
+#include "project.h"
+
+/* Bytes at aligned addresses: C99 has no way to ask for more than a type's own alignment. */
+static unsigned char blob[PROJECT_BLOB_BYTES + MODEL_ALIGN];
+static unsigned char arena[MODEL_ARENA_BYTES + MODEL_ALIGN];
+static unsigned char ports[PROJECT_PORT_BYTES + MODEL_ALIGN];
+
+static unsigned char *aligned(unsigned char *bytes)
+{
+    return bytes + (MODEL_ALIGN - (uintptr_t)bytes % MODEL_ALIGN) % MODEL_ALIGN;
+}
+
+/* Weights and programs lie in a file beside the executable. */
+static int read_blob(const char *program, unsigned char *bytes)
+{
+    char path[4096];
+    const char *slash = strrchr(program, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash - program) + 1;
+    if (snprintf(path, sizeof path, "%.*s%s", folder, program, PROJECT_BLOB) >= (int)sizeof path)
+        return 1;
+    FILE *file = fopen(path, "rb");
+    const size_t count = file == NULL ? 0 : fread(bytes, 1, PROJECT_BLOB_BYTES, file);
+    if (file != NULL) fclose(file);
+    if (count == PROJECT_BLOB_BYTES) return 0;
+    fprintf(stderr, "%s: expected %lu bytes, found %lu\n", path,
+            (unsigned long)PROJECT_BLOB_BYTES, (unsigned long)count);
+    return 1;
+}
+
+int main(int count, char **arguments)
+{
+    unsigned char *const bytes = aligned(blob);
+    const void *in[PROJECT_INPUTS + 1];
+    void *out[PROJECT_OUTPUTS + 1];
+    unsigned char *next = aligned(ports);
+    if (count != 1 + PROJECT_INPUTS + PROJECT_OUTPUTS) {
+        fprintf(stderr, "usage: %s%s\n", arguments[0], PROJECT_USAGE);
+        return 2;
+    }
+    if (read_blob(arguments[0], bytes)) return 1;
+    for (int i = 0; i < PROJECT_INPUTS; next += PROJECT_ROOM(project_inputs[i].bytes), i++) {
+        if (npy_read(arguments[1 + i], &project_inputs[i], next)) return 1;
+        in[i] = next;
+    }
+    for (int i = 0; i < PROJECT_OUTPUTS; next += PROJECT_ROOM(project_outputs[i].bytes), i++)
+        out[i] = next;
+    const int code = project_run(in, out, bytes, aligned(arena));
+    if (code != 0) {
+        fprintf(stderr, "%s: the device failed with code %d\n", arguments[0], code);
+        return 1;
+    }
+    for (int i = 0; i < PROJECT_OUTPUTS; i++)
+        if (npy_write(arguments[1 + PROJECT_INPUTS + i], &project_outputs[i], out[i])) return 1;
+    return 0;
+}

@@ -1,0 +1,75 @@
+"""C computes what the evaluator computes: integers bit for bit."""
+
+import numpy as np
+import pytest
+from c_host import SANITIZED, run_c
+from graph_families import FAMILIES
+from graph_ops import (
+    activation,
+    binary,
+    clip,
+    concat,
+    conv,
+    matmul,
+    movement,
+    pool,
+    quantisation,
+    reduction,
+    requantisation,
+)
+from hypothesis import given, settings
+from xdsl.context import Context
+
+from byocir.dialects.graph import GraphOp
+from byocir.dialects.types import f16
+from byocir.evaluate.module import evaluate_function
+from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
+
+RTOL = {"float64": 1e-12, "float32": 1e-5}
+"""Where functions of a mathematical library are near; sums are exact."""
+
+
+def check(case):
+    module = case.module()
+    ConvertGraphToTirPass().apply(Context(), module)
+    expected = evaluate_function(module, "main", case.arrays)
+    code, found = run_c(module, case.arrays, SANITIZED)
+    lowered = not any(isinstance(op, GraphOp) for op in module.walk())
+    narrow = any(array.dtype == np.float16 for array in case.arrays)
+    narrow = narrow or case.properties.get("to") == f16
+    assert narrow or not lowered or not code.calls
+    for left, right in zip(found, expected, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        if left.dtype.kind == "f":
+            rtol = RTOL.get(left.dtype.name, 0)
+            np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol)
+        else:
+            np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize(
+    "cases",
+    [
+        activation,
+        binary,
+        clip,
+        concat,
+        conv,
+        matmul,
+        movement,
+        pool,
+        quantisation,
+        reduction,
+        requantisation,
+        *FAMILIES,
+    ],
+    ids=lambda cases: cases.__name__,
+)
+def test_c_computes_what_the_evaluator_computes(cases):
+    @settings(max_examples=settings.default.max_examples // 20, deadline=None)
+    @given(cases())
+    def check_cases(case):
+        check(case)
+
+    check_cases()

@@ -1,0 +1,141 @@
+"""Exported projects: built and run in an empty folder, with no Python to be found."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from host_models import attention, depthwise_net, model_of
+from onnx import helper
+
+import byocir
+from byocir.cli.main import main
+from byocir.errors import ByocirError
+from byocir.evaluate.module import random_feeds
+from byocir.runtime.export import export_project
+
+DIGITS = "examples/digits/digits_int8.onnx"
+SHAPES = {"image": (1, 1, 8, 8)}
+SANITIZE = "-g -O1 -Werror -fsanitize=address,undefined -fno-sanitize-recover"
+TOOLS = ("make", "sh", "gcc", "clang", "as", "ld")
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A folder of programs in which there is no Python."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in TOOLS:
+        path = shutil.which(tool)
+        if path is not None:
+            (tools / tool).symlink_to(path)
+    return {"PATH": str(tools)}
+
+
+def build(files, folder, env, compiler="gcc", flags="-O1 -Werror"):
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    command = ["make", f"CC={compiler}", f"CFLAGS={flags}"]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def run(package, folder, feeds):
+    """The program's outputs for inputs by name."""
+    inputs = [f"in{i}.npy" for i in range(len(package.inputs))]
+    outputs = [f"out{i}.npy" for i in range(len(package.outputs))]
+    for path, name in zip(inputs, package.inputs, strict=True):
+        np.save(folder / path, feeds[name])
+    command = ["./model", *inputs, *outputs]
+    done = subprocess.run(command, cwd=folder, env={"PATH": ""}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    arrays = [np.load(folder / path) for path in outputs]
+    return dict(zip(package.outputs, arrays, strict=True))
+
+
+def check(package, folder, env, **options):
+    build(export_project(package), folder, env, **options)
+    feeds = random_feeds(package.module, 7)
+    expected, found = package.run(feeds), run(package, folder, feeds)
+    for name, array in expected.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_digits_on_vta(compiler, tmp_path, alone):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    assert package.report.regions
+    check(package, tmp_path / "project", alone, compiler=compiler)
+
+
+def test_sanitizers_find_nothing(tmp_path, alone):
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    check(package, tmp_path / "vta", alone, flags=SANITIZE)
+    host = byocir.compile(depthwise_net(), targets=[], host="c")
+    check(host, tmp_path / "host", alone, flags=SANITIZE)
+
+
+def test_a_model_without_regions(tmp_path, alone):
+    package = byocir.compile(attention(), targets=[], host="c")
+    assert "regions.c" not in export_project(package)
+    check(package, tmp_path / "project", alone)
+
+
+def test_several_inputs_and_outputs(tmp_path, alone):
+    nodes = [
+        helper.make_node("Add", ["x y", "int"], ["s"]),
+        helper.make_node("ArgMax", ["s"], ["at"], axis=1),
+        helper.make_node("Greater", ["s", "int"], ["more"]),
+    ]
+    model = model_of(nodes, {"x y": (2, 3), "int": (3,)}, ["s", "at", "more"])
+    check(byocir.compile(model, targets=[], host="c"), tmp_path / "project", alone)
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path, alone):
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    folder = tmp_path / "project"
+    build(export_project(package), folder, alone)
+
+    def error(array):
+        np.save(folder / "in.npy", array)
+        command = ["./model", "in.npy", "out.npy"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert not (folder / "out.npy").exists()
+        return done.stderr
+
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    assert "expected <f4 of shape (1, 1, 8, 8) for image, found another type" in error(
+        image.astype(np.float64)
+    )
+    assert "found another shape" in error(image[0])
+    assert "found column-major order" in error(np.asfortranarray(np.zeros((1, 1, 8, 8), "<f4")))
+    (folder / "model.bin").write_bytes(b"short")
+    assert "model.bin: expected" in error(image)
+    done = subprocess.run(["./model"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, "usage: ./model image.npy" in done.stderr) == (2, True)
+
+
+def test_what_has_no_c_is_refused():
+    nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"], name="best")]
+    model = model_of(nodes, {"x": (9,)}, ["v"], {"k": np.array([3])})
+    with pytest.raises(ByocirError, match=r"B350.*graph.top_k\n.*best"):
+        export_project(byocir.compile(model, targets=[], host="c"))
+
+
+def test_the_command_line(tmp_path, capsys):
+    package, folder = tmp_path / "digits.bpkg", tmp_path / "project"
+    assert main(["compile", DIGITS, "--shape", "image=1,1,8,8", "-o", str(package)]) == 0
+    assert main(["export", str(package), "-o", str(folder)]) == 0
+    assert "make, then ./model" in capsys.readouterr().out
+    assert main(["export", str(package), "-o", str(folder)]) == 1
+    assert "B112" in capsys.readouterr().err
+
+
+def test_the_same_package_gives_the_same_bytes(tmp_path):
+    packages = [byocir.compile(DIGITS, shapes=SHAPES, host="c") for _ in range(2)]
+    assert export_project(packages[0]) == export_project(packages[1])

@@ -1,0 +1,144 @@
+"""The host as C: whole models, what stays in the evaluator, builds and bytes."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from host_models import attention, depthwise_net, model_of
+from onnx import TensorProto, helper
+
+import byocir
+from byocir.cli.main import main
+from byocir.errors import ByocirError
+from byocir.evaluate.module import random_feeds
+from byocir.runtime.native import host_code
+
+DIGITS = "examples/digits/digits_int8.onnx"
+SHAPES = {"image": (1, 1, 8, 8)}
+
+
+def both(model, **options):
+    return [byocir.compile(model, host=host, **options) for host in ("reference", "c")]
+
+
+def assert_equal(model, rtol=1e-5, **options):
+    reference, native = both(model, **options)
+    feeds = random_feeds(reference.module)
+    expected, found = reference.run(feeds), native.run(feeds)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(found[name], array, rtol=rtol, atol=rtol)
+        else:
+            np.testing.assert_array_equal(found[name], array)
+    return native
+
+
+@pytest.mark.parametrize("name", ["digits_f32", "digits_int8", "digits_int8_per_channel"])
+@pytest.mark.parametrize("targets", [["vta"], []], ids=["vta", "host only"])
+def test_digits(name, targets):
+    native = assert_equal(f"examples/digits/{name}.onnx", shapes=SHAPES, targets=targets, rtol=0)
+    memory = native.report.memory
+    assert 0 < memory["arena"] <= 1.1 * memory["arena_lower_bound"]
+
+
+def test_a_mobile_net_and_attention_need_no_evaluator():
+    for model in (depthwise_net(), attention()):
+        native = assert_equal(model, targets=[])
+        assert host_code(native.module).calls == []
+
+
+def test_what_has_no_c_runs_in_the_evaluator():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("TopK", ["r", "k"], ["v", "i"]),
+        helper.make_node("Cast", ["v"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Neg", ["h"], ["n"]),
+    ]
+    model = model_of(nodes, {"x": (2, 9)}, ["n", "i"], {"k": np.array([3])})
+    native = assert_equal(model, targets=[])
+    assert [call.op.name for call in host_code(native.module).calls] == [
+        "graph.top_k",
+        "tir.block",
+        "tir.block",
+    ]
+
+
+def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
+    nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"])]
+    model = model_of(nodes, {"x": (9,)}, ["v"], {"k": np.array([3])})
+    package = byocir.compile(model, targets=[], host="c")
+    from byocir.runtime import native
+
+    def fail(op):
+        raise ByocirError("B301", "expected this")
+
+    monkeypatch.setattr(native, "rule_of", fail)
+    with pytest.raises(ByocirError, match="expected this"):
+        package.run({"x": np.zeros(9, np.float32)})
+
+
+def test_a_package_keeps_its_host(tmp_path):
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    path = tmp_path / "digits.bpkg"
+    package.save(path)
+    loaded = byocir.load(path)
+    assert loaded.report.host_runs_on == "c"
+    feeds = random_feeds(package.module)
+    np.testing.assert_array_equal(*(p.run(feeds)["logits"] for p in (package, loaded)))
+
+
+def test_the_command_line(tmp_path, capsys):
+    arguments = [DIGITS, "--shape", "image=1,1,8,8", "--host", "c", "--verify"]
+    assert main(["run", *arguments]) == 0
+    assert "host: c" in capsys.readouterr().out
+
+
+def test_an_unknown_host_is_refused():
+    with pytest.raises(ByocirError, match="B219"):
+        byocir.compile(DIGITS, shapes=SHAPES, host="rust")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_sources_are_clean_c99(compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    for i, model in enumerate([DIGITS, depthwise_net(), attention()]):
+        shapes = SHAPES if model is DIGITS else None
+        package = byocir.compile(model, shapes=shapes, targets=[], host="c")
+        code = host_code(package.module)
+        (tmp_path / "model.h").write_text(code.header)
+        source = tmp_path / f"model_{i}.c"
+        source.write_text(code.source)
+        flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-c"]
+        subprocess.run([compiler, *flags, source.name], cwd=tmp_path, check=True)
+
+
+def test_bytes_do_not_depend_on_the_hash_seed():
+    program = (
+        "import byocir, hashlib; from byocir.runtime.native import host_code;"
+        f"p = byocir.compile({DIGITS!r}, shapes={SHAPES!r}, host='c');"
+        "c = host_code(p.module);"
+        "print(hashlib.sha256((c.source + c.header).encode() + c.weights).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PATH": ""},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+def test_names_that_c_does_not_allow():
+    nodes = [helper.make_node("Add", ["int", "a b"], ["*/ é"])]
+    model = model_of(nodes, {"int": (2,), "a b": (2,)}, ["*/ é"])
+    assert isinstance(model, onnx.ModelProto)
+    assert_equal(model, targets=[])
