@@ -125,6 +125,18 @@ def test_the_architecture_page_shows_what_the_stages_print():
     assert script("three_ops").render(page) == page, "run: python docs/three_ops.py"
 
 
+def test_the_first_target_page_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "your-first-target.md").read_text()
+    first_target = script("first_target")
+    assert first_target.render(page) == page, "run: python docs/first_target.py"
+    toy = first_target.TOY.read_text()
+    assert len(first_target.quoted(page)) == 6
+    for snippet in first_target.quoted(page):
+        assert snippet in toy
+    (lines,) = re.findall(r"toy_npu.py\), (\d+) lines", page)
+    assert len(toy.splitlines()) == int(lines) < 120
+
+
 def test_the_picture_of_double_buffering_is_up_to_date():
     double_buffering = script("double_buffering")
     assert double_buffering.PICTURE.read_text() == double_buffering.render(), (

@@ -27,6 +27,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.mistakes import place_of
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
@@ -218,8 +219,20 @@ def generate(
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """What a target generates; raises ByocirError B218 for what a package cannot hold."""
-    made: Any = target.emit(module, symbols)
+    """What a target generates; raises ByocirError B218 for what a package cannot hold, B219 where
+    a target from outside fails."""
+    try:
+        made: Any = target.emit(module, symbols)
+    except ByocirError:
+        raise
+    except Exception as error:
+        if type(target).__module__.startswith("byocir."):
+            raise  # a mistake of ours
+        raise ByocirError(
+            "B219",
+            f"target '{target.name}' failed to emit with {type(error).__name__}: {error}",
+            where=place_of(type(target).emit, error),
+        ) from error
     blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {"": made}
     for name, blob in blobs.items():
         if not isinstance(name, str) or not name or not isinstance(blob, bytes):

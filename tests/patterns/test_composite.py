@@ -95,7 +95,8 @@ def test_a_rule_that_fails_is_told_as_such():
     with pytest.raises(ByocirError, match=r"rule broken failed with KeyError: 'bias'") as raised:
         at(made, SUM, "b")
     assert raised.value.code == "B202"
-    assert raised.value.where == "The bias is small"
+    assert raised.value.where == f"{__file__}:{broken.__code__.co_firstlineno + 3}"
+    assert raised.value.message.startswith("pattern toy.")
 
 
 def test_weights_that_were_not_given_stay_the_users_error():

@@ -16,10 +16,10 @@ from byocir.patterns.document import document, pattern_lines
 
 def test_ops_operands_attributes_and_alternatives():
     conv = op("graph.conv", wildcard("x", dtype=i8), constant("w"), optional_operand(constant("b")))
-    lines = pattern_lines(optional(conv @ "conv", lambda v: op("graph.relu", v, slope=2)))
+    lines = pattern_lines(optional(conv @ "conv", lambda v: op("graph.flatten", v, axis=2)))
     assert lines == [
         "conv = graph.conv(x: i8, constant w, [constant b])",
-        "%0 = graph.relu(conv) {slope = 2} | conv",
+        "%0 = graph.flatten(conv) {axis = 2} | conv",
     ]
 
 

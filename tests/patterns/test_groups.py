@@ -4,6 +4,7 @@ import pytest
 from block_programs import Conv, Read, Spec, at, attempt, matmul, product
 
 from byocir.dialects.types import i32
+from byocir.errors import ByocirError
 from byocir.patterns import block, constant, wildcard
 from byocir.patterns.index import Iterators, parse_index
 
@@ -172,5 +173,5 @@ def test_indices_that_cannot_be(text, message):
 
 def test_the_result_is_indexed_by_parallel_iterators_only():
     x = wildcard()
-    with pytest.raises(ValueError, match="expected one of the iterators m, found 'k'"):
+    with pytest.raises(ByocirError, match="expected one of the iterators m, found 'k'"):
         block("m | k", x["m k"], lambda acc, x: acc + x, out="m k")

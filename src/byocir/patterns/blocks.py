@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
+from byocir.errors import ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.index import (
     Form,
@@ -25,8 +26,9 @@ from byocir.patterns.index import (
     parse_index,
 )
 from byocir.patterns.match import Bound, Progress, State, python_value
+from byocir.patterns.mistakes import place_of
 from byocir.patterns.nodes import Pattern, match_operand
-from byocir.patterns.scalars import Numbers, ScalarPattern, match_body
+from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,33 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
     ```
 
     See `byocir.patterns.index` for the texts. `out` is the index of the result (default: the
-    parallel iterators in order). `init` is what the result starts from: a number (a fill with it
+    parallel iterators in order). Raises ByocirError B206 for text or a body that cannot be read.
+    `init` is what the result starts from: a number (a fill with it
     belongs to the match), a pattern, or None: a fill with 0 for reductions, anything otherwise.
     """
     *reads, body = parts
-    return BlockPattern(Iterators.parse(iterators), reads, body, init, out)
+    if not callable(body) or not all(isinstance(read, Access) for read in reads):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise ByocirError(
+            "B206",
+            f"expected accesses and then a body, found {kinds}",
+            where=f'block("{iterators}", …)',
+            help='an access is a value at an index, x["m k"]; a body is lambda acc, x: …',
+        )
+    try:
+        made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
+    except ValueError as error:
+        raise ByocirError("B206", str(error), where=f'block("{iterators}", …)') from error
+    try:
+        check_body(cast("Callable[..., Any]", body), len(reads))
+    except Exception as error:
+        raise ByocirError(
+            "B206",
+            f"the body failed with {type(error).__name__}: {error}",
+            where=place_of(cast("Callable[..., Any]", body), error),
+            help="a body takes the result so far and then each input: lambda acc, x: acc + x",
+        ) from error
+    return made
 
 
 class BlockPattern(Pattern):

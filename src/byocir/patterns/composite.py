@@ -8,10 +8,12 @@ from typing import Any, cast, overload
 
 from xdsl.ir import Operation
 
+from byocir.errors import ByocirError
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
 from byocir.patterns.match import Attempt, Match, Progress, State
+from byocir.patterns.mistakes import check_op, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, sentence_of
 
@@ -93,7 +95,17 @@ class Composite:
     def attempt(self, root: Operation, blocked: Blocked = lambda state: "") -> Attempt:
         """Tries every alternative at this op, in order; all rules of a structural match are
         evaluated. Gives the first that fits, else the first structural match, else how far the
-        others came. `blocked` tells why a match is out of question for reasons of its own."""
+        others came. `blocked` tells why a match is out of question for reasons of its own. Raises
+        ByocirError B202 for a rule or a test that fails."""
+        try:
+            return self._attempt(root, blocked)
+        except ByocirError as error:
+            if error.code != "B202":
+                raise
+            told = f"pattern {self.name}: {error.message}"
+            raise ByocirError("B202", told, where=error.where, help=error.help) from error
+
+    def _attempt(self, root: Operation, blocked: Blocked) -> Attempt:
         progress, best = Progress(), None
         for state in self._states(root, progress):
             match = Match(state, root)
@@ -122,17 +134,43 @@ def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]],
     """Decorator: the function gives the pattern, or a tuple of alternatives."""
 
     def build(function: Callable[[], Any]) -> Composite:
-        made = function()
-        patterns = cast(tuple[Pattern, ...], made if isinstance(made, tuple) else (made,))
-        return Composite(name, patterns, glue=glue)
+        return Composite(name, _made(name, function), glue=glue)
 
     return build
+
+
+def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
+    """The alternatives that a function gives; raises ByocirError B207 for what is no pattern."""
+    try:
+        made = function()
+    except ByocirError as error:
+        where = error.where or place_of(function, error.__cause__ or error)
+        told = f"pattern {name}: {error.message}"
+        raise ByocirError(error.code, told, where=where, help=error.help) from error
+    except Exception as error:
+        raise ByocirError(
+            "B207",
+            f"pattern {name} failed with {type(error).__name__}: {error}",
+            where=place_of(function, error),
+        ) from error
+    alternatives = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
+    for each in alternatives or (None,):
+        if not isinstance(each, Pattern):
+            raise ByocirError(
+                "B207",
+                f"expected the function of {name} to return a pattern or several, found "
+                f"{type(each).__name__}",
+                where=place_of(function),
+            )
+    return alternatives
 
 
 def supports(op_name: str, *, name: str | None = None) -> Callable[[Check], Composite]:
     """Decorator: turns a checker of one op into a composite with that one rule, e.g.
     `@supports("graph.relu")`. The op is `m["op"]`. Without a `name` the composite is called as the
     function, after the target that lists it."""
+
+    check_op(op_name)
 
     def build(checker: Check) -> Composite:
         made = Composite(name or checker.__name__, (AnyOperandsPattern(op_name) @ "op",))

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, Use
 from byocir.dialects.types import element_type_of
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
+from byocir.patterns.mistakes import check_op, check_uses
 from byocir.patterns.value_tests import ValueTest, Where, refusal
 
 if TYPE_CHECKING:
@@ -322,9 +323,13 @@ def op(
 ) -> Pattern:
     """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
     values (numbers, strings, lists or tuples). Its result must not be used outside the match unless
-    it is the root or `exposed`, in which case the composite has it as a further result."""
+    it is the root or `exposed`, in which case the composite has it as a further result. Raises
+    ByocirError B203 to B205 for an op, an attribute or a number of operands that there is not."""
+    check_op(name)
     plain = {key: _plain(value) for key, value in attrs.items()}
-    return OpPattern(name, operands, plain, exposed)
+    made = OpPattern(name, operands, plain, exposed)
+    check_uses(name, plain, made.required, len(operands))
+    return made
 
 
 def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:

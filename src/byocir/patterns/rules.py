@@ -12,6 +12,7 @@ from typing import Any
 
 from byocir.errors import ByocirError
 from byocir.patterns.match import Match, RuleResult
+from byocir.patterns.mistakes import place_of
 
 Check = Callable[[Match], tuple[bool, Any]]
 """Gives whether it holds and what was seen."""
@@ -40,11 +41,13 @@ class Rule:
         except ByocirError:
             raise
         except Exception as error:
+            bound = ", ".join(match) or "none"
             raise ByocirError(
                 "B202",
                 f"rule {self.name} failed with {type(error).__name__}: {error}",
-                where=self.sentence,
-                help='a rule reads names the pattern binds; test optional ones with `"b" in m`',
+                where=place_of(self.check, error),
+                help=f"a rule gives (holds, seen); names bound here: {bound}; test optional ones "
+                'with `"b" in m`',
             ) from error
         return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
 
@@ -59,6 +62,7 @@ def sentence_of(check: Check, composite: str) -> str:
         raise ByocirError(
             "B201",
             f"rule {check.__name__} of {composite} has no docstring",
+            where=place_of(check),
             help="write the rule as one sentence: it is what users read",
         )
     return sentence

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
+from typing import Any, cast
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith
@@ -83,11 +85,19 @@ def match_body(
     return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
 
 
-def _scalar(value: Scalar | Number) -> ScalarPattern:
-    if isinstance(value, Scalar):
-        assert isinstance(value, ScalarPattern)
+def check_body(body: Callable[..., Any], inputs: int) -> None:
+    """Calls a body once, so that what is wrong with it shows; raises what it raises, and TypeError
+    for a result that is no scalar."""
+    block = Block()
+    _scalar(body(*(_Argument(block, i) for i in range(inputs + 1))))
+
+
+def _scalar(value: Any) -> ScalarPattern:
+    if isinstance(value, ScalarPattern):
         return value
-    return _Number(value)
+    if not isinstance(cast(object, value), Real):
+        raise TypeError(f"expected a scalar, found {type(value).__name__}")
+    return _Number(cast(Number, value))
 
 
 def constant_number(value: SSAValue) -> int | float | None:

@@ -31,6 +31,7 @@ from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
+from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 
 GROUP = "byocir.targets"
@@ -134,9 +135,12 @@ def find(attribute: TargetAttr) -> Taker:
 
 
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
-    """The composites of the target that an attribute names, in order of priority."""
+    """The composites of the target that an attribute names, in order of priority. Raises
+    ByocirError B208 for two of one name."""
     name = attribute.target_name.data
-    return tuple(composite.of_target(name) for composite in find(attribute).composites())
+    found = tuple(composite.of_target(name) for composite in find(attribute).composites())
+    check_distinct([composite.name for composite in found], name)
+    return found
 
 
 def attr_of(target: Taker) -> TargetAttr:

@@ -13,7 +13,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.types import shape_of
+from byocir.errors import ByocirError
 from byocir.patterns.match import constant_array
+from byocir.patterns.mistakes import place_of
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class ValueTest:
 
     sentence: str
     look: Callable[[SSAValue], tuple[bool, Any]]
+    user: Callable[..., Any] | None = None
+    """The user's function that it calls."""
 
 
 Where = ValueTest | Iterable[ValueTest]
@@ -30,10 +34,24 @@ Where = ValueTest | Iterable[ValueTest]
 def refusal(tests: Iterable[ValueTest], value: SSAValue) -> str:
     """Which test fails, and what was seen; empty if all hold."""
     for test in tests:
-        holds, seen = test.look(value)
+        holds, seen = _looked(test, value)
         if not holds:
             return f"{test.sentence}, found {seen}"
     return ""
+
+
+def _looked(test: ValueTest, value: SSAValue) -> tuple[bool, Any]:
+    """What a test says; raises ByocirError B202 for a test that fails."""
+    try:
+        return test.look(value)
+    except ByocirError:
+        raise
+    except Exception as error:
+        raise ByocirError(
+            "B202",
+            f"the test '{test.sentence}' failed with {type(error).__name__}: {error}",
+            where=place_of(test.user or test.look, error),
+        ) from error
 
 
 def rank(dimensions: int) -> ValueTest:
@@ -91,7 +109,7 @@ def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
         seen = f"{numbers.min()} to {numbers.max()}" if numbers.size else "no numbers"
         return bool(holds(numbers)), seen
 
-    return ValueTest(sentence, look)
+    return ValueTest(sentence, look, holds)
 
 
 def within(low: float, high: float) -> ValueTest:

@@ -11,10 +11,16 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns import Composite
+from byocir.patterns.mistakes import check_distinct
+from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.patterns.targets import register
 from byocir.targets.base import Target
+
+LEVELS = ("graph", "tensor")
 
 _GIVEN = re.compile(
     r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL
@@ -60,7 +66,8 @@ def load_target(path: Path, name: str | None = None) -> type[Target]:
 
 
 def check_target(target: type[Target]) -> None:
-    """Refuses classes that lack what every target has; raises ByocirError B216."""
+    """Refuses classes that lack what every target has; raises ByocirError B216, and
+    B208 for two composites of one name."""
     name = getattr(target, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise ByocirError(
@@ -68,6 +75,24 @@ def check_target(target: type[Target]) -> None:
             f"expected class {target.__name__} to have a name like 'npu', found {name!r}",
             help='write name = "npu" in the class',
         )
+    for attribute, allowed in (("codegen_level", LEVELS), ("constants", CONSTANT_POLICIES)):
+        value = getattr(target, attribute)
+        if value not in allowed:
+            raise ByocirError(
+                "B216",
+                f"expected {attribute} of target '{name}' among {', '.join(allowed)}, "
+                f"found {value!r}",
+                help=did_you_mean(str(value), list(allowed)),
+            )
+    for pattern in cast("tuple[object, ...]", target.patterns):
+        if not isinstance(pattern, Composite):
+            raise ByocirError(
+                "B216",
+                f"expected patterns of target '{name}' to be composites, found "
+                f"{type(pattern).__name__}",
+                help='decorate the pattern\'s function with @composite("name")',
+            )
+    check_distinct([pattern.of_target(name).name for pattern in target.patterns], name)
 
 
 def _import(path: Path) -> ModuleType:

@@ -1,0 +1,71 @@
+"""Runs what `docs/your-first-target.md` shows and writes what it prints into the page.
+
+    python docs/first_target.py
+
+Snippets run in order, from the root of the repository, after the imports of `examples/toy_npu.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import tempfile
+from pathlib import Path
+
+from byocir.cli.main import main as byocir
+
+ROOT = Path(__file__).parents[1]
+PAGE, TOY = ROOT / "docs" / "your-first-target.md", ROOT / "examples" / "toy_npu.py"
+FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r"<!-- from examples/toy_npu.py -->\n```python\n(.*?)^```", re.DOTALL | re.M)
+
+
+def quoted(page: str) -> list[str]:
+    """The snippets that are parts of the example."""
+    return QUOTED.findall(page)
+
+
+def render(page: str) -> str:
+    """The page with what its snippets print."""
+    names, printed = {**vars(_toy()), "__name__": "__main__"}, ""
+
+    def run(fence: re.Match[str]) -> str:
+        nonlocal printed
+        marks, language, code = fence.groups()
+        if not language:
+            return f"{marks}\n{printed}{marks}"
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            if language == "python":
+                exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
+            if language == "sh":
+                byocir(shlex.split(code.removeprefix("byocir ")))
+        printed = out.getvalue()
+        return fence[0]
+
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("examples", "src", "docs"):
+            (Path(folder) / name).symlink_to(ROOT / name)
+        os.chdir(folder)
+        try:
+            return FENCE.sub(run, page)
+        finally:
+            os.chdir(here)
+
+
+def _toy() -> object:
+    spec = importlib.util.spec_from_file_location("toy_npu", TOY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(PAGE.read_text()))

@@ -1,0 +1,97 @@
+"""Mistakes in patterns, told where they are made: names that no op has, functions that fail.
+
+| code | what is wrong |
+| --- | --- |
+| B201 | a rule without a docstring |
+| B202 | a rule or a test that fails with an exception, or gives no answer |
+| B203 | an op that no dialect has |
+| B204 | an attribute that an op does not have |
+| B205 | more or fewer operands than an op takes |
+| B206 | a block whose iterators, indices or body cannot be read |
+| B207 | a pattern whose function fails, or gives no pattern |
+| B208 | two composites of a target with one name |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+
+from byocir.dialects.graph import Graph
+from byocir.errors import ByocirError, did_you_mean
+
+DIALECT = "graph."
+
+
+@cache
+def _graph_ops() -> dict[str, type[IRDLOperation]]:
+    return {op.name: op for op in Graph.operations if issubclass(op, IRDLOperation)}
+
+
+def check_op(name: str) -> None:
+    """Raises ByocirError B203 for an op that the graph dialect lacks, or for no op's name. Ops of
+    other dialects are the user's own."""
+    if name in _graph_ops() or ("." in name and not name.startswith(DIALECT)):
+        return
+    near = did_you_mean(name.removeprefix(DIALECT), [o[len(DIALECT) :] for o in _graph_ops()])
+    found = near.startswith("did")
+    help_ = (
+        near.replace("'", f"'{DIALECT}", 1) if found else "see byocir.dialects.graph for all ops"
+    )
+    raise ByocirError("B203", f"expected an op such as graph.conv, found '{name}'", help=help_)
+
+
+def check_uses(name: str, attributes: Iterable[str], fewest: int, most: int) -> None:
+    """Raises ByocirError B204 for an attribute, B205 for a number of operands, that an op of the
+    graph dialect cannot have."""
+    kind = _graph_ops().get(name)
+    if kind is None:
+        return
+    definition = kind.get_irdl_definition()
+    for attribute in attributes:
+        if attribute not in definition.properties:
+            raise ByocirError(
+                "B204",
+                f"expected an attribute of {name}, found '{attribute}'",
+                help=did_you_mean(attribute, list(definition.properties)),
+            )
+    kinds = [operand for _, operand in definition.operands]
+    least = sum(not isinstance(each, VarOperandDef) for each in kinds)  # optional ones are variadic
+    endless = any(
+        isinstance(each, VarOperandDef) and not isinstance(each, OptOperandDef) for each in kinds
+    )
+    if most < least or (fewest > len(kinds) and not endless):
+        wanted = f"{least} or more" if endless else str(least)
+        wanted = f"{least} to {len(kinds)}" if not endless and least < len(kinds) else wanted
+        raise ByocirError(
+            "B205",
+            f"expected {name} with {wanted} operands, found {fewest}",
+            help="a pattern of an op has a pattern for each operand; wildcard() is any value",
+        )
+
+
+def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
+    """The line of a user's function that raised, `file:line`; without an error its first line."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return getattr(function, "__qualname__", type(function).__qualname__)
+    lines, trace = [code.co_firstlineno], error.__traceback__ if error is not None else None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == code.co_filename:
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f"{code.co_filename}:{lines[-1]}"
+
+
+def check_distinct(names: Sequence[str], target: str) -> None:
+    """Raises ByocirError B208 for composites of one target that share a name."""
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise ByocirError(
+            "B208",
+            f"expected composites of target '{target}' with distinct names, found {twice} twice",
+            help="rename one, or give one composite several patterns: return a, b",
+        )

@@ -1,0 +1,218 @@
+"""Mistakes in patterns are one message each, where they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from pattern_programs import F, attempt, by_name, elementwise, module_of
+
+from byocir.compiler import partition
+from byocir.errors import ByocirError
+from byocir.patterns import (
+    Composite,
+    block,
+    composite,
+    constant,
+    op,
+    optional,
+    satisfies,
+    supports,
+    wildcard,
+)
+from byocir.targets.base import Target
+
+
+def refused(make: Callable[[], Any], code: str) -> ByocirError:
+    with pytest.raises(ByocirError) as error:
+        make()
+    assert error.value.code == code
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("name", "help_"),
+    [
+        ("graph.convolution", "did you mean 'graph.conv'?"),
+        ("graph.rleu", "did you mean 'graph.relu'?"),
+        ("conv", "did you mean 'graph.conv'?"),
+        ("graph.", "see byocir"),
+        ("", "see byocir"),
+    ],
+)
+def test_an_op_that_there_is_not(name: str, help_: str):
+    for make in (lambda: op(name, wildcard()), lambda: supports(name)):
+        error = refused(make, "B203")
+        assert f"found '{name}'" in error.message
+        assert error.help.startswith(help_)
+
+
+def test_ops_of_other_dialects_are_the_users_own():
+    assert op("mine.fused", wildcard(), wildcard(), speed=3).root_names() == {"mine.fused"}
+
+
+def test_an_attribute_that_there_is_not():
+    error = refused(lambda: op("graph.conv", wildcard(), constant(), groups=1), "B204")
+    assert error.help == "did you mean 'group'?"
+    assert op("graph.reshape", wildcard(), shape=(1, 2)).root_names() == {"graph.reshape"}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "wanted"),
+    [
+        ("graph.relu", 2, "1 operands, found 2"),
+        ("graph.relu", 0, "1 operands, found 0"),
+        ("graph.conv", 1, "2 to 3 operands, found 1"),
+        ("graph.conv", 4, "2 to 3 operands, found 4"),
+    ],
+)
+def test_a_number_of_operands_that_there_is_not(name: str, count: int, wanted: str):
+    error = refused(lambda: op(name, *(wildcard() for _ in range(count))), "B205")
+    assert error.message == f"expected {name} with {wanted}"
+
+
+def test_any_number_of_operands_where_the_op_takes_it():
+    assert op("graph.concat", *(wildcard() for _ in range(9)))
+
+
+def test_a_pattern_function_that_fails_is_told_with_its_line():
+    def broken():
+        return optional(op("graph.relu", wildcard()), lambda v: v.relu())
+
+    error = refused(lambda: composite("npu.broken")(broken), "B207")
+    assert error.message.startswith("pattern npu.broken failed with AttributeError")
+    assert error.where == f"{__file__}:{broken.__code__.co_firstlineno + 1}"
+
+
+def test_a_mistyped_op_in_a_pattern_function_is_told_with_pattern_and_line():
+    def mistyped():
+        x = wildcard()
+        return op("graph.rleu", x)
+
+    error = refused(lambda: composite("npu.mistyped")(mistyped), "B203")
+    assert error.message == "pattern npu.mistyped: expected an op such as graph.conv, found " + (
+        "'graph.rleu'"
+    )
+    assert error.where == f"{__file__}:{mistyped.__code__.co_firstlineno + 2}"
+
+
+@pytest.mark.parametrize("made", [None, 3, (), (wildcard(), None)])
+def test_a_function_that_gives_no_pattern(made: Any):
+    error = refused(lambda: composite("npu.none")(lambda: made), "B207")
+    assert "return a pattern or several" in error.message
+
+
+def relu_of(pattern: Any = None) -> Composite:
+    return Composite("npu.relu", (op("graph.relu", pattern or wildcard("x")),))
+
+
+def tried(made: Composite) -> None:
+    made.attempt(by_name(module_of(elementwise("a = relu x")))["a"])
+
+
+def test_a_rule_that_fails_names_pattern_rule_line_and_what_is_bound():
+    made = relu_of()
+
+    @made.rule
+    def small(m):
+        """It is small."""
+        return m["X"].type.rank < 2, None
+
+    error = refused(lambda: tried(made), "B202")
+    assert error.message == "pattern npu.relu: rule small failed with KeyError: 'X'"
+    assert error.where == f"{__file__}:{small.__code__.co_firstlineno + 3}"
+    assert "names bound here: x" in error.help
+
+
+@pytest.mark.parametrize("answer", [None, True, (True,), (1, 2, 3)])
+def test_a_rule_that_gives_no_answer(answer: Any):
+    made = relu_of()
+
+    @made.rule
+    def odd(m):
+        """It is odd."""
+        return answer
+
+    assert "(holds, seen)" in refused(lambda: tried(made), "B202").help
+
+
+def test_a_fix_that_fails():
+    made = relu_of()
+
+    @made.rule(fix=lambda m: m["none"])
+    def never(m):
+        """It never holds."""
+        return False, None
+
+    assert "rule never failed with KeyError" in refused(lambda: tried(made), "B202").message
+
+
+def test_a_test_of_values_that_fails():
+    powers = satisfies("powers of two", lambda a: np.log2(a).is_integer())
+    array = "#graph.array<[2.0, 2.0, 2.0, 2.0] : tensor<4xf32>>"
+    body = f"%c = graph.constant {array}\n" + elementwise("a = mul x c")
+    error = refused(
+        lambda: attempt(op("graph.mul", wildcard(), constant("c", where=powers)), body, "a"), "B202"
+    )
+    assert "the test 'powers of two' failed with AttributeError" in error.message
+    assert error.where.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda x: block("m m", x["m m"], lambda acc, e: e), "expected distinct iterators"),
+        (lambda x: block("m", x["k"], lambda acc, e: e), "expected one of the iterators m"),
+        (lambda x: block("m", x["m"], lambda e: e), "the body failed with TypeError"),
+        (lambda x: block("m", x["m"], lambda acc, e: e.exp2()), "failed with AttributeError"),
+        (lambda x: block("m", x["m"], lambda acc, e: None), "expected a scalar, found NoneType"),
+        (lambda x: block("m", x, lambda acc, e: e), "expected accesses and then a body"),
+        (lambda x: block("m", x["m"]), "expected accesses and then a body, found Access"),
+    ],
+)
+def test_a_block_that_cannot_be_read(make: Callable[[Any], Any], said: str):
+    assert said in refused(lambda: make(wildcard()), "B206").message
+
+
+def target(**members: Any) -> Target:
+    """A target of one relu, with other members."""
+
+    @dataclass(frozen=True)
+    class Npu(Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = (relu_of(),)
+
+    for name, value in members.items():
+        setattr(Npu, name, value)
+    return Npu()
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "said"),
+    [
+        ({"patterns": (relu_of(), relu_of())}, "B208", "found npu.relu twice"),
+        ({"patterns": (wildcard(),)}, "B216", "to be composites, found WildcardPattern"),
+        ({"codegen_level": "tensors"}, "B216", "among graph, tensor, found 'tensors'"),
+        ({"constants": "bound"}, "B216", "among match, bind, argument, found 'bound'"),
+        ({"name": "n p u"}, "B216", "to have a name like 'npu'"),
+    ],
+)
+def test_a_target_that_cannot_be(members: dict[str, Any], code: str, said: str):
+    module = module_of(elementwise("a = relu x"))
+    assert said in refused(lambda: partition(module, [target(**members)]), code).message
+
+
+def test_mistakes_reach_the_user_of_a_target_as_one_message():
+    made = relu_of()
+
+    @made.rule
+    def broken(m):
+        """There is a y."""
+        return m["y"], None
+
+    module = module_of(f"%a = graph.relu %x : ({F}) -> {F}\nfunc.return %a : {F}")
+    error = refused(lambda: partition(module, [target(patterns=(made,))]), "B202")
+    assert "pattern npu.relu: rule broken" in error.message
