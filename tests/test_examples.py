@@ -58,7 +58,11 @@ def convolutions(draw: st.DrawFn):
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, channels, 7, 8])],
-        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, ["a", "b", "c", "d"])],
+        [
+            helper.make_tensor_value_info(
+                nodes[-1].output[0], TensorProto.FLOAT, ["a", "b", "c", "d"]
+            )
+        ],
         [
             helper.make_tensor(n, TensorProto.FLOAT, np.shape(arrays[n]), np.ravel(arrays[n]))
             for n in used
