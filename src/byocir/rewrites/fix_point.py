@@ -32,7 +32,6 @@ from byocir.dialects.graph import (
     AddOp,
     FixedAttr,
     FloatHalfEvenAttr,
-    QuantizeOp,
     RequantizeOp,
 )
 from byocir.dialects.graph.fixed_point import (
@@ -44,16 +43,10 @@ from byocir.dialects.graph.fixed_point import (
 )
 from byocir.dialects.types import i32
 from byocir.errors import ByocirError, did_you_mean
-from byocir.rewrites.activation import (
-    clip_after,
-    only_quantized,
-    quantized_bounds,
-    relu_before,
-    through_activations,
-)
 from byocir.rewrites.average_pools import AveragePoolToInteger
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import Grid, constant_array, grid_of, integer_range, symmetric_bytes
+from byocir.rewrites.grid import Grid, constant_array, integer_range, symmetric_bytes
+from byocir.rewrites.integers import QuantizedChain, ToGrid
 
 _ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even"}
 
@@ -104,29 +97,18 @@ class FloatScalesToMultiplier(Pattern):
 
 
 @dataclass(frozen=True)
-class ResidualAddToInteger(Pattern):
+class ResidualAddToInteger(QuantizedChain):
     """A quantised sum of two dequantised tensors becomes an i32 sum on a common fine grid."""
 
     rounding: Rounding
-    roots = (QuantizeOp,)
 
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, QuantizeOp)
-        grid = grid_of(op)
-        if grid is None or not (grid.per_tensor and grid.symmetric and grid.is_8_bit):
-            return None
-        activations, total = through_activations(op.input)
-        bounds = quantized_bounds(activations, grid)
-        if bounds is None or not only_quantized(total, activations):
-            return None
-        added = _sum_on_fine_grid(total.owner, grid, self.rounding, new)
+    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
+        added = _sum_on_fine_grid(value.owner, grid, self.rounding, new)
         if added is None:
             return None
-        value, shift = added
-        value = relu_before(value, bounds, grid, new)
-        back = FixedAttr.of(shift, self.rounding)
-        value = _requantize(value, np.array(1, np.int32), back, grid.element, new)
-        return [clip_after(value, bounds, grid, new)]
+        total, shift = added
+        back, one = FixedAttr.of(shift, self.rounding), np.array(1, np.int32)
+        return total, lambda wide: _requantize(wide, one, back, grid.element, new)
 
 
 def _sum_on_fine_grid(

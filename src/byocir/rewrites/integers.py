@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -37,14 +37,18 @@ class Integers:
     count: np.ndarray
 
 
-class QuantizedToInteger(Pattern):
-    """`quantize(clip(f(dequantize(x), …)))` becomes integers wherever `integers` knows f."""
+ToGrid = Callable[[SSAValue], SSAValue]
+
+
+class QuantizedChain(Pattern):
+    """`quantize(clip(f(dequantize(x), …)))` becomes integers wherever `wide` knows f."""
 
     roots = (QuantizeOp,)
 
     @abstractmethod
-    def integers(self, value: SSAValue, new: NewOps) -> Integers | None:
-        """The integers that a float value stands for, computed without floats, or None."""
+    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
+        """The integers that a float value stands for, computed without floats, and what brings them
+        to the grid; or None."""
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, QuantizeOp)
@@ -55,12 +59,25 @@ class QuantizedToInteger(Pattern):
         bounds = quantized_bounds(activations, grid)
         if bounds is None or not only_quantized(start, activations):
             return None
-        integers = self.integers(start, new)
-        if integers is None:
+        found = self.wide(start, grid, new)
+        if found is None:
             return None
-        value = relu_before(integers.value, bounds, grid, new)
-        value = _requantize(Integers(value, integers.scale, integers.count), grid, new)
-        return [clip_after(value, bounds, grid, new)]
+        value, to_grid = found
+        return [clip_after(to_grid(relu_before(value, bounds, grid, new)), bounds, grid, new)]
+
+
+class QuantizedToInteger(QuantizedChain):
+    """A chain whose integers have a scale, so that one `graph.requantize` brings them back."""
+
+    @abstractmethod
+    def integers(self, value: SSAValue, new: NewOps) -> Integers | None:
+        """The integers that a float value stands for, computed without floats, or None."""
+
+    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
+        found = self.integers(value, new)
+        if found is None:
+            return None
+        return found.value, lambda wide: _requantize(replace(found, value=wide), grid, new)
 
 
 def _requantize(integers: Integers, grid: Grid, new: NewOps) -> SSAValue:
