@@ -179,10 +179,10 @@ def compile(
 
 
 def check_host(host: str) -> None:
-    """Raises ByocirError B219 for a host that there is not."""
+    """Raises ByocirError B225 for a host that there is not."""
     if host not in HOSTS:
         raise ByocirError(
-            "B219",
+            "B225",
             f"expected host {' or '.join(HOSTS)}, found {host!r}",
             help=did_you_mean(str(host), list(HOSTS)),
         )

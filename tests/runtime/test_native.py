@@ -99,7 +99,7 @@ def test_the_command_line(tmp_path, capsys):
 
 
 def test_an_unknown_host_is_refused():
-    with pytest.raises(ByocirError, match="B219"):
+    with pytest.raises(ByocirError, match="B225"):
         byocir.compile(DIGITS, shapes=SHAPES, host="rust")
 
 
