@@ -15,13 +15,13 @@ from byocir.errors import ByocirError
 def run_onnxruntime(
     model: Path, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """What ONNX Runtime makes of a model, for one feed after the other. Raises ByocirError B112
+    """What ONNX Runtime makes of a model, for one feed after the other. Raises ByocirError B118
     when it is not installed."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError as error:
         raise ByocirError(
-            "B112", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
+            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
         ) from error
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -94,7 +94,7 @@ def _stays_at_graph_level(top: Operation) -> bool:
 
 def lower_op(op: Operation) -> None:
     """Replaces one graph op by blocks, unless its lowering declines the case; raises ByocirError
-    B311 for an op that has no lowering."""
+    B305 for an op that has no lowering."""
     lowering = LOWERINGS.get(type(op))
     if lowering is None:
         raise cannot_lower(op, "it has no lowering")

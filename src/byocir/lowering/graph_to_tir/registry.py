@@ -38,7 +38,7 @@ def lowers(*kinds: type[GraphOp]) -> Callable[[_LoweringT], _LoweringT]:
 def cannot_lower(op: Operation, reason: str) -> ByocirError:
     """The error for an op that has no form at the tensor level."""
     return ByocirError(
-        "B311",
+        "B305",
         f"expected an op with a tensor-level form, found {op.name}: {reason}",
         where=", ".join(names(op.location)),
         help="give it to a target that takes it at graph level",
