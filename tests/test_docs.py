@@ -156,3 +156,10 @@ def test_the_vta_pages_snippets_print_what_they_say(
     assert len(said) == 3
     assert capsys.readouterr().out.splitlines() == said
     assert (tmp_path / "program.trace.json").stat().st_size
+
+
+def test_the_page_of_errors_lists_every_code_once():
+    page = re.findall(r"^\| `(B\d{3})` \|", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+    sources = [path.read_text() for path in sorted((ROOT / "src").rglob("*.py"))]
+    used = {code for text in sources for code in re.findall(r'"(B\d{3})"', text)}
+    assert page == sorted(used)
