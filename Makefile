@@ -44,6 +44,7 @@ fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (defaul
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
+	$(BIN)/python benchmarks/host.py
 	$(BIN)/python benchmarks/vta_sim.py
 	$(BIN)/python benchmarks/partition.py
 

@@ -10,7 +10,8 @@ match-composites{level=tensor}, … as above                                    
 each target's own passes, then its code generator
 ```
 
-With `host="c"` what is left in `@main` runs as C; else the evaluator runs it.
+With `host="c"` what is left in `@main` runs as C, after flatten-windows and fuse-blocks; else the
+evaluator runs it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "tensor")
 HOSTS = (REFERENCE, C)
+FOR_C = "flatten-windows,fuse-blocks"
 NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
@@ -200,6 +202,8 @@ def generate(
     context = load_context()
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes = [*_at(instances, "after-lowering"), *_at(instances, "before-codegen")]
+    if host == C:
+        passes += parse_pipeline(FOR_C)
     run_passes(module, context, passes, callback=after_pass)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:

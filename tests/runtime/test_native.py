@@ -64,7 +64,6 @@ def test_what_has_no_c_runs_in_the_evaluator():
     assert [call.op.name for call in host_code(native.module).calls] == [
         "graph.top_k",
         "tir.block",
-        "tir.block",
     ]
 
 

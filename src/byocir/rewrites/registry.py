@@ -33,6 +33,9 @@ PASSES: dict[str, str] = {
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
+    # tensor level, for the host's C code
+    "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
+    "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",
     # tensor level to VTA instructions, in this order
     "vta-legalise": "byocir.lowering.tir_to_vta.legalise:VtaLegalisePass",
     "vta-pack": "byocir.lowering.tir_to_vta.pack:VtaPackPass",

@@ -178,6 +178,13 @@ def number_attr(value: Number, type_: Attribute) -> Attribute:
     return IntegerAttr(int(value), cast(IntegerType, type_))
 
 
+def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
+    """The op that gives a number of an integer, index or float type."""
+    attribute = number_attr(value, type_)
+    assert isinstance(attribute, IntegerAttr | FloatAttr)
+    return arith.ConstantOp(cast("IntegerAttr | FloatAttr[AnyFloat]", attribute))
+
+
 class Emitted(Scalar):
     """A scalar that is an SSA value; operators append ops at the current implicit builder."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
 from byocir.lowering.tir_to_c.scalars import Scalars, c_type, literal, used_arguments
 
@@ -30,6 +31,11 @@ NEAR = 4
 TAB = "    "
 
 
+def indented(line: str) -> str:
+    """A line one level deeper; those of the preprocessor stay."""
+    return line if line.startswith("#") else TAB + line
+
+
 @dataclass(frozen=True)
 class Access:
     """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
@@ -39,7 +45,8 @@ class Access:
     element: Attribute
     offset: Offset
     checks: list[Inside]
-    pad: str | None = None
+    pad: str | None
+    nbytes: int
 
     @property
     def fixed(self) -> set[int]:
@@ -95,9 +102,9 @@ class BlockWriter:
         map_, shape = self.op.maps.data[position].data, shape_of(value.type)
         checks = [] if pad is None else outside_of(map_, shape, self.op.extents)
         element = element_type_of(value.type)
-        return Access(
-            name, element, offset_of(map_, shape), checks, literal(pad) if pad is not None else None
-        )
+        outside = literal(pad) if pad is not None else None
+        nbytes = prod(shape) * dtype_of(element).itemsize
+        return Access(name, element, offset_of(map_, shape), checks, outside, nbytes)
 
     def _accesses(self) -> list[Access]:
         return [*(x for i, x in enumerate(self.ins) if i in self._used), *self.outs]

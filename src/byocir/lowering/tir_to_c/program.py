@@ -21,6 +21,7 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
+from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
 from byocir.lowering.tir_to_c.scalars import NoC, c_type, literal
 
@@ -173,7 +174,7 @@ class _Builder:
             if isinstance(start.owner, FillOp) and self._covers(op, i)
         }
         writer = BlockWriter(op, initial)
-        kernel = writer.kernel()
+        kernel = kernel_of(writer)
         targets = [self._target(op, i, i in initial) for i in range(len(op.outs))]
         sources = [self.buffers[op.ins[i]] for i in writer.used]
         self.program.steps.append(Compute(kernel, [*sources, *targets], names(op.location)))

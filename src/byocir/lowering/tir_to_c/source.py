@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
-from byocir.lowering.tir_to_c.loops import TAB, Kernel
+from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import (
     CONSTANT,
     INPUT,
@@ -235,7 +235,7 @@ class _Writer:
             made = self._kernels[key] = f"k{len(self._kernels)}"
             self._helpers.update(kernel.helpers)
             head = f"static void {made}({', '.join(kernel.parameters)})"
-            body = "\n".join(TAB + line for line in kernel.body)
+            body = "\n".join(indented(line) for line in kernel.body)
             self._definitions.append(f"{head}\n{{\n{body}\n}}\n")
         return self._kernels[key]
 

@@ -1,0 +1,223 @@
+"""fuse-blocks: producers into the blocks that read them, scalar constants into bodies.
+
+Does: where a block without reductions computes a value that one other block reads, once for each
+of its points, that one computes it itself and the value is never stored. Inputs that are constants
+of one element become constants of the body.
+
+Requires: blocks in value form. Looks at functions without `byoc.target`.
+
+Guarantees: the same results, bit for bit; a fused block has the locations of both; windows and
+contractions read what they read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.locations import fuse
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.scalar import is_unsigned, number_op
+from byocir.dialects.types import element_type_of, i1, shape_of
+from byocir.lowering.tir_to_c.contract import is_contraction
+
+MOST_INPUTS = 12
+"""Arrays that one block reads at most: more streams than that slow each other down."""
+
+
+@dataclass(frozen=True)
+class FuseBlocksPass(ModulePass):
+    """Lets blocks compute what they alone read."""
+
+    name = "fuse-blocks"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.body.block.ops):
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                    _fuse_into(block)
+
+
+def _fuse_into(op: BlockOp) -> None:
+    """Fuses all producers of a block, and theirs, which were fused before."""
+    current = op
+    while (position := _fusible(current)) is not None:
+        current = _fused(current, position)
+    while (position := _scalar(current)) is not None:
+        current = _with_number(current, position)
+
+
+def _fusible(op: BlockOp) -> int | None:
+    """The position of an input whose producer can be fused."""
+    if not op.in_value_form or is_contraction(op):
+        return None
+    return next((i for i in range(len(op.ins)) if _can_fuse(op, i)), None)
+
+
+def _can_fuse(op: BlockOp, position: int) -> bool:
+    value = op.ins[position]
+    producer = value.owner
+    if not isinstance(producer, BlockOp) or producer.parent is not op.parent:
+        return False
+    if len(list(value.uses)) != 1 or op.pad_values[position] is not None:
+        return False
+    if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not _is_map(producer):
+        return False
+    return _reads_each_once(op, op.in_maps[position])
+
+
+def _is_map(op: BlockOp) -> bool:
+    """Whether each element of the only result is computed on its own, from the inputs alone."""
+    if op.reductions or op.where is not None or op.bases or len(op.outs) != 1:
+        return False
+    if not isinstance(op.outs[0].owner, EmptyOp):
+        return False
+    used: list[int] = []
+    for expr, size in zip(op.out_maps[0].results, shape_of(op.outs[0].type), strict=True):
+        if isinstance(expr, AffineDimExpr) and op.extents[expr.position] == size:
+            used.append(expr.position)
+        elif size != 1:
+            return False
+    return len(set(used)) == len(used) and all(
+        i in used or extent == 1 for i, extent in enumerate(op.extents)
+    )
+
+
+def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
+    """Whether no element is read at two points: each index follows one iterator, and all do. Where
+    nothing is reduced, a sum of iterators, as in a plane of rows, does as well."""
+    forms = [linear(expr) for expr in map_.results]
+    used = [i for form in forms if form is not None for i, _ in form.terms]
+    alone = all(form is not None and len(form.terms) <= 1 for form in forms)
+    if (op.reductions and not alone) or len(set(used)) != len(used) or None in forms:
+        return False
+    return all(i in used or extent == 1 for i, extent in enumerate(op.extents))
+
+
+def _fused(op: BlockOp, position: int) -> BlockOp:
+    """The block in which an input is computed where it is read."""
+    producer = op.ins[position].owner
+    assert isinstance(producer, BlockOp)
+    at = _inverse(producer, op.in_maps[position])
+    count = len(op.iterators)
+    added = [m.replace_dims_and_symbols(at, [], count, 0) for m in producer.in_maps]
+    ins = [*op.ins[:position], *op.ins[position + 1 :], *producer.ins]
+    in_maps, pads = list(op.in_maps), list(op.pad_values)
+    del in_maps[position], pads[position]
+    made = BlockOp(
+        list(op.iterators),
+        ins,
+        list(op.outs),
+        [*in_maps, *added, *op.out_maps],
+        _joined(op, producer, position),
+        pads=[*pads, *producer.pad_values],
+        where=op.where.data if op.where is not None else None,
+        location=fuse(producer.location, op.location),
+    )
+    Rewriter.replace_op(op, made)
+    producer.detach()
+    producer.erase()
+    return made
+
+
+def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
+    """For each iterator of a producer its value where the result is read at `map_`."""
+    at: list[AffineExpr] = [AffineExpr.constant(0)] * len(producer.iterators)
+    for expr, index in zip(producer.out_maps[0].results, map_.results, strict=True):
+        if isinstance(expr, AffineDimExpr):
+            at[expr.position] = index
+    return at
+
+
+def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
+    """The producer's body, then the block's, which uses what that yields."""
+    old, inner = op.body.block, producer.body.block
+    ins = [arg for i, arg in enumerate(old.args[: len(op.ins)]) if i != position]
+    args = [*ins, *inner.args[: len(producer.ins)], *old.args[len(op.ins) :]]
+    block = Block(arg_types=[arg.type for arg in args])
+    values: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
+    _copy(inner, block, values, skip=inner.args[len(producer.ins) :])
+    values[old.args[position]] = values[producer.yielded[0]]
+    _copy(old, block, values)
+    last = YieldOp.create(operands=[values[value] for value in op.yielded], location=op.location)
+    block.add_op(last)
+    return Region(block)
+
+
+def _copy(
+    source: Block,
+    target: Block,
+    values: dict[SSAValue, SSAValue],
+    skip: Sequence[SSAValue] = (),
+) -> None:
+    """Appends the ops of a body but its end, those on `skip` aside: nobody needs them."""
+    unknown: set[SSAValue] = set(skip)
+    for op in source.ops:
+        if isinstance(op, YieldOp):
+            continue
+        if not unknown.isdisjoint(op.operands):
+            unknown.update(op.results)
+            continue
+        target.add_op(op.clone(values))
+
+
+# -- constants of one element
+
+
+def _scalar(op: BlockOp) -> int | None:
+    """The position of an input that is a constant of one element, of a type that bodies compute
+    in."""
+    for i, value in enumerate(op.ins):
+        owner = value.owner
+        if (
+            isinstance(owner, ConstantOp)
+            and owner.value.data.size == 1
+            and owner.value.data.present
+            and op.pad_values[i] is None
+            and (not is_unsigned(element_type_of(value.type)) or element_type_of(value.type) == i1)
+        ):
+            return i
+    return None
+
+
+def _with_number(op: BlockOp, position: int) -> BlockOp:
+    """The block with an input as a constant of its body."""
+    owner = op.ins[position].owner
+    assert isinstance(owner, ConstantOp)
+    element: Attribute = element_type_of(owner.result.type)
+    old = op.body.block
+    args = [arg for i, arg in enumerate(old.args) if i != position]
+    block = Block(arg_types=[arg.type for arg in args])
+    values: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
+    value = number_op(owner.value.data.values().item(), element)
+    value.location = op.location
+    block.add_op(value)
+    values[old.args[position]] = value.results[0]
+    _copy(old, block, values)
+    block.add_op(
+        YieldOp.create(operands=[values[value] for value in op.yielded], location=op.location)
+    )
+    maps, pads = [*op.in_maps, *op.out_maps], list(op.pad_values)
+    del maps[position], pads[position]
+    made = BlockOp(
+        list(op.iterators),
+        [*op.ins[:position], *op.ins[position + 1 :]],
+        list(op.outs),
+        maps,
+        Region(block),
+        pads=pads,
+        where=op.where.data if op.where is not None else None,
+        location=op.location,
+    )
+    Rewriter.replace_op(op, made)
+    return made

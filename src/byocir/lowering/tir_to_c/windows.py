@@ -1,0 +1,289 @@
+"""flatten-windows: sliding windows as contractions over one flat plane.
+
+Does: a float contraction whose input is read through windows over its last two dimensions, padded
+or strided (`h * 2 + r - 1`, `w * 2 + s - 1`), reads a copy of that input which holds the padding
+and, for strides, keeps each phase (`row mod stride`, `column mod stride`) in a plane of its own.
+There the elements of all windows follow each other, also from one row to the next, so one iterator
+walks over rows and columns; what it computes between two rows is left out when the result is
+copied.
+
+Requires: blocks in value form. Looks at functions without `byoc.target`.
+
+Guarantees: the same results, bit for bit; every new op has the location of the block it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.evaluate.scalar import number
+from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
+from byocir.lowering.graph_to_tir.movement import divided, first, modulo
+from byocir.lowering.tir_to_c.contract import is_contraction
+
+
+@dataclass(frozen=True)
+class FlattenWindowsPass(ModulePass):
+    """Makes windows contiguous for contractions."""
+
+    name = "flatten-windows"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.body.block.ops):
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                    _flatten(block)
+
+
+@dataclass(frozen=True)
+class _Slide:
+    """Index `stride * out + dilation * kernel + begin` into a dimension of `size`; `out` and
+    `kernel` are iterators, the second is None where there is one position."""
+
+    out: int
+    count: int
+    stride: int
+    kernel: int | None
+    positions: int
+    dilation: int
+    begin: int
+    size: int
+
+    @property
+    def reach(self) -> int:
+        """How far the last position of a window is from the first."""
+        return self.dilation * (self.positions - 1)
+
+    @property
+    def phases(self) -> int:
+        return min(self.stride, self.reach + 1)
+
+    @property
+    def shift(self) -> int:
+        """How many elements of a phase the last position is from the first."""
+        return self.reach // self.stride
+
+    @property
+    def length(self) -> int:
+        """Elements of each phase."""
+        return self.count + self.shift
+
+    def known(self, phase: int) -> range:
+        """The elements of a phase that are in the array."""
+        start = -(-(-self.begin - phase) // self.stride)
+        stop = -(-(self.size - self.begin - phase) // self.stride)
+        return range(max(start, 0), min(stop, self.length))
+
+    def at(self, phase: int, index: AffineExpr) -> AffineExpr:
+        """Where in the array an element of a phase is."""
+        return index * self.stride + (phase + self.begin)
+
+    def split(self) -> tuple[AffineExpr, AffineExpr]:
+        """The phase and the element, relative to the window's first, of a position."""
+        if self.kernel is None:
+            return AffineExpr.constant(0), AffineExpr.constant(0)
+        distance = AffineExpr.dimension(self.kernel) * self.dilation
+        if self.stride == 1:
+            return AffineExpr.constant(0), distance
+        return modulo(distance, self.stride), divided(distance, self.stride)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A contraction with windows over the last two dimensions of one operand."""
+
+    op: BlockOp
+    operand: int
+    rows: _Slide
+    columns: _Slide
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether rows follow each other already."""
+        slides = (self.rows, self.columns)
+        return all(s.stride == 1 and s.reach == 0 and s.begin == 0 for s in slides) and (
+            self.columns.count == self.columns.size
+        )
+
+
+def _window(op: BlockOp) -> _Window | None:
+    if not op.in_value_form or not is_contraction(op):
+        return None
+    if not isinstance(op.outs[0].owner, FillOp):
+        return None
+    out = op.out_maps[0].results
+    if len(out) < 3 or not all(isinstance(expr, AffineDimExpr) for expr in out[-2:]):
+        return None
+    for operand in (0, 1):
+        found = _slides(op, operand)
+        if found is not None:
+            window = _Window(op, operand, *found)
+            alone = window.rows.count * window.columns.count == 1
+            return None if window.is_flat or alone else window
+    return None
+
+
+def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
+    """The windows over the last two dimensions of an operand, if nothing else uses iterators of
+    theirs but the other operand those of the kernel."""
+    exprs = op.in_maps[operand].results
+    other = {i for expr in op.in_maps[1 - operand].results for i in expr.used_dims()}
+    if len(exprs) < 2 or not _shows_all(op, operand):
+        return None
+    sizes = shape_of(op.ins[operand].type)[-2:]
+    outs = [
+        expr.position for expr in op.out_maps[0].results[-2:] if isinstance(expr, AffineDimExpr)
+    ]
+    slides = [
+        _slide(op, linear(expr), out, size)
+        for expr, out, size in zip(exprs[-2:], outs, sizes, strict=True)
+    ]
+    if slides[0] is None or slides[1] is None:
+        return None
+    inner = {i for expr in exprs[-2:] for i in expr.used_dims()}
+    outer = {i for expr in exprs[:-2] for i in expr.used_dims()}
+    elsewhere = {i for expr in op.out_maps[0].results[:-2] for i in expr.used_dims()}
+    if inner & outer or set(outs) & (other | elsewhere):
+        return None
+    return slides[0], slides[1]
+
+
+def _shows_all(op: BlockOp, operand: int) -> bool:
+    """Whether padding is only around the last two dimensions."""
+    exprs, shape = op.in_maps[operand].results[:-2], shape_of(op.ins[operand].type)
+    for expr, size in zip(exprs, shape, strict=False):
+        form = linear(expr)
+        if form is None:
+            return False
+        low, high = form.bounds([0] * len(op.extents), [extent - 1 for extent in op.extents])
+        if low < 0 or high >= size:
+            return False
+    return True
+
+
+def _slide(op: BlockOp, form: Linear | None, out: int, size: int) -> _Slide | None:
+    if form is None or form.coefficient(out) < 1:
+        return None
+    kernels = [i for i, _ in form.terms if i != out]
+    if len(kernels) > 1 or any(form.coefficient(i) < 1 for i in kernels):
+        return None
+    kernel = kernels[0] if kernels else None
+    if kernel is not None and kernel not in op.reductions:
+        return None
+    return _Slide(
+        out,
+        op.extents[out],
+        form.coefficient(out),
+        kernel,
+        op.extents[kernel] if kernel is not None else 1,
+        form.coefficient(kernel) if kernel is not None else 1,
+        form.constant,
+        size,
+    )
+
+
+def _flatten(op: BlockOp) -> None:
+    window = _window(op)
+    if window is None:
+        return
+    emit = Emitter(op.location)
+    planes = _planes(emit, window)
+    flat = _contracted(emit, window, planes)
+    shape, element = shape_of(op.results[0].type), element_type_of(op.results[0].type)
+    at = Space.over(shape).parallel
+    index = [*at[:-2], at[-2] * window.columns.length + at[-1]]
+    result = emit.elementwise(shape, element, [Read(flat, index)], lambda x: x)
+    Rewriter.replace_op(op, emit.ops, [result])
+
+
+def _planes(emit: Emitter, window: _Window) -> SSAValue:
+    """The input with its padding, phase by phase: [outer…, row phase, column phase, plane]."""
+    op, rows, columns = window.op, window.rows, window.columns
+    source = op.ins[window.operand]
+    outer, element = shape_of(source.type)[:-2], element_type_of(source.type)
+    plane = rows.length * columns.length + columns.shift
+    shape = (*outer, rows.phases, columns.phases, plane)
+    result = emit.fill(_padding(op.pad_values[window.operand]), element, shape)
+    for row, column in _phases(window):
+        heights, widths = rows.known(row), columns.known(column)
+        if not heights or not widths:
+            continue
+        space = Space.over((*outer, len(heights), len(widths)))
+        *at, i, j = space.parallel
+        i, j = i + heights.start, j + widths.start
+        into = [AffineConstantExpr(row), AffineConstantExpr(column), i * columns.length + j]
+        read = Read(source, [*at, rows.at(row, i), columns.at(column, j)])
+        result = emit.block(space, [read], result, first, [*at, *into])
+    return result
+
+
+def _phases(window: _Window) -> Iterator[tuple[int, int]]:
+    for row in range(window.rows.phases):
+        for column in range(window.columns.phases):
+            yield row, column
+
+
+def _padding(pad: Attribute | None) -> float:
+    return 0.0 if pad is None else float(number(pad))
+
+
+def _contracted(emit: Emitter, window: _Window, planes: SSAValue) -> SSAValue:
+    """The contraction with one iterator for rows and columns, on planes; its result is as long as
+    all rows with what is between them."""
+    op, rows, columns = window.op, window.rows, window.columns
+    fill = op.outs[0].owner
+    assert isinstance(fill, FillOp)
+    count = rows.count * columns.length
+    name = f"{op.names[rows.out]}_{op.names[columns.out]}"
+    iterators = [
+        IteratorAttr.of(name, IteratorKind.PARALLEL, count) if i == columns.out else iterator
+        for i, iterator in enumerate(op.iterators)
+        if i != rows.out
+    ]
+    (row_phase, down), (column_phase, right) = rows.split(), columns.split()
+    flat = AffineExpr.dimension(columns.out) + down * columns.length + right
+    maps = list(op.in_maps)
+    maps[window.operand] = _map(
+        op, [*maps[window.operand].results[:-2], row_phase, column_phase, flat]
+    )
+    out = _map(op, [*op.out_maps[0].results[:-2], AffineExpr.dimension(columns.out)])
+    ins = list(op.ins)
+    ins[window.operand] = planes
+    shape = (*shape_of(op.outs[0].type)[:-2], count)
+    init = emit.fill(number(fill.value).item(), element_type_of(op.outs[0].type), shape)
+    made = BlockOp(
+        iterators,
+        ins,
+        [init],
+        [_without(map_, rows.out) for map_ in (*maps, out)],
+        op.body.clone(),
+        pads=[None if i == window.operand else pad for i, pad in enumerate(op.pad_values)],
+        location=op.location,
+    )
+    return emit.add(made).results[0]
+
+
+def _map(op: BlockOp, exprs: Sequence[AffineExpr]) -> AffineMap:
+    return AffineMap(len(op.iterators), 0, tuple(exprs))
+
+
+def _without(map_: AffineMap, iterator: int) -> AffineMap:
+    """The map where an iterator that it does not use is gone."""
+    dims = [
+        AffineExpr.dimension(i - (i > iterator)) if i != iterator else AffineExpr.constant(0)
+        for i in range(map_.num_dims)
+    ]
+    return map_.replace_dims_and_symbols(dims, [], map_.num_dims - 1, 0)
