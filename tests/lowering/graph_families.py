@@ -110,7 +110,10 @@ def extreme_or_remainder(draw):
         return Case(kind, [lhs, rhs], fmod=draw(st.integers(0, 1)))
     if kind is g.PowOp:
         powers = draw(st.sampled_from([f32, i32]))
-        return Case(kind, [np.abs(lhs), array(draw, f32, rhs.shape).astype(dtype_of(powers))])
+        rhs = array(draw, f32, rhs.shape).astype(dtype_of(powers))
+        if draw(st.booleans()):
+            return Case(kind, [lhs, np.array(2, rhs.dtype)], constants=(1,))
+        return Case(kind, [np.abs(lhs), rhs])
     return Case(kind, [lhs, rhs])
 
 
@@ -366,7 +369,41 @@ def padding(draw):
     return Case(g.PadOp, [x], **properties)
 
 
+@st.composite
+def constant_gather(draw):
+    """Indices are a constant of the module."""
+    shape = shape_up_to(draw, 3, 1)
+    axis = draw(st.integers(0, len(shape) - 1))
+    size = shape[axis]
+    own = draw(st.sampled_from([(), (1,), (3,), (2, 2)]))
+    seed = draw(st.integers(0, 99))
+    indices = np.random.default_rng(seed).integers(-size, size, own)
+    x = array(draw, draw(st.sampled_from([f32, i8])), shape)
+    return Case(g.GatherOp, [x, np.asarray(indices)], constants=(1,), axis=axis)
+
+
+@st.composite
+def nearest_resize(draw):
+    shape = sizes(draw, draw(st.integers(1, 3)), 5)
+    wanted = [draw(st.sampled_from([n, 2 * n, 3 * n, n + 1, max(n - 1, 1)])) for n in shape]
+    modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+    nearest = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+    properties = {
+        "sizes": wanted,
+        "mode": "nearest",
+        "coordinate_transformation_mode": draw(st.sampled_from(modes)),
+        "nearest_mode": draw(st.sampled_from(nearest)),
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 0.0,
+        "antialias": 0,
+    }
+    return Case(g.ResizeOp, [array(draw, f32, shape)], **properties)
+
+
 FAMILIES = [
+    constant_gather,
+    nearest_resize,
     function,
     activation_with_parameters,
     sign,

@@ -33,14 +33,23 @@ BYTES = [i8, ui8]
 class Case:
     """A graph op in a function of its operands, and values for them."""
 
-    def __init__(self, kind, arrays, **properties):
-        self.kind, self.arrays, self.properties = kind, arrays, properties
+    def __init__(self, kind, arrays, constants=(), **properties):
+        """Operands at the positions `constants` are constants of the module; the others are its
+        arguments, whose values are `arrays`."""
+        self.kind, self.properties = kind, properties
+        self.constants = {i: arrays[i] for i in constants}
+        self.arrays = [array for i, array in enumerate(arrays) if i not in constants]
 
     def module(self) -> ModuleOp:
         """A module whose @main is the op on arguments; quantisation parameters are constants."""
         types = [tensor(element_of(a.dtype), a.shape) for a in self.arrays]
         block = Block(arg_types=types)
-        op = self.kind.make(*block.args, location=named("node"), **self.properties)
+        operands = list(block.args)
+        for i, value in self.constants.items():
+            made = graph.ConstantOp.of(ArrayAttr.of(value).data, named("node"))
+            block.add_op(made)
+            operands.insert(i, made.results[0])
+        op = self.kind.make(*operands, location=named("node"), **self.properties)
         block.add_ops([op, func.ReturnOp(*op.results)])
         results = [result.type for result in op.results]
         return ModuleOp([func.FuncOp("main", (types, results), Region(block))])

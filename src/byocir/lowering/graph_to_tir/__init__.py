@@ -39,6 +39,7 @@ from byocir.lowering.graph_to_tir import (
     quant,
     reduce,
     search,
+    select,
     shape,
     unary,
 )
@@ -57,6 +58,7 @@ FAMILIES = (
     quant,
     reduce,
     search,
+    select,
     shape,
     unary,
 )

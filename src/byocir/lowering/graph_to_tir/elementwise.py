@@ -8,7 +8,6 @@ from byocir.dialects.graph import (
     AddOp,
     BinaryOp,
     ClipOp,
-    ConstantOp,
     DivOp,
     MaxOp,
     MinOp,
@@ -30,7 +29,7 @@ from byocir.dialects.types import (
     ui32,
     ui64,
 )
-from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of
+from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _OPERATORS: dict[type[BinaryOp], str] = {AddOp: "add", SubOp: "sub", MulOp: "mul", DivOp: "div"}
@@ -97,9 +96,9 @@ def _pow(emit: Emitter, op: PowOp) -> SSAValue | None:
     element, wide = element_type_of(op.result.type), accumulator_of(element_type_of(op.result.type))
     if not is_float(element):
         return None
-    exponent = op.rhs.owner.value.data if isinstance(op.rhs.owner, ConstantOp) else None
+    exponent = known_values(op.rhs)
     shape = shape_of(op.result.type)
-    if exponent is not None and exponent.size == 1 and exponent.values().item() == 2:
+    if exponent is not None and exponent.size == 1 and exponent.item() == 2:
         return emit.elementwise(
             shape, element, [op.lhs], lambda x: (x.to(wide) * x.to(wide)).to(element)
         )

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp as GraphConstantOp
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
@@ -171,6 +172,14 @@ def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:
         AffineExpr.dimension(start + axis) if size == shape[start + axis] else ZERO
         for axis, size in enumerate(own)
     ]
+
+
+def known_values(value: SSAValue) -> np.ndarray | None:
+    """The values of a constant, at either level; None if it is none or they are absent."""
+    owner = value.owner
+    return (
+        owner.value.data.maybe_values if isinstance(owner, ConstantOp | GraphConstantOp) else None
+    )
 
 
 def axis_read(value: SSAValue, axis: int) -> Read:

@@ -6,18 +6,16 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.graph import (
-    ConstantOp,
     DequantizeOp,
     FixedAttr,
     QuantizeOp,
     RequantizeOp,
 )
 from byocir.dialects.graph.quant import HALF_UP
-from byocir.dialects.tir import ConstantOp as TirConstantOp
 from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
 from byocir.dialects.tir.scalar import Emitted, is_unsigned
 from byocir.dialects.types import element_type_of, f32, i32, i64, shape_of, width_of
-from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, axis_read
+from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, axis_read, known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _FAR = 2**17
@@ -34,10 +32,7 @@ def limits(element: Attribute) -> tuple[int, int]:
 
 def _is_zero(value: SSAValue) -> bool:
     """Whether this is known to be a constant of zeros."""
-    owner = value.owner
-    if not isinstance(owner, ConstantOp | TirConstantOp):
-        return False
-    values = owner.value.data.maybe_values
+    values = known_values(value)
     return values is not None and not np.any(values)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import f32
@@ -60,26 +61,36 @@ class Tiling:
 
 
 def is_contraction(op: BlockOp) -> bool:
-    """Whether the body is `acc + x * y` on two f32 inputs."""
+    """Whether the body is `acc + x * y` on two inputs, which may be converted first."""
     block = op.body.block
     if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None:
         return False
-    if any(arg.type != f32 for arg in block.args):
-        return False
     add = op.yielded[0].owner
-    if not isinstance(add, arith.AddfOp):
+    if not isinstance(add, arith.AddfOp | arith.AddiOp):
         return False
     terms = [value.owner for value in add.operands if value is not block.args[2]]
-    if len(terms) != 1 or not isinstance(terms[0], arith.MulfOp):
+    if len(terms) != 1 or not isinstance(terms[0], arith.MulfOp | arith.MuliOp):
         return False
     product: Operation = terms[0]
-    return set(product.operands) == {block.args[0], block.args[1]}
+    return {_converted(value) for value in product.operands} == {block.args[0], block.args[1]}
+
+
+def _converted(value: SSAValue) -> SSAValue:
+    """What a value is before conversions."""
+    while isinstance(value.owner, CONVERSIONS):
+        value = value.owner.operands[0]
+    return value
+
+
+CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, UnrealizedConversionCastOp)
 
 
 def tiling_of(writer: BlockWriter) -> Tiling | None:
     """A tiling of a contraction that starts from a number, if there is one."""
     op = writer.op
     if not is_contraction(op) or 0 not in writer.initial or not writer.reduction:
+        return None
+    if any(arg.type != f32 for arg in op.body.block.args):
         return None
     if any(access.checks for access in writer.ins):
         return None

@@ -1,6 +1,6 @@
 """flatten-windows: sliding windows as contractions over one flat plane.
 
-Does: a float contraction whose input is read through windows over its last two dimensions, padded
+Does: a contraction whose input is read through windows over its last two dimensions, padded
 or strided (`h * 2 + r - 1`, `w * 2 + s - 1`), reads a copy of that input which holds the padding
 and, for strides, keeps each phase (`row mod stride`, `column mod stride`) in a plane of its own.
 There the elements of all windows follow each other, also from one row to the next, so one iterator
@@ -28,6 +28,7 @@ from xdsl.rewriter import Rewriter
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
@@ -236,8 +237,8 @@ def _phases(window: _Window) -> Iterator[tuple[int, int]]:
             yield row, column
 
 
-def _padding(pad: Attribute | None) -> float:
-    return 0.0 if pad is None else float(number(pad))
+def _padding(pad: Attribute | None) -> Number:
+    return 0 if pad is None else number(pad).item()
 
 
 def _contracted(emit: Emitter, window: _Window, planes: SSAValue) -> SSAValue:
