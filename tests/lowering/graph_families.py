@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from graph_moves import (
+    broadcasting,
+    constant_gather,
+    nearest_resize,
+    padding,
+    rearrangement,
+    shape_up_to,
+)
 from graph_ops import Case, array, sizes
 from hypothesis import strategies as st
 
 from byocir.dialects import graph as g
-from byocir.dialects.array import ArrayAttr
 from byocir.dialects.types import (
     dtype_of,
     f16,
@@ -51,15 +58,6 @@ PARAMETERS = {
     g.ShrinkOp: ["bias", "lambd"],
     g.ThresholdedReluOp: ["alpha"],
 }
-
-
-def shape_up_to(draw, rank, least=0):
-    return sizes(draw, draw(st.integers(least, rank)))
-
-
-def broadcasting(draw, shape):
-    own = [draw(st.sampled_from([size, 1])) for size in shape]
-    return own[draw(st.integers(0, len(own))) :]
 
 
 def booleans(draw, shape):
@@ -304,101 +302,6 @@ def conv_transpose(draw):
         "output_padding": [draw(st.integers(0, stride - 1)) for stride in strides],
     }
     return Case(g.ConvTransposeOp, arrays, group=group, **properties)
-
-
-REARRANGEMENTS = [
-    *(g.ExpandOp, g.TileOp, g.SliceOp, g.SplitOp, g.TriluOp),
-    *(g.DepthToSpaceOp, g.SpaceToDepthOp),
-]
-
-
-@st.composite
-def rearrangement(draw):
-    element = draw(st.sampled_from([f32, i8, ui8, i64]))
-    kind = draw(st.sampled_from(REARRANGEMENTS))
-    if kind in (g.DepthToSpaceOp, g.SpaceToDepthOp):
-        block = draw(st.integers(1, 3))
-        n, c, h, w = sizes(draw, 4, 2)
-        if kind is g.SpaceToDepthOp:
-            x = array(draw, element, [n, c, h * block, w * block])
-            return Case(kind, [x], blocksize=block)
-        x = array(draw, element, [n, c * block**2, h, w])
-        return Case(kind, [x], blocksize=block, mode=draw(st.sampled_from(["DCR", "CRD"])))
-    shape = shape_up_to(draw, 4, 2 if kind is g.TriluOp else 1 if kind is g.SplitOp else 0)
-    x = array(draw, element, shape)
-    if kind is g.ExpandOp:
-        own = broadcasting(draw, shape)
-        return Case(kind, [array(draw, element, own)], shape=shape)
-    if kind is g.TileOp:
-        return Case(kind, [x], repeats=[draw(st.integers(1, 3)) for _ in shape])
-    if kind is g.TriluOp:
-        return Case(kind, [x], k=draw(st.integers(-3, 3)), upper=draw(st.integers(0, 1)))
-    if kind is g.SplitOp:
-        axis = draw(st.integers(0, len(shape) - 1))
-        cut = draw(st.integers(0, shape[axis]))
-        return Case(kind, [x], axis=axis, split=[cut, shape[axis] - cut])
-    rows = [_slice_of(draw, size) for size in shape]
-    names = ("starts", "sizes", "steps")
-    return Case(kind, [x], **{name: [row[i] for row in rows] for i, name in enumerate(names)})
-
-
-def _slice_of(draw, size):
-    start, step = draw(st.integers(0, size - 1)), draw(st.sampled_from([-2, -1, 1, 2]))
-    most = (start if step < 0 else size - 1 - start) // abs(step) + 1
-    return start, draw(st.integers(1, most)), step
-
-
-@st.composite
-def padding(draw):
-    element = draw(st.sampled_from([f32, i8, ui8, i64]))
-    shape = shape_up_to(draw, 3)
-    x = array(draw, element, shape)
-    mode = draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
-    pads = [[0, 0] for _ in shape]
-    for pair, size in zip(pads, shape, strict=True):
-        most = {"reflect": size - 1, "wrap": size}.get(mode, 3)
-        pair[:] = (draw(st.integers(-1, most)) for _ in range(2))
-        if size + min(pair[0], 0) + min(pair[1], 0) < 1:
-            pair[:] = (max(pair[0], 0), max(pair[1], 0))
-        kept = size + min(pair[0], 0) + min(pair[1], 0)
-        most = {"reflect": kept - 1, "wrap": kept}.get(mode, 3)  # else it stays a graph op
-        pair[:] = (min(end, most) for end in pair)
-    properties = {"pads": [*(p[0] for p in pads), *(p[1] for p in pads)], "mode": mode}
-    if mode == "constant" and draw(st.booleans()):
-        properties["value"] = ArrayAttr.of(array(draw, element, ()))
-    return Case(g.PadOp, [x], **properties)
-
-
-@st.composite
-def constant_gather(draw):
-    """Indices are a constant of the module."""
-    shape = shape_up_to(draw, 3, 1)
-    axis = draw(st.integers(0, len(shape) - 1))
-    size = shape[axis]
-    own = draw(st.sampled_from([(), (1,), (3,), (2, 2)]))
-    seed = draw(st.integers(0, 99))
-    indices = np.random.default_rng(seed).integers(-size, size, own)
-    x = array(draw, draw(st.sampled_from([f32, i8])), shape)
-    return Case(g.GatherOp, [x, np.asarray(indices)], constants=(1,), axis=axis)
-
-
-@st.composite
-def nearest_resize(draw):
-    shape = sizes(draw, draw(st.integers(1, 3)), 5)
-    wanted = [draw(st.sampled_from([n, 2 * n, 3 * n, n + 1, max(n - 1, 1)])) for n in shape]
-    modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
-    nearest = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
-    properties = {
-        "sizes": wanted,
-        "mode": "nearest",
-        "coordinate_transformation_mode": draw(st.sampled_from(modes)),
-        "nearest_mode": draw(st.sampled_from(nearest)),
-        "cubic_coeff_a": -0.75,
-        "exclude_outside": 0,
-        "extrapolation_value": 0.0,
-        "antialias": 0,
-    }
-    return Case(g.ResizeOp, [array(draw, f32, shape)], **properties)
 
 
 FAMILIES = [

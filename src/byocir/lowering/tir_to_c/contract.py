@@ -18,8 +18,8 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import f32
 from byocir.lowering.tir_to_c.accesses import Indices
+from byocir.lowering.tir_to_c.literals import float_literal
 from byocir.lowering.tir_to_c.loops import TAB, Access, BlockWriter, Kernel, Loop, indented
-from byocir.lowering.tir_to_c.scalars import float_literal
 
 ROWS, VECTORS = (4, 1), 3
 """Rows of the largest tile and of those for what is left. Twelve accumulators, three vectors of one

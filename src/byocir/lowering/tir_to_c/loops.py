@@ -19,7 +19,8 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
-from byocir.lowering.tir_to_c.scalars import Scalars, c_type, literal, used_arguments
+from byocir.lowering.tir_to_c.literals import c_type, literal
+from byocir.lowering.tir_to_c.scalars import Scalars, used_arguments
 
 LANES = 64
 """How many accumulators stand side by side where elements follow each other in memory."""

@@ -22,8 +22,8 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
+from byocir.lowering.tir_to_c.literals import NoC, c_type, literal
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
-from byocir.lowering.tir_to_c.scalars import NoC, c_type, literal
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 

@@ -7,92 +7,14 @@ if it uses them. The sign of a zero that a maximum gives is that of either opera
 
 from __future__ import annotations
 
-import math as pymath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from byocir.dialects.types import (
-    dtype_of,
-    f32,
-    f64,
-    has_element,
-    i1,
-    is_float,
-    is_integer,
-    width_of,
-)
-
-_CTYPES = {
-    "bool": "uint8_t",
-    **{f"int{width}": f"int{width}_t" for width in (8, 16, 32, 64)},
-    **{f"uint{width}": f"uint{width}_t" for width in (8, 16, 32, 64)},
-    "float32": "float",
-    "float64": "double",
-}
-
-
-class NoC(Exception):
-    """An op that has no form in C here: it runs elsewhere."""
-
-
-def c_type(type_: Attribute) -> str:
-    """The C type that values of a scalar type are held in; raises NoC for 16-bit floats."""
-    if isinstance(type_, IndexType):
-        return "int64_t"
-    name = dtype_of(type_).name if has_element(type_) else str(type_)
-    if name not in _CTYPES:
-        raise NoC(name)
-    return _CTYPES[name]
-
-
-def unsigned_type(type_: Attribute) -> str:
-    """The unsigned C type of the same width."""
-    name = c_type(type_)
-    return name if name.startswith("u") else f"u{name}"
-
-
-def literal(attribute: Attribute) -> str:
-    """A number attribute as a C constant expression of its type, exact."""
-    if isinstance(attribute, FloatAttr):
-        number = cast(FloatAttr, attribute)
-        return float_literal(number.value.data, number.type)
-    assert isinstance(attribute, IntegerAttr)
-    number = cast(IntegerAttr, attribute)
-    return integer_literal(number.value.data, number.type)
-
-
-def integer_literal(value: int, type_: Attribute) -> str:
-    """An integer, wrapped around, as a constant of its type."""
-    if type_ == i1:
-        return str(value & 1)
-    width = 64 if isinstance(type_, IndexType) else width_of(type_)
-    wrapped = value % 2**width
-    if not c_type(type_).startswith("u") and wrapped >= 2 ** (width - 1):
-        wrapped -= 2**width
-    if wrapped == -(2 ** (width - 1)) and width >= 32:
-        return f"INT{width}_MIN"
-    suffix = f"INT64_C({wrapped})" if width == 64 else str(wrapped)
-    if c_type(type_).startswith("u") and width >= 32:
-        return f"UINT{width}_C({wrapped})"
-    return f"({suffix})" if wrapped < 0 else suffix
-
-
-def float_literal(value: float, type_: Attribute) -> str:
-    """A float as a hexadecimal constant; raises NoC for 16-bit floats."""
-    kind = c_type(type_)
-    if pymath.isnan(value):
-        return "NAN"
-    if pymath.isinf(value):
-        return "INFINITY" if value > 0 else "(-INFINITY)"
-    suffix = "f" if kind == "float" else ""
-    text = f"{float(dtype_of(type_).type(value)).hex()}{suffix}"
-    return f"({text})" if text.startswith("-") else text
-
+from byocir.dialects.types import f32, f64, i1, is_float, is_integer, width_of
+from byocir.lowering.tir_to_c.literals import NoC, c_type, float_literal, literal, unsigned_type
 
 # -- ops
 
@@ -420,11 +342,3 @@ def used_arguments(block: Block, values: Sequence[SSAValue]) -> set[int]:
     for op in _sources(block, values):
         used.update(op.operands)
     return {argument.index for argument in block.args if argument in used}
-
-
-def array_literals(values: np.ndarray, element: Attribute) -> list[str]:
-    """The elements as C constants."""
-    flat: list[Any] = values.reshape(-1).tolist()
-    if is_float(element):
-        return [float_literal(value, element) for value in flat]
-    return [integer_literal(int(value), element) for value in flat]

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.literals import NoC, c_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import (
     CONSTANT,
@@ -32,7 +33,6 @@ from byocir.lowering.tir_to_c.program import (
     Step,
     program_of,
 )
-from byocir.lowering.tir_to_c.scalars import NoC, c_type
 
 _KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
