@@ -141,3 +141,15 @@ def test_names_that_c_does_not_allow():
     model = model_of(nodes, {"int": (2,), "a b": (2,)}, ["*/ é"])
     assert isinstance(model, onnx.ModelProto)
     assert_equal(model, targets=[])
+
+
+def test_a_compiler_without_native_code_will_do(tmp_path, monkeypatch):
+    real = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    wrapper = tmp_path / "cc"
+    refuse = 'case "$*" in *march=native*) echo "error: no" >&2; exit 1;; esac'
+    wrapper.write_text(f'#!/bin/sh\n{refuse}\n{real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", str(wrapper))
+    monkeypatch.setenv("BYOCIR_CACHE", str(tmp_path / "cache"))
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    assert_equal(model_of(nodes, {"x": (5,)}, ["y"]), targets=[])

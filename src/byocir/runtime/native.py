@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import dtype_of, element_type_of, has_element, shape_of, static_shape
+from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
@@ -25,12 +27,14 @@ from byocir.lowering.tir_to_c.program import Buffer
 from byocir.toolchain import build_shared, load_shared
 
 FLAGS = (
-    *("-std=c99", "-O3", "-march=native"),
+    *("-std=c99", "-O3"),
     # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
     # traps, which would keep conversions and square roots from being vectorised.
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
 )
-"""How the host's code is built to run here."""
+"""How the host's code is built."""
+NATIVE = "-march=native"
+"""For the processor of this machine, which not every compiler knows how to ask for."""
 
 NAME = "model"
 
@@ -74,7 +78,7 @@ class HostProgram:
     interpreter, which must be of the same module. Not for several threads at once."""
 
     def __init__(
-        self, code: HostCode, interpreter: Interpreter, flags: tuple[str, ...] = FLAGS
+        self, code: HostCode, interpreter: Interpreter, flags: tuple[str, ...] = (*FLAGS, NATIVE)
     ) -> None:
         self._code, self._interpreter, self._flags = code, interpreter, flags
         self._calls = code.calls
@@ -86,15 +90,19 @@ class HostProgram:
 
     @cached_property
     def _function(self) -> Any:
-        files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
-        function = getattr(load_shared(build_shared("host", files, self._flags)), f"{NAME}_run")
+        function = getattr(load_shared(self._built()), f"{NAME}_run")
         function.restype = ctypes.c_int
         function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
         return function
 
-    def build(self) -> None:
-        """Compiles now what else the first run compiles. Raises ByocirError B401 to B404."""
-        assert self._function
+    def _built(self) -> Path:
+        files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
+        try:
+            return build_shared("host", files, self._flags)
+        except ByocirError as error:
+            if error.code != "B403" or NATIVE not in self._flags:
+                raise
+            return build_shared("host", files, [f for f in self._flags if f != NATIVE])
 
     def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[np.ndarray]:
         """The outputs for inputs of the types of the function; raises what a call raises."""
