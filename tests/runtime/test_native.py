@@ -12,8 +12,10 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.cli.main import main
+from byocir.compiler import NO_C
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
+from byocir.runtime.export import export_project
 from byocir.runtime.native import host_code
 
 DIGITS = "examples/digits/digits_int8.onnx"
@@ -65,6 +67,18 @@ def test_what_has_no_c_runs_in_the_evaluator():
         "graph.top_k",
         "tir.block",
     ]
+
+
+def test_values_of_open_shape_keep_the_host_in_the_evaluator():
+    nodes = [helper.make_node("NonZero", ["x"], ["at"])]
+    model = model_of(nodes, {"x": (3,)}, ["at"])
+    package = byocir.compile(model, targets=[], host="c")
+    assert package.report.host_runs_on == "reference"
+    assert NO_C in package.report.notes
+    (at,) = package.run({"x": np.array([0, 2, 3], np.float32)}).values()
+    np.testing.assert_array_equal(at, [[1, 2]])
+    with pytest.raises(ByocirError, match="B350"):
+        export_project(package)
 
 
 def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
