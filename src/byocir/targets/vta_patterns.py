@@ -383,5 +383,7 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 
 
 for _pattern in PATTERNS:
-    _pattern.rule(_has_channels)
-    _pattern.rule(_result_is_i8)
+    if _pattern not in (conv, dense, max_pool, avg_pool, view):  # others rule less out already
+        _pattern.rule(_has_channels)
+    if _pattern not in (max_pool, relu, view):  # what keeps the element type
+        _pattern.rule(_result_is_i8)
