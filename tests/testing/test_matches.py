@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
+from byocir.dialects.types import f32, i8, i32
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.patterns import (
     Composite,
+    block,
     composite,
     constant,
+    number,
     op,
     optional,
     parallel,
@@ -50,7 +53,7 @@ def toy() -> Iterable[Composite]:
     return module.Npu.patterns
 
 
-SHIPPED = [composite for composite in PATTERNS if composite.level == "graph"]
+SHIPPED = list(PATTERNS)
 ALL = [*SHIPPED, *toy()]
 
 
@@ -78,6 +81,7 @@ def test_matching_programs_are_valid_and_taken(example: Example):
 
 
 @given(st.sampled_from(ALL).flatmap(near_miss))
+@settings(max_examples=settings().max_examples // 2)
 def test_near_misses_are_declined_for_that_very_reason(example: Example):
     verify_module(example.module)
     (name,) = names(example.root.location)
@@ -185,6 +189,34 @@ def constructs() -> dict[str, Any]:
 @pytest.mark.parametrize("name", constructs())
 def test_programs_for_every_construct(name: str):
     made = composite(f"npu.{name}")(lambda: constructs()[name])
+
+    @given(matching(made))
+    @settings(max_examples=10)
+    def taken(example: Example):
+        verify_module(example.module)
+        assert made.attempt(example.root).fits
+
+    taken()
+
+
+def blocks() -> dict[str, Any]:
+    x, y = wildcard("x", dtype=f32), wildcard("y", dtype=f32)
+    row = "(h*sh + r*dh - ph)"
+    total = block("*i", x["*i"], y["~i"], lambda acc, a, b: a + b)
+    return {
+        "bias": block("*i", total["*i"], lambda acc, v: v.max(0.0)),
+        "product": block("*m n | k", x["*m k"], constant()["n k"], lambda acc, a, b: acc + a * b),
+        "window": block("c h | r", x[f"c {row}"].padded(0.0), lambda acc, v: acc + v),
+        "started": block("m | k", x["m k"], lambda acc, v: acc.max(v), init=wildcard("start")),
+        "transposed": block("m n", x["n m"], lambda acc, v: v, out="m n"),
+        "scaled": block("*i", x["*i"], lambda acc, v: (v * number("a")).exp()),
+        "cast": block("*i", wildcard("q", dtype=i8)["*i"], lambda acc, v: v.to(i32)),
+    }
+
+
+@pytest.mark.parametrize("name", blocks())
+def test_programs_for_every_kind_of_block(name: str):
+    made = composite(f"npu.{name}")(lambda: blocks()[name])
 
     @given(matching(made))
     @settings(max_examples=10)

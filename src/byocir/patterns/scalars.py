@@ -50,6 +50,7 @@ REPEATABLE = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp)
 """Conversions that do in several steps what they do in one."""
 
 Numbers = Mapping[str, int | float]
+NumberOf = Callable[[str], Number]
 
 
 class ScalarPattern(Scalar):
@@ -68,6 +69,11 @@ class ScalarPattern(Scalar):
         """The ways in which `value` fits, each with all numbers bound so far."""
         raise NotImplementedError
 
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        """What this describes as ops at the current implicit builder: `arguments` are those of the
+        body, inputs first; `number` gives those that a pattern leaves open."""
+        raise NotImplementedError
+
 
 def number(name: str) -> ScalarPattern:
     """Any constant of a body; its value is `m[name]`."""
@@ -83,6 +89,16 @@ def match_body(
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
     return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
+
+
+def emit_pattern(
+    body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
+) -> Emitted:
+    """What a body describes, as ops at the current implicit builder; `arguments` are the inputs and
+    then the result so far. Raises TypeError for a body that nothing gives a type."""
+    block = Block()
+    *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
+    return _typed(_scalar(body(acc, *inputs)).emit(arguments, number))
 
 
 def check_body(body: Callable[..., Any], inputs: int) -> None:
@@ -118,6 +134,9 @@ class _Argument(ScalarPattern):
         if value is self.block.args[self.index]:
             yield numbers
 
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return arguments[self.index]
+
 
 @dataclass(frozen=True)
 class _Number(ScalarPattern):
@@ -126,6 +145,9 @@ class _Number(ScalarPattern):
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if constant_number(value) == self.value:
             yield numbers
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -136,6 +158,9 @@ class _Unknown(ScalarPattern):
         found = constant_number(value)
         if found is not None and numbers.get(self.name, found) == found:
             yield {**numbers, self.name: found}
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return number(self.name)
 
 
 @dataclass(frozen=True)
@@ -154,6 +179,14 @@ class _Binary(ScalarPattern):
             for bound in self.lhs.match(op.operands[left], numbers):
                 yield from self.rhs.match(op.operands[right], bound)
 
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        lhs, rhs = self.lhs.emit(arguments, number), self.rhs.emit(arguments, number)
+        if not isinstance(lhs, Emitted):
+            if not isinstance(rhs, Emitted):
+                raise TypeError("expected a scalar with a type, found two numbers")
+            lhs = rhs.constant(lhs)
+        return lhs.binary(self.name, rhs)
+
 
 @dataclass(frozen=True)
 class _Unary(ScalarPattern):
@@ -164,6 +197,9 @@ class _Unary(ScalarPattern):
         op = value.owner
         if isinstance(op, Operation) and isinstance(op, UNARY_FLOAT[self.name]):
             yield from self.operand.match(op.operands[0], numbers)
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return _typed(self.operand.emit(arguments, number)).unary(self.name)
 
 
 @dataclass(frozen=True)
@@ -187,6 +223,15 @@ class _Converted(ScalarPattern):
                 return
             steps.insert(0, type(op))
             current = op.operands[0]
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return _typed(self.operand.emit(arguments, number)).to(self.type)
+
+
+def _typed(value: Emitted | Number) -> Emitted:
+    if not isinstance(value, Emitted):
+        raise TypeError("expected a scalar with a type, found a number")
+    return value
 
 
 def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:

@@ -1,7 +1,8 @@
-"""Graphs that a pattern of the graph level might match: built from the pattern itself, at random.
+"""Graphs that a pattern might match: built from the pattern itself, at random.
 
 The pattern's nodes are made inputs first; each op proposes what it might be given
-(`byocir.testing.proposals`), and its own type inference decides whether that fits.
+(`byocir.testing.proposals`), and its own type inference decides whether that fits. Blocks are made
+from iterators, indices and body of their patterns (`byocir.testing.blocks`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects import tir
+from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.dialects.locations import named
 from byocir.dialects.types import (
@@ -31,6 +34,7 @@ from byocir.dialects.types import (
     shape_of,
 )
 from byocir.patterns import Pattern
+from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.nodes import (
     AlternativesPattern,
     AnyOperandsPattern,
@@ -40,6 +44,7 @@ from byocir.patterns.nodes import (
     WildcardPattern,
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+from byocir.testing.blocks import plan_block
 from byocir.testing.choose import Choose, pick
 from byocir.testing.proposals import Draft, Slot, Unfit, propose
 
@@ -66,11 +71,13 @@ def graph_ops() -> dict[str, type[GraphOp]]:
     return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
 
 
-def draw_graph(choose: Choose, pattern: Pattern, wants: Mapping[Any, Any]) -> Drawn:
-    """A graph in which the pattern might match; raises Unfit where a draw came to nothing."""
+def draw_graph(choose: Choose, pattern: Pattern, level: str, wants: Mapping[Any, Any]) -> Drawn:
+    """A graph of ops, or of blocks at level "tensor", in which the pattern might match; raises
+    Unfit where a draw came to nothing."""
     builder = _Builder(choose, wants)
+    builder.tensor_level = level == "tensor"
     value = builder.value(pattern)
-    if not isinstance(value.owner, Operation) or isinstance(value.owner, ConstantOp):
+    if not isinstance(value.owner, tir.BlockOp | GraphOp) or not value.owner.operands:
         raise Unfit
     return Drawn(builder.module(value.owner), value.owner, builder.nodes)
 
@@ -85,6 +92,7 @@ class _Builder:
         self.element = pick(choose, ELEMENTS)
         self.nodes: dict[Pattern, SSAValue] = {}
         self.recent: list[Shape] = []
+        self.tensor_level = False
         self._ops = graph_ops()
 
     def value(self, pattern: Pattern) -> SSAValue:
@@ -112,6 +120,8 @@ class _Builder:
                 return roots[0]
             case PathPattern():
                 return self._path(pattern)
+            case BlockPattern():
+                return self._block(pattern)
             case _:  # a leaf on its own
                 return self._leaf(pattern, TensorType(self.element, (2, 4)))
 
@@ -133,6 +143,21 @@ class _Builder:
             self._operand(operand, type_) for operand, type_ in zip(operands, types, strict=False)
         ]
         return self._insert(name, values, properties)
+
+    def _block(self, pattern: BlockPattern) -> SSAValue:
+        """A block on what its inputs are made of, and what it starts from."""
+        parts = [read.pattern for read in pattern.reads]
+        parts += [pattern.init] if isinstance(pattern.init, Pattern) else []
+        for part in parts:
+            if not isinstance(self._chosen(part), ValuePattern):
+                self.value(part)
+        slots = [self._slot(self._chosen(part)) for part in parts]
+        plan = plan_block(self.choose, pattern, slots, self.element, self.wants)
+        values = [self._operand(p, t) for p, t in zip(parts, plan.types, strict=False)]
+        count = sum(1 for _ in self.block.ops)
+        made = plan.build(values, named(f"n{count}"))
+        self.block.add_ops(made)
+        return made[-1].results[0]
 
     def _chosen(self, pattern: Pattern) -> Pattern:
         """The alternative that was chosen, if it is a leaf; else the pattern."""
@@ -196,19 +221,24 @@ class _Builder:
 
     def _leaf(self, pattern: Pattern, type_: TensorType) -> SSAValue:
         if isinstance(pattern, ConstantPattern):
-            made = ConstantOp.of(_numbers(self.choose, type_))
+            array = Array.of(_numbers(self.choose, type_))
+            made = tir.ConstantOp.of(array) if self.tensor_level else ConstantOp.of(array)
             self.block.add_op(made)
-            return made.result
+            return made.results[0]
         return self.block.insert_arg(type_, len(self.block.args))
 
     def module(self, root: Operation) -> ModuleOp:
         """The graph as `@main`, which returns what nothing uses."""
-        ops = [op for op in self.block.ops if not isinstance(op, ConstantOp)]
+        ops = [op for op in self.block.ops if isinstance(op, tir.BlockOp) or _computes(op)]
         unused = [r for op in ops for r in op.results if not r.uses and op is not root]
         outputs = [*root.results, *unused]
         self.block.add_op(ReturnOp(*outputs))
         types = [arg.type for arg in self.block.args], [value.type for value in outputs]
         return ModuleOp([FuncOp("main", types, Region(self.block))])
+
+
+def _computes(op: Operation) -> bool:
+    return isinstance(op, GraphOp) and not isinstance(op, ConstantOp)
 
 
 def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:

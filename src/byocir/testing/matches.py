@@ -33,10 +33,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, OpResult
 
-from byocir.dialects.graph import ConstantOp
 from byocir.errors import ByocirError
 from byocir.patterns import Attempt, Composite
 from byocir.patterns.legality import describe
+from byocir.patterns.match import constant_array
 from byocir.patterns.nodes import ConstantPattern
 from byocir.patterns.rules import Rule
 from byocir.testing.choose import Choose, pick, seeded
@@ -162,7 +162,7 @@ def _drawn(
 
 
 def _draw(choose: Choose, composite: Composite, wants: dict[tuple[str, int | str], object]):
-    return draw_graph(choose, pick(choose, composite.patterns), wants)
+    return draw_graph(choose, pick(choose, composite.patterns), composite.level, wants)
 
 
 def _edges(example: Example) -> Iterator[Example]:
@@ -220,10 +220,10 @@ def _unfix(module: ModuleOp, place: int, pattern: ConstantPattern) -> str:
     """Makes an input of the function of a constant; gives the reason for which that is declined."""
     block = _main(module).body.block
     op = next((op for i, op in enumerate(block.ops) if i == place), None)
-    if not isinstance(op, ConstantOp):
+    if op is None or not op.results or constant_array(op.results[0]) is None:
         return ""
-    argument = block.insert_arg(op.result.type, len(block.args))
-    op.result.replace_all_uses_with(argument)
+    argument = block.insert_arg(op.results[0].type, len(block.args))
+    op.results[0].replace_all_uses_with(argument)
     _retype(op)
     op.detach()
     op.erase()
