@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast, overload
 
@@ -143,7 +144,8 @@ class Composite:
             if attempt.fits:
                 return attempt
             best = best or attempt
-        return best or Attempt(self, root, None, progress.matched, self.size, progress.reason)
+        missed = Attempt(self, root, None, progress.matched, self.size, progress.reason)
+        return best or replace(missed, near=progress.near)
 
     def _states(self, root: Operation, progress: Progress) -> Iterator[State]:
         value = next(iter(produced(root)), None)

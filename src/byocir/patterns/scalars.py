@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from inspect import signature
 from numbers import Real
 from typing import Any, cast
 
@@ -91,6 +92,19 @@ def match_body(
     return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
 
 
+def binary_text(name: str, lhs: str, rhs: str) -> str:
+    """A binary operator as bodies are written."""
+    symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
+    return f"{lhs}.{name}({rhs})" if symbol is None else f"({lhs} {symbol} {rhs})"
+
+
+@lru_cache(maxsize=1024)
+def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
+    """The names of a body's parameters, and what it computes of them."""
+    names, block = list(signature(body).parameters), Block()
+    return names, str(_scalar(body(*(_Argument(block, i, n) for i, n in enumerate(names)))))
+
+
 def emit_pattern(
     body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
 ) -> Emitted:
@@ -129,6 +143,10 @@ def constant_number(value: SSAValue) -> int | float | None:
 class _Argument(ScalarPattern):
     block: Block
     index: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if value is self.block.args[self.index]:
@@ -142,6 +160,9 @@ class _Argument(ScalarPattern):
 class _Number(ScalarPattern):
     value: Number
 
+    def __str__(self) -> str:
+        return str(self.value)
+
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if constant_number(value) == self.value:
             yield numbers
@@ -153,6 +174,9 @@ class _Number(ScalarPattern):
 @dataclass(frozen=True)
 class _Unknown(ScalarPattern):
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         found = constant_number(value)
@@ -168,6 +192,9 @@ class _Binary(ScalarPattern):
     name: str
     lhs: ScalarPattern
     rhs: ScalarPattern
+
+    def __str__(self) -> str:
+        return binary_text(self.name, str(self.lhs), str(self.rhs))
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner
@@ -193,6 +220,9 @@ class _Unary(ScalarPattern):
     name: str
     operand: ScalarPattern
 
+    def __str__(self) -> str:
+        return f"{self.operand}.{self.name}()"
+
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner
         if isinstance(op, Operation) and isinstance(op, UNARY_FLOAT[self.name]):
@@ -209,6 +239,9 @@ class _Converted(ScalarPattern):
 
     operand: ScalarPattern
     type: Attribute
+
+    def __str__(self) -> str:
+        return f"{self.operand}.to({self.type})"
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if value.type != self.type:
