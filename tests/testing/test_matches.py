@@ -131,7 +131,7 @@ def test_a_rule_may_say_where_to_look():
         settings(max_examples=1, phases=[Phase.generate])(
             given(matching(bare))(lambda example: None)
         )()
-    assert error.value.code == "B370"
+    assert error.value.code == "B365"
 
 
 def test_a_rule_that_nothing_breaks_is_listed():

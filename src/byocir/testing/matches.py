@@ -71,7 +71,7 @@ class Example:
 
 
 def matching(composite: Composite) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite takes. Drawing raises ByocirError B370 when
+    """Hypothesis strategy: programs that the composite takes. Drawing raises ByocirError B365 when
     none is found."""
     from hypothesis import strategies as st
 
@@ -82,7 +82,7 @@ def _required(composite: Composite, seed: int) -> Example:
     found = find_match(composite, seed)
     if found is None:
         raise ByocirError(
-            "B370",
+            "B365",
             f"expected a program that {composite.name} takes, found none in {DRAWS} draws",
             help="rules may say where to look: @pattern.rule(vary=…, holds=…, fails=…)",
         )
@@ -92,7 +92,7 @@ def _required(composite: Composite, seed: int) -> Example:
 def near_miss(composite: Composite) -> SearchStrategy[Example]:
     """Hypothesis strategy: programs that the composite declines for one reason: a rule that fails
     where all others hold, an operand that is no constant, a value inside that is used outside.
-    Raises ByocirError B370 when drawing finds none."""
+    Raises ByocirError B365 when drawing finds none."""
     from hypothesis import strategies as st
 
     kinds: list[Rule | None] = [rule for rule in composite.rules if can_fail(composite, rule)]
