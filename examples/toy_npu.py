@@ -37,7 +37,7 @@ def conv():
     return optional(acc, lambda value: op("graph.relu", value))
 
 
-@conv.rule(fix="pad the channels of the layer with zeros")
+@conv.rule(fix="pad the channels with zeros", vary="w.shape[1]", holds=(8, 16), fails=(4, 12))
 def channels_fill_blocks(m: Match) -> tuple[bool, Any]:
     """Input channels are a multiple of 8."""
     channels = m["w"].type.shape[1]

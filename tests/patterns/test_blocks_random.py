@@ -88,7 +88,7 @@ def test_one_changed_index_does_not_match(conv, spelling, data):
     read.index[dim] = (terms, constant)
     found = attempt(spec, conv_pattern())
     assert not found.fits
-    assert found.reason == "expected other indices"
+    assert found.reason.startswith("expected indices [")
 
 
 BODIES = {
@@ -108,7 +108,7 @@ def test_another_body_does_not_match(conv, spelling, name):
     spec = conv.spec(**spelling)
     spec.body = BODIES[name]
     found = attempt(spec, conv_pattern())
-    assert found.reason == "expected another body"
+    assert found.reason.startswith("expected body ")
 
 
 @given(convolutions(least=2), spellings(), st.data())

@@ -70,7 +70,7 @@ def test_batched_product_matches_and_a_batch_of_both_does_not():
     assert attempt(Spec(sizes, {"k": 5}, reads, at("b", "m", "n"), product), grouped()).fits
     reads = [Read(at("b", "m", "k")), Read(at("b", "n", "k"))]
     spec = Spec(sizes, {"k": 5}, reads, at("b", "m", "n"), product)
-    assert attempt(spec, grouped()).reason == "expected other indices"
+    assert attempt(spec, grouped()).reason.startswith("expected indices [")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,9 @@ def test_a_group_keeps_its_order_so_a_transpose_is_no_elementwise_block():
     sizes = {"i": 2, "j": 3, "l": 4}
     assert attempt(copy_of(sizes, "ijl", "ijl"), plus_one()).fits
     for read in ("ilj", "jil", "lji"):
-        assert attempt(copy_of(sizes, read, "ijl"), plus_one()).reason == "expected other indices"
+        assert attempt(copy_of(sizes, read, "ijl"), plus_one()).reason.startswith(
+            "expected indices ["
+        )
     assert not attempt(copy_of({"i": 3, "j": 3}, "ji", "ij"), plus_one()).fits
     spec = copy_of({"i": 2, "j": 3}, "ji", "ji")
     assert attempt(spec, plus_one()).fits, "the order of the loops is another matter"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_programs import program_of, same_bits
 from mixed_models import input_shape, mixed_models
@@ -38,6 +38,7 @@ def text(target: str) -> str:
 
 
 @given(mixed_models(), st.sampled_from(TARGETS))
+@settings(max_examples=settings().max_examples // 2)
 def test_partitioned_nets_compute_what_the_evaluator_computes(model: onnx.ModelProto, target: str):
     package = byocir.compile(model, targets=text(target))
     reference = byocir.import_onnx(model)

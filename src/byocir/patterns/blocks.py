@@ -15,6 +15,7 @@ from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
 from byocir.errors import ByocirError
 from byocir.patterns.dataflow import Producer, producer
+from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
     Form,
     Index,
@@ -135,7 +136,8 @@ class BlockPattern(Pattern):
         self.indices = tuple(parse_index(read.index, iterators) for read in reads)
         self.body = body
         self.init = 0 if init is None and iterators.reduction else init
-        self.out: Index = parse_index(out or iterators.result, replace(iterators, reduction=()))
+        self.result = out or iterators.result
+        self.out: Index = parse_index(self.result, replace(iterators, reduction=()))
         self.coefficients = coefficients(self.out).union(*map(coefficients, self.indices))
 
     def match(
@@ -179,7 +181,7 @@ class BlockPattern(Pattern):
             return
         reason, fits = "", False
         for order, numbers in self._orders(op):
-            reason = reason or "expected other indices"
+            reason = reason or indices_differ(op, [r.index for r in self.reads], self.result)
             for unknowns in self._match_maps(op, order, forms):
                 named, pads = _with_names(state, {**numbers, **unknowns}), self._pads(op, order)
                 if named is not None and not pads:
@@ -190,7 +192,8 @@ class BlockPattern(Pattern):
                     break
         if not fits:
             reached = state if self._is_shaped_like(op, forms) else before
-            progress.miss(reached, reason or "expected another body")
+            body = reason or body_differs(op, self.body)
+            progress.miss(reached, body, near=2 if reason else 1)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The orders of the operands in which the body fits, with the numbers it binds."""

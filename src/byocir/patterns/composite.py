@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast, overload
 
@@ -15,7 +16,7 @@ from byocir.patterns.legality import illegality
 from byocir.patterns.match import Attempt, Match, Progress, State
 from byocir.patterns.mistakes import check_op, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
-from byocir.patterns.rules import Check, Fix, Rule, sentence_of
+from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
 
 Blocked = Callable[[State], str]
 """Why a match must not be taken; empty when it may."""
@@ -53,13 +54,38 @@ class Composite:
     @overload
     def rule(self, check: Check, /) -> Check: ...
     @overload
-    def rule(self, /, *, fix: Fix) -> Callable[[Check], Check]: ...
-    def rule(self, check: Check | None = None, /, *, fix: Fix = "") -> Any:
+    def rule(
+        self,
+        /,
+        *,
+        fix: Fix = "",
+        vary: str = "",
+        holds: Iterable[Any] = (),
+        fails: Iterable[Any] = (),
+    ) -> Callable[[Check], Check]: ...
+    def rule(
+        self,
+        check: Check | None = None,
+        /,
+        *,
+        fix: Fix = "",
+        vary: str = "",
+        holds: Iterable[Any] = (),
+        fails: Iterable[Any] = (),
+    ) -> Any:
         """Decorator: `check(match) -> (holds, seen)`; its docstring is the rule users read. `fix`
-        is what a user can do where it fails: a sentence, or a function of the match."""
+        is what a user can do where it fails: a sentence, or a function of the match.
+
+        `vary` tells generators of tests (`byocir.testing.matching`, `near_miss`) what the rule
+        looks at, a size (`"w.shape[1]"`) or an attribute (`"conv.group"`), with values for which it
+        holds and for which it fails: `vary="w.shape[1]", holds=(8, 16), fails=(4, 12)`. They find
+        most without. Raises ByocirError B201 without a docstring, B209 for another `vary`.
+        """
+        labels = {pattern.label for pattern in self.walk()} - {None}
+        hint = Vary.parse(vary, holds, fails, cast("set[str]", labels)) if vary else None
 
         def add(check: Check) -> Check:
-            self.rules.append(Rule(check, sentence_of(check, self.name), fix))
+            self.rules.append(Rule(check, sentence_of(check, self.name), fix, hint))
             return check
 
         return add if check is None else add(check)
@@ -118,7 +144,8 @@ class Composite:
             if attempt.fits:
                 return attempt
             best = best or attempt
-        return best or Attempt(self, root, None, progress.matched, self.size, progress.reason)
+        missed = Attempt(self, root, None, progress.matched, self.size, progress.reason)
+        return best or replace(missed, near=progress.near)
 
     def _states(self, root: Operation, progress: Progress) -> Iterator[State]:
         value = next(iter(produced(root)), None)

@@ -156,10 +156,13 @@ class Progress:
 
     matched: tuple[Operation, ...] = ()
     reason: str = ""
+    near: int = 0
+    """How much of an op fitted that did not match: 0 for nothing but its kind."""
 
-    def miss(self, state: State, reason: str) -> None:
-        if len(state.ops) > len(self.matched) or not self.reason:
-            self.matched, self.reason = state.ops, reason
+    def miss(self, state: State, reason: str, near: int = 0) -> None:
+        further = (len(state.ops), near) > (len(self.matched), self.near)
+        if further or not self.reason:
+            self.matched, self.reason, self.near = state.ops, reason, near
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,8 @@ class Attempt:
     total: int
     reason: str
     rules: tuple[RuleResult, ...] = ()
+    near: int = 0
+    """How much of the root fitted where no op matched."""
 
     @property
     def fits(self) -> bool:

@@ -10,6 +10,7 @@
 | B206 | a block whose iterators, indices or body cannot be read |
 | B207 | a pattern whose function fails, or gives no pattern |
 | B208 | two composites of a target with one name |
+| B209 | a hint of a rule for generators that cannot be read |
 """
 
 from __future__ import annotations

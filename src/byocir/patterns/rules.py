@@ -6,11 +6,12 @@ All rules of a match are evaluated; what failed is data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.match import Match, RuleResult
 from byocir.patterns.mistakes import place_of
 
@@ -21,12 +22,46 @@ Fix = str | Callable[[Match], str]
 
 
 @dataclass(frozen=True)
+class Vary:
+    """Where generators of tests look: a size of a named value (`w.shape[1]`) or an attribute of a
+    named op (`conv.group`), the numbers with which the rule holds and those with which it fails."""
+
+    name: str
+    axis: int | None
+    attribute: str
+    holds: tuple[Any, ...]
+    fails: tuple[Any, ...]
+
+    @staticmethod
+    def parse(text: str, holds: Iterable[Any], fails: Iterable[Any], known: Iterable[str]) -> Vary:
+        """Raises ByocirError B209 for other text, or a name that the pattern does not bind."""
+        found = _VARY.fullmatch(text.strip())
+        if found is None:
+            raise ByocirError(
+                "B209",
+                f"expected what a rule looks at as w.shape[1] or conv.group, found '{text}'",
+            )
+        if found["name"] not in known:
+            raise ByocirError(
+                "B209",
+                f"expected a name that the pattern binds, found '{found['name']}'",
+                help=did_you_mean(found["name"], sorted(known)),
+            )
+        axis = None if found["axis"] is None else int(found["axis"])
+        return Vary(found["name"], axis, found["attribute"] or "", tuple(holds), tuple(fails))
+
+
+_VARY = re.compile(r"(?P<name>\w+)\.(?:shape\[(?P<axis>-?\d+)\]|(?P<attribute>\w+))")
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule with its sentence and, where it knows one, its fix."""
 
     check: Check
     sentence: str
     fix: Fix = ""
+    vary: Vary | None = None
 
     @property
     def name(self) -> str:

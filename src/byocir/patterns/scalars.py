@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from inspect import signature
 from numbers import Real
 from typing import Any, cast
 
@@ -50,6 +51,7 @@ REPEATABLE = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp)
 """Conversions that do in several steps what they do in one."""
 
 Numbers = Mapping[str, int | float]
+NumberOf = Callable[[str], Number]
 
 
 class ScalarPattern(Scalar):
@@ -68,6 +70,11 @@ class ScalarPattern(Scalar):
         """The ways in which `value` fits, each with all numbers bound so far."""
         raise NotImplementedError
 
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        """What this describes as ops at the current implicit builder: `arguments` are those of the
+        body, inputs first; `number` gives those that a pattern leaves open."""
+        raise NotImplementedError
+
 
 def number(name: str) -> ScalarPattern:
     """Any constant of a body; its value is `m[name]`."""
@@ -83,6 +90,29 @@ def match_body(
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
     return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
+
+
+def binary_text(name: str, lhs: str, rhs: str) -> str:
+    """A binary operator as bodies are written."""
+    symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
+    return f"{lhs}.{name}({rhs})" if symbol is None else f"({lhs} {symbol} {rhs})"
+
+
+@lru_cache(maxsize=1024)
+def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
+    """The names of a body's parameters, and what it computes of them."""
+    names, block = list(signature(body).parameters), Block()
+    return names, str(_scalar(body(*(_Argument(block, i, n) for i, n in enumerate(names)))))
+
+
+def emit_pattern(
+    body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
+) -> Emitted:
+    """What a body describes, as ops at the current implicit builder; `arguments` are the inputs and
+    then the result so far. Raises TypeError for a body that nothing gives a type."""
+    block = Block()
+    *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
+    return _typed(_scalar(body(acc, *inputs)).emit(arguments, number))
 
 
 def check_body(body: Callable[..., Any], inputs: int) -> None:
@@ -113,29 +143,48 @@ def constant_number(value: SSAValue) -> int | float | None:
 class _Argument(ScalarPattern):
     block: Block
     index: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if value is self.block.args[self.index]:
             yield numbers
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return arguments[self.index]
 
 
 @dataclass(frozen=True)
 class _Number(ScalarPattern):
     value: Number
 
+    def __str__(self) -> str:
+        return str(self.value)
+
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if constant_number(value) == self.value:
             yield numbers
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return self.value
 
 
 @dataclass(frozen=True)
 class _Unknown(ScalarPattern):
     name: str
 
+    def __str__(self) -> str:
+        return self.name
+
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         found = constant_number(value)
         if found is not None and numbers.get(self.name, found) == found:
             yield {**numbers, self.name: found}
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return number(self.name)
 
 
 @dataclass(frozen=True)
@@ -143,6 +192,9 @@ class _Binary(ScalarPattern):
     name: str
     lhs: ScalarPattern
     rhs: ScalarPattern
+
+    def __str__(self) -> str:
+        return binary_text(self.name, str(self.lhs), str(self.rhs))
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner
@@ -154,16 +206,30 @@ class _Binary(ScalarPattern):
             for bound in self.lhs.match(op.operands[left], numbers):
                 yield from self.rhs.match(op.operands[right], bound)
 
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        lhs, rhs = self.lhs.emit(arguments, number), self.rhs.emit(arguments, number)
+        if not isinstance(lhs, Emitted):
+            if not isinstance(rhs, Emitted):
+                raise TypeError("expected a scalar with a type, found two numbers")
+            lhs = rhs.constant(lhs)
+        return lhs.binary(self.name, rhs)
+
 
 @dataclass(frozen=True)
 class _Unary(ScalarPattern):
     name: str
     operand: ScalarPattern
 
+    def __str__(self) -> str:
+        return f"{self.operand}.{self.name}()"
+
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner
         if isinstance(op, Operation) and isinstance(op, UNARY_FLOAT[self.name]):
             yield from self.operand.match(op.operands[0], numbers)
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return _typed(self.operand.emit(arguments, number)).unary(self.name)
 
 
 @dataclass(frozen=True)
@@ -173,6 +239,9 @@ class _Converted(ScalarPattern):
 
     operand: ScalarPattern
     type: Attribute
+
+    def __str__(self) -> str:
+        return f"{self.operand}.to({self.type})"
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         if value.type != self.type:
@@ -187,6 +256,15 @@ class _Converted(ScalarPattern):
                 return
             steps.insert(0, type(op))
             current = op.operands[0]
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        return _typed(self.operand.emit(arguments, number)).to(self.type)
+
+
+def _typed(value: Emitted | Number) -> Emitted:
+    if not isinstance(value, Emitted):
+        raise TypeError("expected a scalar with a type, found a number")
+    return value
 
 
 def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:

@@ -382,6 +382,8 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
     return element == i8, str(element)
 
 
-for _pattern in PATTERNS:
+# Where the pattern itself or another rule leaves no other case, a rule would say nothing.
+for _pattern in (add, requantize, relu, elementwise, bound):
     _pattern.rule(_has_channels)
+for _pattern in (conv, dense, add, avg_pool, requantize):
     _pattern.rule(_result_is_i8)

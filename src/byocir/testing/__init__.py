@@ -1,5 +1,19 @@
 """What the tests of a target import: random programs and mutations of them, onnx's own tests.
 
+`matching(composite)` and `near_miss(composite)` make programs that a target takes and just misses;
+`unflipped(composite)` lists the rules that nothing was found to break.
+
 Strategies need Hypothesis (the extra `byocir[test]`), which is imported when one is made. Every
 generator also works without it, from a seed: it draws integers from a `Choose`.
 """
+
+from byocir.testing.matches import (
+    Example,
+    find_match,
+    find_near_miss,
+    matching,
+    near_miss,
+    unflipped,
+)
+
+__all__ = ["Example", "find_match", "find_near_miss", "matching", "near_miss", "unflipped"]

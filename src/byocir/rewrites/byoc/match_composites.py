@@ -6,7 +6,8 @@ nowhere else. Where the module names an objective, a later target takes what it 
 Roots are tried from the end of the program backwards, so a pattern finds its longest form first.
 
 Guarantees: composites that do not overlap, each with one way out (unless its pattern says
-otherwise), and a record in `byoc.trail` for every attempt that matched at least one op.
+otherwise), a record in `byoc.trail` for every attempt that matched at least one op, and one for a
+block of which a target's patterns matched nothing but fitted its body, indices or inputs in part.
 """
 
 from __future__ import annotations
@@ -70,6 +71,18 @@ class _Claims:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
+    nearest: dict[tuple[Operation, str], Attempt] = field(
+        default_factory=dict[tuple[Operation, str], Attempt]
+    )
+    """Of the attempts of a target at an op that matched no op, the one that came closest."""
+    told: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
+    """Ops at which a target's attempt is on record."""
+
+    def tell(self, attempt: Attempt, target: str, note: str = "") -> None:
+        """Puts an attempt on record."""
+        self.told.update((op, target) for op in attempt.matched)
+        self.decisions.append(record(attempt, target, note))
+
     def blocked(self, target: str, state: State) -> str:
         """Why a target cannot have a match: what others claimed already, or a user placed."""
         for op in state.ops:
@@ -99,7 +112,11 @@ class _Claims:
 
     def decide(self, attempt: Attempt, target: str, note: str = "") -> None:
         if attempt.matched:
-            self.decisions.append(record(attempt, target, note))
+            self.tell(attempt, target, note)
+        elif attempt.near:
+            place = (attempt.root, target)
+            nearest = self.nearest.setdefault(place, attempt)
+            self.nearest[place] = max(nearest, attempt, key=lambda each: each.near)
         if attempt.match is None or not attempt.fits:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
@@ -150,4 +167,9 @@ def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> No
             continue
         for offer in offers:
             misses = nearest_misses(op, offer.composites, claims.taken)
-            claims.decisions += [record(miss, offer.target) for miss in misses]
+            for miss in misses:
+                claims.tell(miss, offer.target)
+            place = (op, offer.target)
+            nearest = claims.nearest.get(place)
+            if nearest is not None and place not in claims.told:
+                claims.tell(replace(nearest, matched=(op,)), offer.target)

@@ -1,0 +1,81 @@
+"""How a block differs from what a pattern expects, in the words in which bodies and indices are
+written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects import tir
+from byocir.dialects.tir.affine import format_expr
+from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT
+from byocir.patterns.scalars import CONVERSIONS, binary_text, body_text, constant_number
+
+LONGEST = 80
+"""Characters of a body that are shown."""
+
+_BINARY: dict[type[Operation], str] = {
+    op: name for table in (BINARY_INT, BINARY_FLOAT) for name, op in table.items()
+}
+_UNARY: dict[type[Operation], str] = {op: name for name, op in UNARY_FLOAT.items()}
+
+
+def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
+    """That a block computes something else, and what."""
+    (acc, *inputs), expected = body_text(body)
+    found = _value(op.yielded[0], [*inputs, acc], {})
+    return f"expected body {_short(expected)}, found {_short(found)}"
+
+
+def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
+    """That a block reads or writes elsewhere, and where."""
+    expected = ", ".join(f"[{read}]" for read in reads)
+    found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
+    written = _index(op.out_maps[0], op.names)
+    return f"expected indices {expected} for [{result}], found {found} for {written}"
+
+
+def _index(map_: AffineMap, names: Sequence[str]) -> str:
+    return f"[{', '.join(format_expr(expr, names) for expr in map_.results)}]"
+
+
+def _short(text: str) -> str:
+    """Without outer parentheses, and cut where it is long."""
+    text = text[1:-1] if _is_enclosed(text) else text
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _is_enclosed(text: str) -> bool:
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return i == len(text) - 1 and i > 0
+    return False
+
+
+def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) -> str:
+    """A value of a body as bodies are written."""
+    if isinstance(value, BlockArgument):
+        return names[value.index] if value.index < len(names) else f"%{value.index}"
+    number = constant_number(value)
+    if number is not None:
+        return str(number)
+    if value not in known:
+        op = value.owner
+        assert isinstance(op, Operation)
+        known[value] = _op(op, [_value(operand, names, known) for operand in op.operands])
+    return known[value]
+
+
+def _op(op: Operation, operands: Sequence[str]) -> str:
+    if type(op) in _BINARY:
+        return binary_text(_BINARY[type(op)], *operands)
+    if type(op) in _UNARY:
+        return f"{operands[0]}.{_UNARY[type(op)]}()"
+    if isinstance(op, CONVERSIONS):
+        return f"{operands[0]}.to({op.results[0].type})"
+    return f"{op.name}({', '.join(operands)})"

@@ -1,0 +1,256 @@
+"""Blocks that a block pattern might match, made from its iterators, indices and body at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.dialects.builtin import LocationAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.scalar import Emitted, number_attr
+from byocir.dialects.types import (
+    Shape,
+    element_type_of,
+    f32,
+    i8,
+    i32,
+    shape_of,
+    tensor,
+)
+from byocir.patterns import Pattern
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.index import Affine, Group, Index
+from byocir.patterns.scalars import emit_pattern
+from byocir.testing.choose import Choose, pick
+from byocir.testing.proposals import Slot, Unfit
+
+EXTENTS = (1, 2, 3, 4)
+NUMBERS = (0, 1, 8, 64)
+"""Numbers in bodies that a pattern leaves open."""
+
+
+@dataclass
+class Plan:
+    """A block to be: the types of its inputs (and, last, of a pattern it starts from), and how it
+    is made of their values."""
+
+    pattern: BlockPattern
+    types: list[TensorType]
+    iterators: list[IteratorAttr]
+    maps: list[AffineMap]
+    pads: list[Attribute | None]
+    body: Region
+    result: TensorType
+
+    def build(self, values: Sequence[SSAValue], location: LocationAttr) -> list[Operation]:
+        """The ops, the block last; raises Unfit where they do not fit each other."""
+        ops: list[Operation] = []
+        if isinstance(self.pattern.init, Pattern):
+            *values, start = values
+        else:
+            ops.append(self._start())
+            start = ops[0].results[0]
+        block = BlockOp(
+            self.iterators,
+            values,
+            [start],
+            self.maps,
+            self.body,
+            pads=self.pads,
+            location=location,
+        )
+        try:
+            block.verify()
+        except VerifyException as error:
+            raise Unfit from error
+        return [*ops, block]
+
+    def _start(self) -> Operation:
+        init = self.pattern.init
+        if init is None or isinstance(init, Pattern):
+            return EmptyOp.of(self.result)
+        return FillOp.of(number_attr(init, element_type_of(self.result)), self.result)
+
+
+def plan_block(
+    choose: Choose,
+    pattern: BlockPattern,
+    slots: Sequence[Slot],
+    element: Attribute,
+    wants: Mapping[Any, Any],
+) -> Plan:
+    """A block for these inputs; raises Unfit where a draw came to nothing."""
+    space = _Space(choose, pattern, wants)
+    reads = slots[: len(pattern.reads)]
+    for index, slot in zip(pattern.indices, reads, strict=True):
+        space.learn(index, slot)
+    space.settle()
+    indices = [space.expressions(index) for index in pattern.indices]
+    types = [
+        slot.type or tensor(slot.element or element, space.shape(exprs, read.pad))
+        for slot, exprs, read in zip(reads, indices, pattern.reads, strict=True)
+    ]
+    elements = [element_type_of(type_) for type_ in types]
+    body, made = _body(choose, pattern, elements)
+    out = space.expressions(pattern.out)
+    pads = [
+        number_attr(read.pad, kind) if read.pad is not None and space.reads_outside(e, t) else None
+        for read, kind, e, t in zip(pattern.reads, elements, indices, types, strict=True)
+    ]
+    result = tensor(made, space.shape(out, None))
+    if len(slots) > len(reads):
+        types.append(slots[-1].type or result)
+    maps = [AffineMap(len(space.order), 0, tuple(exprs)) for exprs in (*indices, out)]
+    return Plan(pattern, types, space.iterators(), maps, pads, body, result)
+
+
+class _Space:
+    """The iterators of a block to be, their extents, and the numbers that indices leave open."""
+
+    def __init__(self, choose: Choose, pattern: BlockPattern, wants: Mapping[Any, Any]) -> None:
+        self.choose = choose
+        self.pattern = pattern
+        self.wants = wants
+        self.extents: dict[str, int] = {}
+        self.order: list[str] = []
+        self.group: list[str] | None = None
+        self.unknowns: dict[str, int] = {}
+
+    def learn(self, index: Index, slot: Slot) -> None:
+        """Takes extents from the shape of an input that is there, or that is wanted."""
+        plain = all(isinstance(part, Group) or _is_plain(part) for part in index)
+        if slot.type is not None and plain:
+            self._learn_shape(index, shape_of(slot.type))
+        if slot.label is not None and plain and not any(isinstance(p, Group) for p in index):
+            for axis, part in enumerate(index):
+                if isinstance(part, Affine) and (slot.label, axis) in self.wants:
+                    self.extents.setdefault(part.terms[0][0], self.wants[slot.label, axis])
+
+    def _learn_shape(self, index: Index, shape: Shape) -> None:
+        count = len(shape) - sum(isinstance(part, Affine) for part in index)
+        sizes = list(shape)
+        for part in index:
+            if isinstance(part, Affine):
+                self.extents.setdefault(part.terms[0][0], sizes.pop(0))
+            elif not part.broadcast and self.group is None and count > 0:
+                self.group = [f"g{i}" for i in range(count)]
+                self.extents.update(zip(self.group, sizes[:count], strict=True))
+                sizes = sizes[count:]
+            else:
+                sizes = sizes[count:]
+
+    def settle(self) -> None:
+        """Chooses what is still open."""
+        iterators = self.pattern.iterators
+        if iterators.group is None:
+            self.group = []
+        elif self.group is None:
+            self.group = [f"g{i}" for i in range(self.choose(1, 4))]
+        assert self.group is not None
+        in_result = [self.group if isinstance(p, Group) else [p.terms[0][0]] for p in self._out()]
+        self.order = [name for names in in_result for name in names]
+        missing = [name for name in iterators.parallel if name not in self.order]
+        self.order += [*missing, *iterators.reduction]
+        for name in self.order:
+            self.extents.setdefault(name, pick(self.choose, EXTENTS))
+
+    def _out(self) -> list[Affine | Group]:
+        return [part for part in self.pattern.out if isinstance(part, Group) or part.terms]
+
+    def iterators(self) -> list[IteratorAttr]:
+        reduced = self.pattern.iterators.reduction
+        kinds = (IteratorKind.PARALLEL, IteratorKind.REDUCTION)
+        return [IteratorAttr.of(n, kinds[n in reduced], self.extents[n]) for n in self.order]
+
+    def expressions(self, index: Index) -> list[AffineExpr]:
+        """An index as expressions of the iterators, one for each dimension."""
+        assert self.group is not None
+        exprs: list[AffineExpr] = []
+        for part in index:
+            if isinstance(part, Affine):
+                exprs.append(self._affine(part))
+            else:
+                members = self._members(self.group) if part.broadcast else self.group
+                exprs += [self._dim(name) if name else AffineExpr.constant(0) for name in members]
+        return exprs
+
+    def _members(self, group: list[str]) -> list[str]:
+        """Iterators of a group that is broadcast; "" stands for a dimension of size one."""
+        kinds = [
+            [],
+            [""],
+            group,
+            ["" if i != 1 else name for i, name in enumerate(group)],
+            group[-1:],
+            group[2:],
+        ]
+        return pick(self.choose, kinds)
+
+    def _dim(self, name: str) -> AffineExpr:
+        return AffineExpr.dimension(self.order.index(name))
+
+    def _affine(self, part: Affine) -> AffineExpr:
+        constant = part.constant
+        if part.unknown is not None:
+            sign, name = part.unknown
+            constant += sign * self._open(name, (0, 0, 1))
+        expr = AffineExpr.constant(constant)
+        for name, coefficient in part.terms:
+            is_open = isinstance(coefficient, str)
+            scale = self._open(coefficient, (1, 1, 2)) if is_open else int(coefficient)
+            expr = expr + self._dim(name) * scale
+        return expr
+
+    def _open(self, name: str, options: Sequence[int]) -> int:
+        return self.unknowns.setdefault(name, pick(self.choose, options))
+
+    def _bounds(self, exprs: Sequence[AffineExpr]) -> list[tuple[int, int]]:
+        highs = [self.extents[name] - 1 for name in self.order]
+        return [bounds(expr, [0] * len(highs), highs) for expr in exprs]
+
+    def shape(self, exprs: Sequence[AffineExpr], pad: float | None) -> Shape:
+        """The least shape that these indices stay inside, or with a pad go beyond a little."""
+        found = self._bounds(exprs)
+        if pad is None and any(low < 0 for low, _ in found):
+            raise Unfit
+        return tuple(max(1, high + 1 + min(low, 0)) for low, high in found)
+
+    def reads_outside(self, exprs: Sequence[AffineExpr], type_: TensorType) -> bool:
+        pairs = zip(self._bounds(exprs), shape_of(type_), strict=True)
+        return any(low < 0 or high >= size for (low, high), size in pairs)
+
+
+def _is_plain(part: Affine | Group) -> bool:
+    return isinstance(part, Affine) and [c for _, c in part.terms] == [1] and part.unknown is None
+
+
+def _body(
+    choose: Choose, pattern: BlockPattern, elements: Sequence[Attribute]
+) -> tuple[Region, Attribute]:
+    """The body on inputs of these element types, and the element type of its result: the one that
+    it gives when its result so far has it."""
+    numbers: dict[str, int] = {}
+
+    def number(name: str) -> int:
+        return numbers.setdefault(name, pick(choose, NUMBERS))
+
+    for element in dict.fromkeys((*elements, i32, i8, f32)):
+        block = Block(arg_types=[*elements, element])
+        try:
+            with ImplicitBuilder(block):
+                made = emit_pattern(pattern.body, list(map(Emitted, block.args)), number)
+                YieldOp.create(operands=[made.value])
+            for op in block.ops:
+                op.verify()
+        except (TypeError, KeyError, VerifyException, AssertionError):
+            continue
+        if made.type == element:
+            return Region(block), element
+    raise Unfit

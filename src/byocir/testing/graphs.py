@@ -1,0 +1,251 @@
+"""Graphs that a pattern might match: built from the pattern itself, at random.
+
+The pattern's nodes are made inputs first; each op proposes what it might be given
+(`byocir.testing.proposals`), and its own type inference decides whether that fits. Blocks are made
+from iterators, indices and body of their patterns (`byocir.testing.blocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import OptOperandDef, VarOperandDef
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects import tir
+from byocir.dialects.array import Array
+from byocir.dialects.graph import ConstantOp, Graph, GraphOp
+from byocir.dialects.locations import named
+from byocir.dialects.types import (
+    Shape,
+    dtype_of,
+    element_type_of,
+    f32,
+    i8,
+    i32,
+    is_float,
+    shape_of,
+)
+from byocir.patterns import Pattern
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.nodes import (
+    AlternativesPattern,
+    AnyOperandsPattern,
+    ConstantPattern,
+    OpPattern,
+    ValuePattern,
+    WildcardPattern,
+)
+from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+from byocir.testing.blocks import plan_block
+from byocir.testing.choose import Choose, pick
+from byocir.testing.proposals import Draft, Slot, Unfit, propose
+
+ELEMENTS = (f32, i8, i32)
+"""Element types of inputs that nothing else tells."""
+
+MOST_ELEMENTS = 1 << 14
+"""Tensors of a test stay small."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A module of one function `@main`, the op at which the pattern is to match, and what stands
+    for each of the pattern's nodes."""
+
+    module: ModuleOp
+    root: Operation
+    nodes: Mapping[Pattern, SSAValue]
+
+
+@cache
+def graph_ops() -> dict[str, type[GraphOp]]:
+    """The ops of the graph level by name."""
+    return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
+
+
+def draw_graph(choose: Choose, pattern: Pattern, level: str, wants: Mapping[Any, Any]) -> Drawn:
+    """A graph of ops, or of blocks at level "tensor", in which the pattern might match; raises
+    Unfit where a draw came to nothing."""
+    builder = _Builder(choose, wants)
+    builder.tensor_level = level == "tensor"
+    value = builder.value(pattern)
+    if not isinstance(value.owner, tir.BlockOp | GraphOp) or not value.owner.operands:
+        raise Unfit
+    return Drawn(builder.module(value.owner), value.owner, builder.nodes)
+
+
+class _Builder:
+    """Makes the ops of one graph."""
+
+    def __init__(self, choose: Choose, wants: Mapping[Any, Any]) -> None:
+        self.choose = choose
+        self.wants = wants
+        self.block = Block()
+        self.element = pick(choose, ELEMENTS)
+        self.nodes: dict[Pattern, SSAValue] = {}
+        self.recent: list[Shape] = []
+        self.tensor_level = False
+        self._ops = graph_ops()
+
+    def value(self, pattern: Pattern) -> SSAValue:
+        """What stands for a pattern of ops; always the same."""
+        if pattern not in self.nodes:
+            self.nodes[pattern] = self._make(pattern)
+        return self.nodes[pattern]
+
+    def _make(self, pattern: Pattern) -> SSAValue:
+        match pattern:
+            case OpPattern():
+                count = self.choose(pattern.required, len(pattern.operands))
+                operands = pattern.operands[:count]
+                return self._op(pattern.name, operands, pattern.attrs, pattern.label).results[0]
+            case AnyOperandsPattern():
+                return self._any(pattern).results[0]
+            case AlternativesPattern():
+                return self.value(pick(self.choose, pattern.alternatives))
+            case ResultPattern():
+                inner = self.value(pattern.inner).owner
+                assert isinstance(inner, Operation)
+                return inner.results[pattern.index or 0]
+            case ParallelPattern():
+                roots = [self.value(root) for root in pattern.roots]
+                return roots[0]
+            case PathPattern():
+                return self._path(pattern)
+            case BlockPattern():
+                return self._block(pattern)
+            case _:  # a leaf on its own
+                return self._leaf(pattern, TensorType(self.element, (2, 4)))
+
+    def _op(
+        self,
+        name: str,
+        operands: Sequence[Pattern],
+        fixed: Mapping[str, Any],
+        label: str | None,
+    ) -> Operation:
+        """An op of these operands: those that are ops come first, leaves get what they need."""
+        for operand in operands:
+            if not isinstance(self._chosen(operand), ValuePattern):
+                self.value(operand)
+        slots = [self._slot(self._chosen(operand)) for operand in operands]
+        draft = Draft(self.choose, slots, fixed, label, self.element, self.wants, self.recent)
+        types, properties = propose(name, draft)
+        values = [
+            self._operand(operand, type_) for operand, type_ in zip(operands, types, strict=False)
+        ]
+        return self._insert(name, values, properties)
+
+    def _block(self, pattern: BlockPattern) -> SSAValue:
+        """A block on what its inputs are made of, and what it starts from."""
+        parts = [read.pattern for read in pattern.reads]
+        parts += [pattern.init] if isinstance(pattern.init, Pattern) else []
+        for part in parts:
+            if not isinstance(self._chosen(part), ValuePattern):
+                self.value(part)
+        slots = [self._slot(self._chosen(part)) for part in parts]
+        plan = plan_block(self.choose, pattern, slots, self.element, self.wants)
+        values = [self._operand(p, t) for p, t in zip(parts, plan.types, strict=False)]
+        count = sum(1 for _ in self.block.ops)
+        made = plan.build(values, named(f"n{count}"))
+        self.block.add_ops(made)
+        return made[-1].results[0]
+
+    def _chosen(self, pattern: Pattern) -> Pattern:
+        """The alternative that was chosen, if it is a leaf; else the pattern."""
+        while isinstance(pattern, AlternativesPattern) and pattern not in self.nodes:
+            chosen = pick(self.choose, pattern.alternatives)
+            if not isinstance(chosen, ValuePattern | AlternativesPattern):
+                self.nodes[pattern] = self.value(chosen)
+                return pattern
+            pattern = chosen
+        return pattern
+
+    def _slot(self, pattern: Pattern) -> Slot:
+        if pattern in self.nodes:
+            return Slot(cast(TensorType, self.nodes[pattern].type))
+        assert isinstance(pattern, ValuePattern)
+        return Slot(None, pattern.dtype, pattern.label)
+
+    def _operand(self, pattern: Pattern, type_: TensorType) -> SSAValue:
+        chosen = self._chosen(pattern)
+        if chosen not in self.nodes:
+            self.nodes[chosen] = self._leaf(chosen, type_)
+        return self.nodes[chosen]
+
+    def _insert(self, name: str, values: Sequence[SSAValue], properties: Any) -> Operation:
+        if name not in self._ops:
+            raise Unfit
+        count = sum(1 for _ in self.block.ops)
+        try:
+            made = self._ops[name].make(*values, location=named(f"n{count}"), **properties)
+        except (VerifyException, ValueError, IndexError) as error:
+            raise Unfit from error
+        if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
+            raise Unfit
+        self.block.add_op(made)
+        return made
+
+    def _any(self, pattern: AnyOperandsPattern) -> Operation:
+        """An op of a checker: values for its operands, of which optional ones may be missing."""
+        if pattern.name not in self._ops:
+            raise Unfit
+        kinds = [k for _, k in self._ops[pattern.name].get_irdl_definition().operands]
+        least = sum(not isinstance(k, OptOperandDef | VarOperandDef) for k in kinds)
+        endless = any(
+            isinstance(k, VarOperandDef) and not isinstance(k, OptOperandDef) for k in kinds
+        )
+        count = self.choose(max(1, least), len(kinds) + 1 if endless else len(kinds))
+        leaf = pick(self.choose, (WildcardPattern, ConstantPattern))
+        leaves = [WildcardPattern(None, None, ())]
+        leaves += [leaf(None, None, ()) for _ in range(count - 1)]
+        return self._op(pattern.name, leaves, {}, pattern.label)
+
+    def _path(self, pattern: PathPattern) -> SSAValue:
+        """Up to two ops after the start."""
+        current = self.value(pattern.start)
+        for _ in range(self.choose(0, 2)):
+            name = pick(self.choose, sorted(pattern.through))
+            start = WildcardPattern(None, None, ())
+            self.nodes[start] = current
+            current = self._op(name, [start], {}, None).results[0]
+        return current
+
+    def _leaf(self, pattern: Pattern, type_: TensorType) -> SSAValue:
+        if isinstance(pattern, ConstantPattern):
+            array = Array.of(_numbers(self.choose, type_))
+            made = tir.ConstantOp.of(array) if self.tensor_level else ConstantOp.of(array)
+            self.block.add_op(made)
+            return made.results[0]
+        return self.block.insert_arg(type_, len(self.block.args))
+
+    def module(self, root: Operation) -> ModuleOp:
+        """The graph as `@main`, which returns what nothing uses."""
+        ops = [op for op in self.block.ops if isinstance(op, tir.BlockOp) or _computes(op)]
+        unused = [r for op in ops for r in op.results if not r.uses and op is not root]
+        outputs = [*root.results, *unused]
+        self.block.add_op(ReturnOp(*outputs))
+        types = [arg.type for arg in self.block.args], [value.type for value in outputs]
+        return ModuleOp([FuncOp("main", types, Region(self.block))])
+
+
+def _computes(op: Operation) -> bool:
+    return isinstance(op, GraphOp) and not isinstance(op, ConstantOp)
+
+
+def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:
+    """Numbers of a constant: one for all, small ones of both signs, or positive ones."""
+    shape, element = shape_of(type_), element_type_of(type_)
+    kind, rng = choose(0, 2), np.random.default_rng(choose(0, 99))
+    low, high = ((1, 2), (-4, 4), (1, 100))[kind]
+    values = rng.integers(low, high, shape)
+    scaled = values / 4 if is_float(element) and kind == 2 else values
+    return np.asarray(scaled).astype(dtype_of(element))

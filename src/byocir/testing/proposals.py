@@ -1,0 +1,347 @@
+"""What an op of the graph level may be given: types of its operands and its attributes, at random.
+
+A proposal need not fit, for what fits is decided by the op's own type inference; it should fit
+often. Ops without a proposal of their own take operands of one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr
+from byocir.dialects.graph.base import PropertyValue
+from byocir.dialects.types import (
+    Shape,
+    dtype_of,
+    element_type_of,
+    f32,
+    i8,
+    i32,
+    is_float,
+    shape_of,
+    tensor,
+    ui8,
+)
+from byocir.patterns.rules import Vary
+from byocir.testing.choose import Choose, pick
+
+SIZES = (1, 2, 3, 4, 8, 16)
+"""Sizes of dimensions that nothing else tells."""
+
+Properties = dict[str, PropertyValue]
+
+
+class Unfit(Exception):
+    """Nothing can be proposed here: another draw may fare better."""
+
+
+@dataclass
+class Slot:
+    """What is known of one operand: its type, or the element type that the pattern wants, and the
+    name under which rules know it."""
+
+    type: TensorType | None = None
+    element: Attribute | None = None
+    label: str | None = None
+
+
+@dataclass
+class Draft:
+    """One op to be: what is known of its operands, what the pattern says of its attributes."""
+
+    choose: Choose
+    slots: Sequence[Slot]
+    fixed: Mapping[str, Any]
+    label: str | None
+    element: Attribute
+    """The element type of inputs that nothing else tells."""
+    wants: Mapping[tuple[str, int | str], Any] = field(
+        default_factory=dict[tuple[str, "int | str"], Any]
+    )
+    """Sizes and attributes to be tried, by name and axis or attribute."""
+    recent: list[Shape] = field(default_factory=list[Shape])
+    """Shapes of inputs drawn before: branches that meet again need the same."""
+
+    def known(self, i: int) -> Shape | None:
+        type_ = self.slots[i].type
+        return None if type_ is None else shape_of(type_)
+
+    def rank(self, i: int, *options: int) -> int:
+        """The rank of an operand: as known, or as long as what is wanted of it, or one of these."""
+        known = self.known(i)
+        return pick(self.choose, options) if known is None else len(known)
+
+    def size(self, *places: tuple[int, int], options: Sequence[int] = SIZES) -> int:
+        """A size that is the same at each of these places (operand and axis)."""
+        for i, axis in places:
+            known = self.known(i) if i < len(self.slots) else None
+            if known is not None and -len(known) <= axis < len(known):
+                return known[axis]
+        for i, axis in places:
+            label = self.slots[i].label if i < len(self.slots) else None
+            if label is not None and (label, axis) in self.wants:
+                return self.wants[label, axis]
+        return pick(self.choose, options)
+
+    def kind(self, i: int, default: Attribute) -> Attribute:
+        """The element type of an operand."""
+        slot = self.slots[i]
+        if slot.type is not None:
+            return element_type_of(slot.type)
+        return slot.element or default
+
+    def attribute(self, name: str, *options: Any) -> Any:
+        """An attribute: as the pattern fixes it, as it is wanted, or one of these."""
+        if name in self.fixed:
+            return self.fixed[name]
+        if self.label is not None and (self.label, name) in self.wants:
+            return self.wants[self.label, name]
+        return pick(self.choose, options)
+
+    def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:
+        """The types of the operands: what is known, else these."""
+        if len(proposed) < len(self.slots):
+            raise Unfit
+        pairs = zip(self.slots, proposed, strict=False)
+        return [slot.type or tensor(element, shape) for slot, (shape, element) in pairs]
+
+
+Proposal = tuple[list[TensorType], Properties]
+Propose = Callable[[Draft], Proposal]
+
+
+def wants_of(hints: Sequence[tuple[Vary, Any]]) -> dict[tuple[str, int | str], Any]:
+    """Wanted values by name and axis or attribute."""
+    return {(v.name, v.attribute if v.axis is None else v.axis): value for v, value in hints}
+
+
+def _windows(d: Draft, count: int) -> Properties:
+    c = d.choose
+    return {
+        "strides": d.attribute("strides", [1] * count, [2] * count),
+        "dilations": d.attribute("dilations", [1] * count),
+        "pads": d.attribute("pads", [0] * (2 * count), [c(0, 1) for _ in range(2 * count)]),
+    }
+
+
+def _conv(d: Draft) -> Proposal:
+    rank = d.rank(0, 4, 3, 5) if d.known(0) else d.rank(1, 4, 3, 5)
+    group = d.attribute("group", 1, 1, 2)
+    element = d.kind(0, d.kind(1, d.element))
+    channels, out = d.size((1, 1)), d.size((1, 0), (2, 0))
+    known = d.known(0)
+    if known is not None:
+        channels = max(1, known[1] // group)
+    out = out if d.known(1) else -(-out // group) * group
+    kernel = [d.size((1, i)) if ("w", i) in d.wants else d.choose(1, 3) for i in range(2, rank)]
+    space = [3 + d.choose(0, 5) for _ in kernel]
+    weight = d.kind(1, element)
+    bias = i32 if weight in (i8, ui8) else weight
+    types = d.types(
+        ((pick(d.choose, (1, 2)), channels * group, *space), element),
+        ((out, channels, *kernel), weight),
+        ((out,), d.kind(2, bias) if len(d.slots) > 2 else bias),
+    )
+    return types, {**_windows(d, rank - 2), "group": group}
+
+
+def _matmul(d: Draft) -> Proposal:
+    rank = d.rank(0, 2, 2, 1, 3)
+    element = d.kind(0, d.kind(1, d.element))
+    inner = d.size((0, rank - 1), (0, -1), (1, -2), (1, 0))
+    batch = [pick(d.choose, (1, 2)) for _ in range(rank - 2)]
+    rows = [d.size((0, -2))] if rank > 1 else []
+    columns = pick(d.choose, ([d.size((1, -1))], [d.size((1, -1))], []))
+    more = pick(d.choose, ([], [], batch))
+    types = d.types(
+        ((*batch, *rows, inner), element),
+        ((*(more if columns else []), inner, *columns), d.kind(1, element)),
+    )
+    return types, {}
+
+
+def _pool(**more: Sequence[Any]) -> Propose:
+    def propose(d: Draft) -> Proposal:
+        rank = d.rank(0, 4, 3, 5)
+        count = rank - 2
+        space = [3 + d.choose(0, 5) for _ in range(count)]
+        x = ((pick(d.choose, (1, 2)), d.size((0, 1)), *space), d.kind(0, d.element))
+        properties = _windows(d, count)
+        kernel = [d.choose(1, 3) for _ in range(count)]
+        properties["kernel_shape"] = d.attribute("kernel_shape", kernel)
+        properties["ceil_mode"] = d.attribute("ceil_mode", 0, 0, 1)
+        for name, options in more.items():
+            properties[name] = d.attribute(name, *options)
+        return d.types(x), properties
+
+    return propose
+
+
+def _shape_like(d: Draft, other: Shape) -> Shape:
+    """A shape that broadcasts to another, or to which it does."""
+    kinds = [other, other, tuple(1 for _ in other), (), (), (1,)]
+    if len(other) > 1:
+        kinds += [(1, *other[1:]), other[1:], other[-1:], (other[1], *[1] * (len(other) - 2))]
+        kinds += [tuple(s if i == 1 else 1 for i, s in enumerate(other)), other[2:]]
+    return pick(d.choose, kinds)
+
+
+def _any_shape(d: Draft, i: int = 0) -> Shape:
+    if d.recent and d.choose(0, 3):
+        return d.recent[-1]
+    rank = d.rank(i, 4, 2, 3, 1)
+    options = [(1, 2), *[SIZES] * (rank - 1)]
+    shape = tuple(d.size((i, axis), options=each) for axis, each in enumerate(options))
+    d.recent.append(shape)
+    return shape
+
+
+def _same(d: Draft) -> Proposal:
+    """Operands of one type, each of which may broadcast."""
+    first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
+    shape = d.known(first)
+    shape = _any_shape(d) if shape is None else shape
+    element = d.kind(first, d.element)
+    others = [(_shape_like(d, shape), d.kind(i, element)) for i in range(len(d.slots))]
+    if d.known(first) is None and others:
+        others[first] = (shape, element)
+    return d.types(*others), {}
+
+
+def _clip(d: Draft) -> Proposal:
+    types, _ = _same(d)
+    dtype = dtype_of(element_type_of(types[0]))
+    bounds = pick(d.choose, ({}, {"min": 0}, {"min": 0, "max": 6}, {"max": 6}))
+    wanted = {**bounds, **{name: d.attribute(name) for name in d.fixed}}
+    return types, {n: ArrayAttr.of(np.array(v, dtype)) for n, v in wanted.items() if v is not None}
+
+
+def _requantize(d: Draft) -> Proposal:
+    shape = d.known(0)
+    shape = _any_shape(d) if shape is None else shape
+    fixed = len(d.slots) == 2 and d.kind(1, i32) == i32
+    shift, ties = pick(d.choose, (0, 0, 8)), pick(d.choose, ("half_up", "half_even"))
+    rounding = d.attribute("rounding", FixedAttr.of(shift, ties)) if fixed else FloatHalfEvenAttr()
+    to = d.attribute("to", i8, i8, i8, ui8, i32) if fixed else d.attribute("to", i8, i8, ui8)
+    scales = [
+        (() if d.choose(0, 1) else _shape_like(d, shape), d.kind(i, i32 if fixed else f32))
+        for i in range(1, len(d.slots))
+    ]
+    return d.types((shape, d.kind(0, i8)), *scales), {"rounding": rounding, "to": to}
+
+
+def _quantize(element: Attribute, zero: Attribute) -> Propose:
+    def propose(d: Draft) -> Proposal:
+        shape = d.known(0)
+        shape = _any_shape(d) if shape is None else shape
+        axis = min(1, max(0, len(shape) - 1))
+        scale = pick(d.choose, ((), (shape[axis],))) if shape else ()
+        x = d.kind(0, element)
+        types = d.types((shape, x), (scale, f32), (scale, d.kind(2, zero if is_float(x) else x)))
+        return types, {"axis": d.attribute("axis", axis)}
+
+    return propose
+
+
+def _reshaped(d: Draft) -> tuple[Shape, list[TensorType]]:
+    """An input with dimensions of size one, as shape ops like it, and its type."""
+    known = d.known(0)
+    shapes = [(1, d.size((0, 1)), 1, 1), (2, 4), (1, 4, 1), (2, d.size((0, 1)), 3, 1), (4,)]
+    shape = pick(d.choose, shapes) if known is None else known
+    return shape, d.types((shape, d.kind(0, d.element)))
+
+
+def _reshape(d: Draft) -> Proposal:
+    shape, types = _reshaped(d)
+    ones = tuple(s for i, s in enumerate(shape) if i < 2 or s != 1)
+    forms = [ones, (*shape, 1), (-1,), shape[::-1], shape]
+    total = 1
+    for size in shape:
+        total *= size
+    form = pick(d.choose, forms)
+    return types, {"shape": d.attribute("shape", [total if s == -1 else s for s in form])}
+
+
+def _flatten(d: Draft) -> Proposal:
+    shape, types = _reshaped(d)
+    return types, {"axis": d.attribute("axis", *range(1, len(shape) + 1), 0)}
+
+
+def _squeeze(d: Draft) -> Proposal:
+    shape, types = _reshaped(d)
+    ones = [i for i, size in enumerate(shape) if size == 1]
+    late = [i for i in ones if i >= 2]
+    return types, {"axes": d.attribute("axes", late or ones, ones, ones[:1])}
+
+
+def _unsqueeze(d: Draft) -> Proposal:
+    shape, types = _reshaped(d)
+    return types, {"axes": d.attribute("axes", [len(shape)], [0], [1])}
+
+
+def _transpose(d: Draft) -> Proposal:
+    types, _ = _same(d)
+    rank = len(shape_of(types[0]))
+    return types, {"perm": d.attribute("perm", list(range(rank))[::-1], list(range(rank)))}
+
+
+def _axis(d: Draft) -> Proposal:
+    types, _ = _same(d)
+    rank = len(shape_of(types[0]))
+    return types, {"axis": d.attribute("axis", rank - 1, min(1, rank - 1), 0)}
+
+
+def _concat(d: Draft) -> Proposal:
+    shape = next((s for i in range(len(d.slots)) if (s := d.known(i)) is not None), None)
+    shape = _any_shape(d) if shape is None else shape
+    types = d.types(*((shape, d.kind(i, d.element)) for i in range(len(d.slots))))
+    return types, {"axis": d.attribute("axis", *range(len(shape)))}
+
+
+def _reduce(d: Draft) -> Proposal:
+    types, _ = _same(d)
+    rank = len(shape_of(types[0]))
+    axes = d.attribute("axes", list(range(rank))[2:] or [rank - 1], [rank - 1], [0])
+    return types, {"axes": axes, "keepdims": d.attribute("keepdims", 1, 0)}
+
+
+PROPOSALS: dict[str, Propose] = {
+    "graph.average_pool": _pool(count_include_pad=(0, 1)),
+    "graph.clip": _clip,
+    "graph.concat": _concat,
+    "graph.conv": _conv,
+    "graph.dequantize": _quantize(i8, i8),
+    "graph.flatten": _flatten,
+    "graph.global_average_pool": lambda d: (
+        d.types(((1, d.size((0, 1)), 4, 4), d.kind(0, d.element))),
+        {},
+    ),
+    "graph.log_softmax": _axis,
+    "graph.matmul": _matmul,
+    "graph.max_pool": _pool(),
+    "graph.quantize": _quantize(f32, i8),
+    "graph.reduce_mean": _reduce,
+    "graph.reduce_sum": _reduce,
+    "graph.requantize": _requantize,
+    "graph.reshape": _reshape,
+    "graph.softmax": _axis,
+    "graph.squeeze": _squeeze,
+    "graph.sum_pool": _pool(),
+    "graph.transpose": _transpose,
+    "graph.unsqueeze": _unsqueeze,
+}
+"""Proposals by op; others take operands of one type that broadcast."""
+
+
+def propose(name: str, draft: Draft) -> Proposal:
+    """Types of the operands and attributes of an op; what the pattern fixes is among them. Raises
+    Unfit where nothing can be proposed."""
+    types, properties = PROPOSALS.get(name, _same)(draft)
+    return types, {**{key: draft.attribute(key) for key in draft.fixed}, **properties}

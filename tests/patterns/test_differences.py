@@ -1,0 +1,104 @@
+"""How a block that just misses a pattern is told: what was expected, what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+from block_programs import Read, Spec, at, attempt
+
+from byocir.dialects.byoc import TrailOp
+from byocir.dialects.context import load_context
+from byocir.dialects.types import f32, i8, i32
+from byocir.patterns import Composite, Pattern, block, number, wildcard
+from byocir.patterns.targets import attr_of, register
+from byocir.rewrites.byoc.set_targets import set_targets
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.base import Target
+
+X = wildcard("x")
+
+
+def elementwise(body: Any, element: Any = f32) -> Spec:
+    return Spec({"i": 4}, {}, [Read(at("i"), element)], at("i"), body, element, init=None)
+
+
+def relu() -> Pattern:
+    return block("*i", X["*i"], lambda acc, x: x.max(0.0))
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (lambda acc, x: x.min(0.0), "x.min(0.0)"),
+        (lambda acc, x: acc + x * x - 2.0, "(acc + (x * x)) - 2.0"),
+        (lambda acc, x: (x / 3.0).exp().sqrt(), "(x / 3.0).exp().sqrt()"),
+        (lambda acc, x: x.compare("gt", 1.0).select(x, 0.0), "arith.select(arith.cmpf(x, 1.0), x"),
+    ],
+)
+def test_another_body(body: Any, found: str):
+    reason = attempt(elementwise(body), relu()).reason
+    assert reason.startswith(f"expected body x.max(0.0), found {found}")
+
+
+def test_conversions_shifts_and_open_numbers():
+    pattern = block("*i", X["*i"], lambda acc, v: (v.to(i32) >> number("shift")).to(i8))
+    reason = attempt(elementwise(lambda acc, x: x.to(i32).to(i8), i8), pattern).reason
+    expected, found = reason.removeprefix("expected body ").split(", found ")
+    assert expected == "(v.to(i32) >> shift).to(i8)"
+    assert found == "v.to(i32).to(i8)"
+
+
+def test_a_long_body_is_cut():
+    def long(acc: Any, x: Any) -> Any:
+        for _ in range(30):
+            x = x + x
+        return x
+
+    found = attempt(elementwise(lambda acc, x: long(acc, x).max(1.0)), relu()).reason
+    assert found.endswith("…")
+    assert len(found) < 140
+
+
+def trail_of(spec: Spec, *patterns: Pattern) -> list[tuple[str, int, str]]:
+    """What a target of single-block patterns leaves on record: pattern, ops matched, reason."""
+    composites_ = tuple(Composite(f"npu.p{i}", (p,)) for i, p in enumerate(patterns))
+
+    @dataclass(frozen=True)
+    class Npu(Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = composites_
+
+    register("npu", Npu)
+    module, _ = spec.module()
+    set_targets(module, [attr_of(Npu())])
+    run_passes(module, load_context(), "match-composites{level=tensor}")
+    decisions = [d for o in module.walk() if isinstance(o, TrailOp) for d in o.decisions]
+    return [(d.pattern.data, d.matched.data, d.reason.data) for d in decisions]
+
+
+def test_a_near_miss_of_a_single_block_leaves_a_record():
+    found = trail_of(elementwise(lambda acc, x: x.min(0.0)), relu())
+    assert found == [("npu.p0", 1, "expected body x.max(0.0), found x.min(0.0)")]
+
+
+def test_of_several_the_closest_is_on_record():
+    transposed = Spec(
+        {"i": 3, "j": 4},
+        {},
+        [Read(at("j", "i"), f32)],
+        at("i", "j"),
+        lambda acc, x: x.max(0.0),
+        f32,
+        init=None,
+    )
+    found = trail_of(
+        transposed,
+        block("*i", X["*i"], lambda acc, x: x.min(0.0)),
+        relu(),
+        block("*i", X["*i"], wildcard()["*i"], lambda acc, x, y: x + y),
+    )
+    assert found == [
+        ("npu.p1", 1, "expected indices [*i] for [*i], found [j, i] for [i, j]"),
+    ]

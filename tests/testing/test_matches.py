@@ -1,0 +1,238 @@
+"""Programs made from patterns: matching ones are taken, near misses declined for that reason."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
+from byocir.dialects.context import load_context
+from byocir.dialects.locations import names
+from byocir.dialects.types import f32, i8, i32
+from byocir.dialects.verify import verify_module
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.patterns import (
+    Composite,
+    block,
+    composite,
+    constant,
+    number,
+    op,
+    optional,
+    parallel,
+    path,
+    repeat,
+    result,
+    supports,
+    wildcard,
+)
+from byocir.patterns.targets import attr_of, register
+from byocir.rewrites.byoc.set_targets import set_targets
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.base import Target
+from byocir.targets.vta_patterns import PATTERNS
+from byocir.testing import Example, find_match, find_near_miss, matching, near_miss, unflipped
+
+TOY = Path(__file__).parents[2] / "examples" / "toy_npu.py"
+
+
+def toy() -> Iterable[Composite]:
+    spec = importlib.util.spec_from_file_location("toy_npu", TOY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Npu.patterns
+
+
+SHIPPED = list(PATTERNS)
+ALL = [*SHIPPED, *toy()]
+
+
+def handed_over(example: Example) -> tuple[list[CompositeOp], list[DecisionAttr]]:
+    """What match-composites makes of an example, for a target of this composite alone."""
+
+    @dataclass(frozen=True)
+    class Only(Target):
+        name: ClassVar[str] = "only"
+        patterns: ClassVar[tuple[Composite, ...]] = (example.composite,)
+
+    register("only", Only)
+    module = example.module.clone()
+    set_targets(module, [attr_of(Only())])
+    run_passes(module, load_context(), f"match-composites{{level={example.composite.level}}}")
+    taken = [o for o in module.walk() if isinstance(o, CompositeOp)]
+    return taken, [d for o in module.walk() if isinstance(o, TrailOp) for d in o.decisions]
+
+
+@given(st.sampled_from(ALL).flatmap(matching))
+def test_matching_programs_are_valid_and_taken(example: Example):
+    verify_module(example.module)
+    taken, _ = handed_over(example)
+    assert names(example.root.location)[0] in {n for op in taken for n in names(op.location)}
+
+
+@given(st.sampled_from(ALL).flatmap(near_miss))
+@settings(max_examples=settings().max_examples // 2)
+def test_near_misses_are_declined_for_that_very_reason(example: Example):
+    verify_module(example.module)
+    (name,) = names(example.root.location)
+    taken, decisions = handed_over(example)
+    assert name not in {n for op in taken for n in names(op.location)}
+    decision = next(d for d in decisions if d.nodes.data and d.nodes.data[0].data == name)
+    assert decision.outcome.data == "declined"
+    failing = [rule.sentence.data for rule in decision.rules if rule.outcome.data == "fails"]
+    assert decision.reason.data == example.flipped or failing == [example.flipped]
+
+
+@pytest.mark.parametrize("made", SHIPPED, ids=lambda made: made.name)
+def test_every_rule_of_a_shipped_target_can_be_broken_alone(made: Composite):
+    assert unflipped(made) == []
+
+
+@given(st.sampled_from(SHIPPED), st.integers(0, 1000))
+@settings(max_examples=20)
+def test_programs_run_and_are_the_same_for_the_same_seed(made: Composite, seed: int):
+    example, again = find_match(made, seed), find_match(made, seed)
+    assert example is not None
+    assert str(example.module) == str(again and again.module)
+    assert evaluate(example.module, random_feeds(example.module))
+
+
+# Hints, and what cannot be found.
+
+
+def relu_of(width: int) -> Composite:
+    made = Composite("npu.relu", (op("graph.relu", wildcard("x")) @ "relu",))
+
+    def wide(m: Any) -> tuple[bool, Any]:
+        """The last dimension is just so."""
+        shape = m["x"].type.shape
+        return bool(shape) and shape[-1] == width, shape
+
+    made.rule(vary="x.shape[0]", holds=(width,), fails=(width + 1,))(wide)
+    return made
+
+
+def test_a_rule_may_say_where_to_look():
+    assert find_match(relu_of(77), 0) is not None
+    bare = Composite("npu.relu", relu_of(77).patterns)
+    bare.rule(relu_of(77).rules[0].check)
+    assert find_match(bare, 0) is None
+    with pytest.raises(ByocirError, match=r"npu.relu takes, found none in \d+ draws") as error:
+        settings(max_examples=1, phases=[Phase.generate])(
+            given(matching(bare))(lambda example: None)
+        )()
+    assert error.value.code == "B365"
+
+
+def test_a_rule_that_nothing_breaks_is_listed():
+    made = relu_of(4)
+
+    @made.rule
+    def always(m: Any):
+        """There is an x."""
+        return "x" in m, None
+
+    assert unflipped(made) == ["There is an x"]
+    assert find_near_miss(made, made.rules[1], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [
+        ("y.shape[0]", "a name that the pattern binds, found 'y'"),
+        ("x", "as w.shape\\[1\\] or conv.group, found 'x'"),
+        ("x.shape[a]", "found 'x.shape"),
+    ],
+)
+def test_a_hint_that_cannot_be_read(vary: str, said: str):
+    made = Composite("npu.relu", (op("graph.relu", wildcard("x")),))
+    with pytest.raises(ByocirError, match=said) as error:
+        made.rule(vary=vary)
+    assert error.value.code == "B209"
+
+
+# Every construct of the pattern language.
+
+
+def constructs() -> dict[str, Any]:
+    x = wildcard("x")
+    product = op("graph.matmul", x, constant("w"))
+    return {
+        "alternatives": op("graph.relu", x) | op("graph.sigmoid", x),
+        "optional": optional(product, lambda v: op("graph.add", v, constant("b"))),
+        "twice": op("graph.mul", x, op("graph.sigmoid", x)),
+        "repeat": repeat(x, lambda v: op("graph.relu", v), least=1, most=3),
+        "path": op("graph.softmax", path(product, "graph.relu", "graph.sigmoid"), axis=1),
+        "result": op("graph.relu", result(op("graph.max_pool", x))),
+        "parallel": parallel(op("graph.matmul", x, constant()), op("graph.matmul", x, constant())),
+        "exposed": op("graph.relu", op("graph.sigmoid", x, exposed=True)),
+        "clip": op("graph.clip", x, min=0),
+        "conv": op("graph.conv", x, constant(), constant(), group=2, strides=(2, 2)),
+        "flatten": op("graph.flatten", op("graph.global_average_pool", x), axis=1),
+        "quantize": op("graph.quantize", x, constant(), constant()),
+        "dequantize": op("graph.dequantize", x, constant(), constant()),
+        "transpose": op("graph.transpose", x, perm=(1, 0)),
+        "concat": op("graph.concat", x, wildcard("y"), axis=0),
+    }
+
+
+@pytest.mark.parametrize("name", constructs())
+def test_programs_for_every_construct(name: str):
+    made = composite(f"npu.{name}")(lambda: constructs()[name])
+
+    @given(matching(made))
+    @settings(max_examples=10)
+    def taken(example: Example):
+        verify_module(example.module)
+        assert made.attempt(example.root).fits
+
+    taken()
+
+
+def blocks() -> dict[str, Any]:
+    x, y = wildcard("x", dtype=f32), wildcard("y", dtype=f32)
+    row = "(h*sh + r*dh - ph)"
+    total = block("*i", x["*i"], y["~i"], lambda acc, a, b: a + b)
+    return {
+        "bias": block("*i", total["*i"], lambda acc, v: v.max(0.0)),
+        "product": block("*m n | k", x["*m k"], constant()["n k"], lambda acc, a, b: acc + a * b),
+        "window": block("c h | r", x[f"c {row}"].padded(0.0), lambda acc, v: acc + v),
+        "started": block("m | k", x["m k"], lambda acc, v: acc.max(v), init=wildcard("start")),
+        "transposed": block("m n", x["n m"], lambda acc, v: v, out="m n"),
+        "scaled": block("*i", x["*i"], lambda acc, v: (v * number("a")).exp()),
+        "cast": block("*i", wildcard("q", dtype=i8)["*i"], lambda acc, v: v.to(i32)),
+    }
+
+
+@pytest.mark.parametrize("name", blocks())
+def test_programs_for_every_kind_of_block(name: str):
+    made = composite(f"npu.{name}")(lambda: blocks()[name])
+
+    @given(matching(made))
+    @settings(max_examples=10)
+    def taken(example: Example):
+        verify_module(example.module)
+        assert made.attempt(example.root).fits
+
+    taken()
+
+
+def test_programs_for_a_checker():
+    @supports("graph.conv")
+    def conv(m: Any) -> tuple[bool, Any]:
+        """The convolution is not grouped."""
+        return m["op"].attrs["group"] == 1, m["op"].attrs["group"]
+
+    made = conv.of_target("npu")
+    assert find_match(made, 0) is not None
+    assert unflipped(made) == []
