@@ -90,10 +90,15 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
                 help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
             )
         dtype = dtype_of(element_type_of(type_))
-        if dtype.kind == "f":
-            feeds[name] = rng.standard_normal(shape).astype(dtype)
-        else:
-            feeds[name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+        try:
+            if dtype.kind == "f":
+                feeds[name] = rng.standard_normal(shape).astype(dtype)
+            else:
+                feeds[name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise ByocirError(
+                "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"
+            ) from error
     return feeds
 
 
