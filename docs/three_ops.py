@@ -86,7 +86,7 @@ def functions_of(module: ModuleOp) -> str:
 
 def assembly_of(package: Package) -> str:
     """The VTA program as text."""
-    from byocir.targets.vta import assembly
+    from byocir.targets.vta_files import assembly
 
     return "\n".join(assembly(package.blobs["vta"]).values())
 

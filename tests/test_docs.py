@@ -1,6 +1,8 @@
 """What the README and the docs show is true: their Python runs, their output is what is printed."""
 
+import argparse
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +11,9 @@ import numpy as np
 import pytest
 
 import byocir
+from byocir.cli import guard
+from byocir.cli.job import FIELDS
+from byocir.cli.main import build_parser
 from byocir.runtime.explain import explain
 from byocir.vta_sim import HAZARDS, assemble, sanitize
 
@@ -43,6 +48,20 @@ def test_the_readmes_target_takes_work_and_explains_the_rest():
     assert isinstance(package, byocir.Package)
     assert package.report.macs["npu"] > 0
     assert f"```\n{explain(package.report, '/stem/conv/Conv')}\n```" in README.read_text()
+
+
+def test_the_page_of_the_command_line_describes_every_verb_exit_code_and_field():
+    page = ROOT / "docs" / "command-line.md"
+    (job,) = snippets(page, "json")
+    assert json.loads(job).keys() == FIELDS.keys()
+    text = page.read_text()
+    assert all(f"`{field}`" in text for field in FIELDS)
+    exits = [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+    assert exits == [guard.OK, guard.USER_ERROR, 2, guard.CHECK_FAILED, guard.INTERNAL, 130]
+    (verbs,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert all(
+        f"| `byocir {verb} " in text or f"| `byocir {verb}`" in text for verb in verbs.choices
+    )
 
 
 @pytest.mark.usefixtures("in_root")

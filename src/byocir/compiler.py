@@ -3,9 +3,10 @@
 ```
 fold-constants, clean-up, normalize-qdq, qdq-to-integer, fold-constants, clean-up   graph rewrites
 fix-point                                       when a target computes in fixed point
-match-composites, assign-targets, merge-regions, outline-regions, clean-up          first hand-off
+match-composites, assign-targets, merge-regions, place-constants, outline-regions,
+clean-up                                                                            first hand-off
 convert-graph-to-tir
-match-composites{level=tensor}, assign-targets, merge-regions, outline-regions      second hand-off
+match-composites{level=tensor}, … as above                                          second hand-off
 each target's own passes, then its code generator
 ```
 """
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "tensor")
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
-HAND_OFF = "assign-targets,merge-regions,outline-regions,clean-up"
+HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
 Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""

@@ -13,6 +13,8 @@ what was found and where; `help` says what to do. Codes never change their meani
 | S2xx | hazards of VTA streams (`byocir.vta_sim.HAZARDS`) |
 """
 
+from collections.abc import Sequence
+
 
 class ByocirError(Exception):
     """A user error: one message, never a traceback.
@@ -42,11 +44,22 @@ class CheckFailed(ByocirError):
     """What was computed is not what it must be: exit code 3 instead of 1."""
 
 
-def did_you_mean(name: str, choices: "list[str]") -> str:
-    """A help line for a mistyped name: the nearest choice, else all of them."""
+SHOWN = 12
+"""Choices that a help line lists at most."""
+
+
+def did_you_mean(name: str, choices: Sequence[str]) -> str:
+    """A help line for a mistyped name: the nearest choice, those that hold it, one it
+    begins with, or the first few."""
     import difflib
 
     close = difflib.get_close_matches(name, choices, n=1)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return f"choose from {', '.join(sorted(choices))}" if choices else "there are none"
+    close = close or [choice for choice in choices if name.lower() in choice.lower()][:3]
+    close = close or [c for c in sorted(choices, key=len) if len(c) > 2 and name.startswith(c)][-1:]
+    if name and close:
+        return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
+    if not choices:
+        return "there are none"
+    listed = sorted(choices)
+    more = f", … ({len(listed)} in all)" if len(listed) > SHOWN else ""
+    return f"choose from {', '.join(listed[:SHOWN])}{more}"

@@ -1,15 +1,21 @@
 """The verbs of `byocir`, their output and their exit codes."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.cli.main import main
+from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.graph import ConstantOp, DequantizeOp
+from byocir.rewrites.clean_up import CleanUpPass
 from byocir.testing.vta_mutations import apply, dropped_edges
 from byocir.vta_sim import DEFAULT_CONFIG
 
@@ -55,7 +61,7 @@ def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.Capt
     byocir.Package(package.module, {"vta": blobs}, package.report).save(path)
     assert main(["run", path]) == 0
     capsys.readouterr()
-    assert main(["run", path, "--check"]) == 1
+    assert main(["run", path, "--check"]) == 3
     err = capsys.readouterr().err
     assert "error[S201]: expected compute to wait for load" in err
     assert "/stem/conv/Conv" in err
@@ -117,7 +123,9 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
     assert main(["targets"]) == 0
     assert "The convolution is not grouped." in capsys.readouterr().out
     assert main(["targets", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["options"]["rounding"] == ["half_up"]
+    targets = {target["name"]: target for target in json.loads(capsys.readouterr().out)}
+    assert targets["vta"]["options"]["rounding"] == ["half_up"]
+    assert targets["json"]["options"]["ops"] == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
         (["run", MODEL, *SHAPE, "--input", "none.npz"], "B101", "none.npz"),
         (["explain", MODEL, *SHAPE, "--node", "Conv_x"], "B230", "unknown node"),
         (["run", MODEL, *SHAPE, "--shape", "image=2,1,8,8"], "B110", "two for image"),
-        (["run", MODEL, *SHAPE, "--target", ""], "B213", "choose from vta"),
+        (["run", MODEL, *SHAPE, "--target", ""], "B213", "choose from "),
         (["run", MODEL, *SHAPE, "--target", "vta{block"], "B213", "path/to/npu.py:Npu"),
         (["run", MODEL, *SHAPE, "--target", "vta{roundin=half_up}"], "B213", "'rounding'"),
         (["run", MODEL, *SHAPE, "--target", "vta{block=7}"], "B213", "16"),
@@ -267,6 +275,97 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 3
     assert "FAIL offloaded MACs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": None}, "expected 'model', a file name, found none"),
+        ({"data": 3}, "expected 'data' to be the name of an .npz file, found 3"),
+        ({"shapes": {"image": "1"}}, "expected 'shapes' to be an object of shapes"),
+        ({"goals": {"accuracy_loss_points": 1}}, "expected 'goals' to be an object of the numbers"),
+        ({"labels": "lable"}, "expected data 'lable'\n"),
+        ({"goal": {}}, "unknown field 'goal'\n"),
+    ],
+)
+def test_what_is_no_job(
+    change: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    job = json.loads((DIGITS / "job.json").read_text()) | change
+    np.savez(
+        tmp_path / job["data"] if isinstance(job["data"], str) else tmp_path / "d.npz",
+        image=np.zeros((1, 1, 8, 8)),
+        label=np.zeros(1),
+    )
+    (tmp_path / "job.json").write_text(json.dumps({k: v for k, v in job.items() if v is not None}))
+    assert main(["run", str(tmp_path)]) == 1
+    assert f"error[B113]: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"PK\x03\x04", b"\x93NUMPY\x01\x00\x04\x00{'a'"])
+def test_inputs_that_are_no_arrays(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "in.npz").write_bytes(content)
+    assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+    err = capsys.readouterr().err
+    assert "error[B111]" in err
+    assert "image=…" in err
+
+
+def test_inputs_with_a_damaged_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Headers are Python literals; numpy tells of some that are none by a SyntaxError."""
+    np.savez(tmp_path / "good.npz", image=np.ones((1, 1, 8, 8), np.float32))
+    data = (tmp_path / "good.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as damaged:
+        with zipfile.ZipFile(tmp_path / "good.npz") as good:
+            data = good.read("image.npy")
+        damaged.writestr("image.npy", data.replace(b"'descr'", b"'descr(("))
+    assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+    assert "error[B111]" in capsys.readouterr().err
+
+
+def test_explain_reads_packages_and_tells_one_node_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = str(tmp_path / "digits.bpkg")
+    assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0
+    capsys.readouterr()
+    told: list[str] = []
+    for model in ([path], [MODEL, *SHAPE]):
+        assert main(["explain", *model, "--node", "/stem/conv/Conv", "--json"]) == 0
+        told.append(capsys.readouterr().out)
+    about = json.loads(told[0])
+    assert about["node"]["op_type"] == "Conv"
+    assert about["place"] == about["region"]["symbol"] == "vta_0"
+    assert told[0] == told[1]
+    assert main(["explain", path, "--levels", "graph"]) == 1
+    assert "error[B114]" in capsys.readouterr().err
+
+
+def test_timing_is_told_on_request(capsys: pytest.CaptureFixture[str]):
+    assert main(["run", MODEL, *SHAPE]) == 0
+    assert "simulated cycles" not in capsys.readouterr().out
+    assert main(["run", MODEL, *SHAPE, "--timing"]) == 0
+    assert "simulated cycles per run" in capsys.readouterr().out
+
+
+def test_check_each_names_the_pass_that_changes_a_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["run", MODEL, *SHAPE, "--check-each"]) == 0
+    monkeypatch.setattr(CleanUpPass, "apply", double_the_first_scale)
+    assert main(["run", MODEL, *SHAPE, "--check-each"]) == 3
+    err = capsys.readouterr().err
+    assert "error[B224]: expected pass clean-up to keep output 'logits'" in err
+
+
+def double_the_first_scale(self: CleanUpPass, ctx: Context, op: ModuleOp) -> None:
+    """A pass with a mistake."""
+    first = next(o for o in op.walk() if isinstance(o, DequantizeOp))
+    constant = first.operands[1].owner
+    assert isinstance(constant, ConstantOp)
+    constant.properties["value"] = ArrayAttr(Array.of(2 * constant.value.data.values()))
 
 
 def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

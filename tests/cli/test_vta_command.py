@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 import byocir
 from byocir.cli.main import main
-from byocir.vta_sim import VTAConfig, assemble, disassemble, encode_uops, simulate
+from byocir.cli.vta_files import Stream, the_only
+from byocir.vta_sim import (
+    Program,
+    TimingModel,
+    VTAConfig,
+    assemble,
+    disassemble,
+    encode_uops,
+    estimate,
+    simulate,
+    trace_events,
+)
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits_int8.onnx"
@@ -152,6 +163,45 @@ def test_what_only_check_refuses_exits_with_3(capsys: pytest.CaptureFixture[str]
     assert "ACC" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("model", ["de10", "pynq"])
+@pytest.mark.usefixtures("folder")
+def test_trace_of_a_program(model: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["vta", "trace", "p.s", "--model", model]) == 0
+    times = estimate(assemble(PROGRAM), model=TimingModel.named(model))
+    assert capsys.readouterr().out == f"wrote trace.json, {times.cycles:,} cycles on {model}\n"
+    trace = json.loads(Path("trace.json").read_text())
+    assert trace == trace_events(Program(assemble(PROGRAM)), TimingModel.named(model))
+
+
+def test_trace_of_a_package_shows_the_nodes(package: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["vta", "trace", str(package), "-o", "-"]) == 0
+    trace = json.loads(capsys.readouterr().out)
+    events = [e for e in trace["traceEvents"] if e.get("cat") == "location"]
+    named = {event["name"].partition(", tile ")[0] for event in events}
+    blobs = byocir.load(package).blobs["vta"]
+    spans = [json.loads(blobs[name])["spans"] for name in blobs if name.endswith(".json")]
+    assert named == {", ".join(nodes) for program in spans for _, nodes in program}
+
+
+def test_trace_of_several_functions_asks_which():
+    finish = assemble("finish")
+    streams = [Stream(finish, VTAConfig(), name) for name in ("vta_0", "vta_1")]
+    assert the_only(streams[:1], "x") is streams[0]
+    with pytest.raises(byocir.ByocirError, match=r"B115.*--function to choose from vta_0, vta_1"):
+        the_only(streams, "x")
+
+
+@pytest.mark.usefixtures("folder")
+def test_timing_on_another_board():
+    arguments = ["run", "p.s", "--dram", "in.npy", "--timing", "--report", "r.json"]
+    assert main(["vta", *arguments, "--model", "pynq"]) == 0
+    report = json.loads(Path("r.json").read_text())
+    expected = simulate(assemble(PROGRAM), image(), timing=TimingModel.pynq())
+    assert (report["model"], report["cycles"]) == ("pynq", expected.cycles)
+    assert report["units"]["store"]["busy"] > 0
+    assert set(report["energy_pj"]) >= {"mac", "alu", "dram"}
+
+
 def test_isa_prints_the_page_and_the_page_is_up_to_date(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -188,6 +238,10 @@ def test_isa_prints_the_page_and_the_page_is_up_to_date(
         (["run", "p.s", "--dram", "cut.bin"], "V202", "instruction 0"),
         (["run", "p.s", "--dram", "in.npy", "--output", "no/out"], "B114", "no/out"),
         (["run", "-", "--dram", "-"], "B115", "not both"),
+        (["run", "p.s", "--dram", "in.npy", "--timing", "--model", "x"], "V009", "de10, pynq"),
+        (["trace", "p.s", "--model", "x"], "V009", "de10, pynq"),
+        (["trace", "p.s", "-o", "no/trace.json"], "B114", "no/trace.json"),
+        (["trace", "cut.bin"], "V101", "cut.bin"),
     ],
 )
 def test_user_errors_are_one_message(

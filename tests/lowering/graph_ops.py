@@ -41,8 +41,9 @@ class Case:
         types = [tensor(element_of(a.dtype), a.shape) for a in self.arrays]
         block = Block(arg_types=types)
         op = self.kind.make(*block.args, location=named("node"), **self.properties)
-        block.add_ops([op, func.ReturnOp(op.result)])
-        return ModuleOp([func.FuncOp("main", (types, [op.result.type]), Region(block))])
+        block.add_ops([op, func.ReturnOp(*op.results)])
+        results = [result.type for result in op.results]
+        return ModuleOp([func.FuncOp("main", (types, results), Region(block))])
 
     def __repr__(self):
         types = [f"{a.dtype}{list(a.shape)}" for a in self.arrays]

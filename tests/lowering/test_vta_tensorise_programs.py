@@ -102,7 +102,7 @@ def test_every_stage_gives_what_the_loops_give(
         np.testing.assert_array_equal(found, expected, lowering.name)
     VtaEncodePass().apply(context, module)
     module.verify()
-    (found,) = run_program(program_of(module), [x]).outputs
+    ((found,), _) = run_program(program_of(module), [x])
     np.testing.assert_array_equal(found, expected, "vta-encode")
 
 
@@ -113,8 +113,10 @@ def test_any_interleaving_that_the_tokens_allow_gives_the_same(
     program = lowered(layers)
     dram = np.zeros(program.dram.value.data, np.uint8)
     dram[: program.image.data.size] = program.image.data.values()
-    dram[program.inputs.data[0].bytes] = feed(layers[0].input, "random").reshape(-1).view(np.uint8)
-    insns, output = program.insns.data.values(), program.outputs.data[0].bytes
+    dram[program.inputs.data[0].place.bytes] = (
+        feed(layers[0].input, "random").reshape(-1).view(np.uint8)
+    )
+    insns, output = program.insns.data.values(), program.outputs.data[0].place.bytes
     expected = Program(insns).run(dram).dram[output]
     found = Program(insns, seed=seed).run(dram, check=True).dram[output]
     np.testing.assert_array_equal(found, expected)

@@ -1,9 +1,13 @@
-"""Files that the command line writes: refused before long work begins, never with a traceback."""
+"""Files that the command line reads and writes: one message for what is wrong with them, and those
+that cannot be written are refused before long work begins."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +47,42 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name (.npz); raises ByocirError B112."""
     with _reported(path), path.open("wb") as file:
         np.savez(file, **dict[str, Any](arrays))
+
+
+def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such a
+    file); `example` names arrays that it should hold."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "none"
+        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+    try:
+        with path.open("rb") as file:
+            archive: Any = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("one array without a name")
+            return {name: archive[name] for name in archive.files}
+    except _BROKEN_ARCHIVE as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ByocirError(
+            "B111",
+            f"expected arrays by name (.npz), found: {reason}",
+            where=str(path),
+            help=f"write it with numpy.savez(path, {', '.join(f'{name}=…' for name in example)})",
+        ) from error
+
+
+# numpy reads array headers as Python literals, and a damaged one can be any wrong literal.
+_BROKEN_ARCHIVE = (
+    ValueError,
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    SyntaxError,
+    tokenize.TokenError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
     """Runs a tool and reports what it raises on stderr; `command` is what the user typed. Gives
     the exit code."""
     from byocir.rewrites.reproducer import ByocirInternalError, write_crash
-    from byocir.vta_sim.errors import VTAError
+    from byocir.vta_sim.errors import CODES, VTAError
 
     try:
         code = tool()
@@ -27,9 +27,12 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
     except CheckFailed as error:
         print(error, file=sys.stderr)
         return CHECK_FAILED
-    except (ByocirError, VTAError) as error:
+    except ByocirError as error:
         print(error, file=sys.stderr)
         return USER_ERROR
+    except VTAError as error:
+        print(error, file=sys.stderr)
+        return CHECK_FAILED if CODES[error.code].checked else USER_ERROR
     except ByocirInternalError as error:
         print(error, file=sys.stderr)
         return INTERNAL

@@ -13,27 +13,63 @@ Runtime and of byocir, and cycles by layer and unit. The exit code is 3 when a g
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 import byocir
+from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED
+from byocir.cli.profile import cycles_table
 from byocir.cli.reference import run_onnxruntime
 from byocir.cli.run import Steps
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
-from byocir.targets.base import Profile
 
 JOB = "job.json"
-FIELDS = {"model", "float_model", "data", "input", "labels", "target", "shapes", "goals"}
+GOALS = {"accuracy_loss_points", "offloaded_macs_percent"}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_shapes(value: object) -> bool:
+    """Names to lists of sizes."""
+    if not isinstance(value, dict):
+        return False
+    shapes = cast(dict[str, object], value).values()
+    return all(isinstance(shape, list) and _all_ints(cast(list[object], shape)) for shape in shapes)
+
+
+def _all_ints(values: list[object]) -> bool:
+    return all(type(value) is int for value in values)
+
+
+def _is_goals(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    goals = cast(dict[str, Any], value)
+    return goals.keys() == GOALS and all(type(goal) in (int, float) for goal in goals.values())
+
+
+FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "model": ("a file name", _is_text),
+    "float_model": ("a file name", _is_text),
+    "data": ("the name of an .npz file", _is_text),
+    "input": ("the name of the input in the data", _is_text),
+    "labels": ("the name of the labels in the data", _is_text),
+    "target": ("a target", _is_text),
+    "shapes": ('an object of shapes, e.g. {"image": [1, 1, 8, 8]}', _is_shapes),
+    "goals": (f"an object of the numbers {' and '.join(sorted(GOALS))}", _is_goals),
+}
+"""What each field holds, and whether a value does."""
 
 
 @dataclass(frozen=True)
@@ -52,33 +88,59 @@ class Job:
 
     @staticmethod
     def read(folder: Path) -> Job:
-        """Raises ByocirError B101 for a missing file and B113 for a job that is not one."""
+        """Raises ByocirError B101 for a missing file, B111 for data that is none and B113 for what
+        is no job."""
         path = folder / JOB
         if not path.is_file():
             raise ByocirError(
                 "B101", f"expected {JOB} in the folder, found none", where=str(folder)
             )
-        try:
-            data: dict[str, Any] = json.loads(path.read_text())
-            missing = sorted(FIELDS - data.keys())
-            if missing:
-                raise ByocirError("B113", f"expected '{missing[0]}' in the job", where=str(path))
-            with np.load(folder / data["data"], allow_pickle=False) as arrays:
-                images, labels = arrays[data["input"]], arrays[data["labels"]]
-            goals = data["goals"]
-            return Job(
-                folder / data["model"],
-                folder / data["float_model"],
-                images,
-                labels,
-                data["input"],
-                data["target"],
-                {name: tuple(shape) for name, shape in data["shapes"].items()},
-                float(goals["accuracy_loss_points"]),
-                float(goals["offloaded_macs_percent"]),
-            )
-        except (ValueError, KeyError, OSError, AttributeError, TypeError) as error:
-            raise ByocirError("B113", f"expected a job, found: {error}", where=str(path)) from error
+        data = _read_fields(path)
+        arrays = read_arrays(folder / data["data"], [data["input"], data["labels"]])
+        for name in (data["input"], data["labels"]):
+            if name not in arrays:
+                help = f"{data['data']} has {', '.join(arrays)}"
+                raise ByocirError("B113", f"expected data '{name}'", where=str(path), help=help)
+        return Job(
+            folder / data["model"],
+            folder / data["float_model"],
+            arrays[data["input"]],
+            arrays[data["labels"]],
+            data["input"],
+            data["target"],
+            {name: tuple(shape) for name, shape in data["shapes"].items()},
+            float(data["goals"]["accuracy_loss_points"]),
+            float(data["goals"]["offloaded_macs_percent"]),
+        )
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    """The job's fields, each of the form it must have."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        found = str(error)
+        raise ByocirError("B113", f"expected JSON, found: {found}", where=str(path)) from error
+    if not isinstance(data, dict):
+        raise _not_a_job(path, "an object", data)
+    fields = cast(dict[str, Any], data)
+    for name, (form, holds) in FIELDS.items():
+        if name not in fields:
+            raise _not_a_job(path, f"'{name}', {form}", None)
+        if not holds(fields[name]):
+            raise _not_a_job(path, f"'{name}' to be {form}", fields[name])
+    unknown = sorted(fields.keys() - FIELDS.keys())
+    if unknown:
+        help = did_you_mean(unknown[0], list(FIELDS))
+        raise ByocirError("B113", f"unknown field '{unknown[0]}'", where=str(path), help=help)
+    return fields
+
+
+def _not_a_job(path: Path, expected: str, found: object) -> ByocirError:
+    what = "none" if found is None else json.dumps(found)
+    what = what if len(what) <= 40 else f"{what[:40]}…"
+    help = "docs/command-line.md describes every field"
+    return ByocirError("B113", f"expected {expected}, found {what}", where=str(path), help=help)
 
 
 def run_job(folder: Path, *, check: bool = False) -> int:
@@ -134,49 +196,3 @@ def _judge(job: Job, package: Package, loss: float) -> int:
     for holds, text in checks:
         print(f"{'ok  ' if holds else 'FAIL'} {text}")
     return 0 if all(holds for holds, _ in checks) else CHECK_FAILED
-
-
-def cycles_table(profile: Profile) -> str:
-    """Cycles of one program in total, and each unit's busy cycles by layer. Units run side by side,
-    so rows add up to more than the total."""
-    units = list(dict.fromkeys(unit for _, unit, _ in profile.by_node))
-    rows: dict[str, Counter[str]] = {}
-    for nodes, unit, cycles in profile.by_node:
-        rows.setdefault(_layer(nodes), Counter())[unit] += cycles
-    lines = [f"{profile.symbol}: {profile.cycles:,} simulated cycles per run; busy cycles by unit:"]
-    lines.append(f"  {'layer':<36}" + "".join(f"{unit:>10}" for unit in units))
-    for layer, busy in rows.items():
-        lines.append(f"  {layer[:36]:<36}" + "".join(f"{busy[unit]:>10,}" for unit in units))
-    totals: Counter[str] = Counter()
-    for busy in rows.values():
-        totals.update(busy)
-    lines.append(f"  {'all':<36}" + "".join(f"{totals[unit]:>10,}" for unit in units))
-    return "\n".join([*lines, *_causes(profile), *_bounds(profile)])
-
-
-def _causes(profile: Profile) -> list[str]:
-    """What each unit's cycles go to, in a table; its rows add up to the total."""
-    if not profile.units:
-        return []
-    causes = list(next(iter(profile.units.values())))
-    lines = [f"  {'all cycles of each unit':<36}" + "".join(f"{cause:>10}" for cause in causes)]
-    for unit, cycles in profile.units.items():
-        lines.append(f"  {unit:<36}" + "".join(f"{cycles[cause]:>10,}" for cause in causes))
-    return lines
-
-
-def _bounds(profile: Profile) -> list[str]:
-    """How far the program is from the least it could take."""
-    if not profile.bounds or not profile.cycles:
-        return []
-    by_size = sorted(profile.bounds.items(), key=lambda item: -item[1])
-    share = 100 * by_size[0][1] / profile.cycles
-    listed = ", ".join(f"{name} {cycles:,}" for name, cycles in by_size)
-    return [f"  least cycles: {listed}; the largest is {share:.1f} % of the total"]
-
-
-def _layer(nodes: str) -> str:
-    """The name of a layer: its first node that is no quantisation."""
-    names = nodes.split(", ")
-    own = [name for name in names if not name.endswith(("QuantizeLinear", "DequantizeLinear"))]
-    return (own or names)[0] or "(no node)"

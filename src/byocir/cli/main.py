@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
     patterns.add_argument("target", help="a target, or one in a file, npu.py:Npu")
     patterns.set_defaults(verb=_patterns)
-    add_vta(verbs.add_parser("vta", help="assemble, disassemble and run VTA programs"))
+    add_vta(verbs.add_parser("vta", help="assemble, disassemble, run and trace VTA programs"))
     return parser
 
 
@@ -95,6 +95,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="look for hazards in the targets' code as it runs"
     )
+    parser.add_argument(
+        "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
+    )
     _add_stages(parser)
     parser.set_defaults(verb=_run)
 
@@ -117,9 +120,10 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
-    parser.add_argument("--node", help="only this node, with everything that was tried on it")
-    parser.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
+    _add_model(parser, "an ONNX file or a package")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--node", help="only this node, with everything that was tried on it")
+    one.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(verb=_explain)
 
@@ -132,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
     from byocir.cli.job import run_job
 
     own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
-    own += ["verify", "dump", "check_each"]
+    own += ["verify", "timing", "dump", "check_each"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 
@@ -155,29 +159,9 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    import byocir
-    from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
-    from byocir.runtime.explain import by_op_type, explain, summary
+    from byocir.cli.explain import run
 
-    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
-    report = byocir.partition(
-        module,
-        targets_of(options),
-        levels=levels_of(options),
-        placement=placement_of(options),
-        objective=options.objective or "",
-    )
-    if options.json:
-        print(report.to_json(), end="")
-        return OK
-    if options.table:
-        print(by_op_type(report))
-        return OK
-    print(explain(report, options.node))
-    if options.node is None:
-        print()
-        print(summary(report))
-    return OK
+    return run(options)
 
 
 def _patterns(options: argparse.Namespace) -> int:

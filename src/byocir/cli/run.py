@@ -16,7 +16,8 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.cli.arguments import Shapes, read_shapes
-from byocir.cli.files import check_writable, make_folder, write_arrays, write_text
+from byocir.cli.files import check_writable, make_folder, read_arrays, write_arrays, write_text
+from byocir.cli.profile import cycles_table
 from byocir.compiler import LEVELS, generate
 from byocir.dialects.array import Array
 from byocir.dialects.text import print_module
@@ -72,7 +73,7 @@ def shapes_of(options: argparse.Namespace) -> Shapes:
 
 def refuse(options: argparse.Namespace, what: str, names: list[str]) -> None:
     """Raises ByocirError B114 for options that have no meaning for what is run."""
-    given = [name for name in names if getattr(options, name) not in (None, [], False)]
+    given = [name for name in names if getattr(options, name, None) not in (None, [], False)]
     if given:
         raise ByocirError(
             "B114",
@@ -125,7 +126,7 @@ class Dump:
 
     def package(self, package: Package) -> None:
         """Adds each program of VTA as assembly."""
-        from byocir.targets.vta import assembly
+        from byocir.targets.vta_files import assembly
 
         for name, text in assembly(package.blobs.get("vta", {})).items():
             write_text(self._folder / f"{name}.asm", text)
@@ -177,17 +178,22 @@ def is_package(path: Path) -> bool:
     return path.suffix == PACKAGE_SUFFIX or (path.is_file() and zipfile.is_zipfile(path))
 
 
+def load_package(options: argparse.Namespace) -> Package:
+    """The package that is named in place of a model; refuses what only a model can be told."""
+    own = ["levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
+    refuse(options, "a package", own)
+    for target in targets_of(options):
+        named_target(target)  # of a file: makes it known
+    return byocir.load(options.model)
+
+
 def run(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
     if is_package(options.model):
-        own = ["levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
-        refuse(options, "a package", own)
-        for target in targets_of(options):
-            named_target(target)  # of a file: makes it known
         steps = Steps(2)
         steps.begin("load")
-        package = byocir.load(options.model)
+        package = load_package(options)
     else:
         steps = Steps(5 if options.verify else 4)
         package = compile_with_steps(options, steps)
@@ -196,6 +202,9 @@ def run(options: argparse.Namespace) -> int:
     outputs = package.run(feeds, check=options.check)
     steps.end()
     print(summary(package.report))
+    if options.timing:
+        for profile in package.profile():
+            print(cycles_table(profile))
     write_report(package.report, options.report)
     for name, array in outputs.items():
         print(f"{name}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
@@ -216,21 +225,4 @@ def run(options: argparse.Namespace) -> int:
 def read_feeds(path: Path | None, package: Package) -> dict[str, np.ndarray]:
     """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
     ByocirError B101 or B111."""
-    if path is None:
-        return random_feeds(package.module)
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "none"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
-    try:
-        archive: Any = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("one array without a name")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ByocirError(
-            "B111",
-            f"expected arrays by name (.npz), found: {error}",
-            where=str(path),
-            help=f"write it with numpy.savez(path, {', '.join(f'{n}=…' for n in package.inputs)})",
-        ) from error
+    return random_feeds(package.module) if path is None else read_arrays(path, list(package.inputs))

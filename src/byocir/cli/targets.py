@@ -36,7 +36,7 @@ def _entry(name: str) -> dict[str, Any]:
             "level": pattern.level,
             "rules": [f"{rule.sentence}." for rule in pattern.rules],
         }
-        for pattern in (entry.of_target(name) for entry in target.patterns)
+        for pattern in (entry.of_target(name) for entry in target.composites())
     ]
     return {
         "name": name,

@@ -145,9 +145,18 @@ def read_streams(path: str, config: str | None, function: str | None) -> list[St
     return chosen
 
 
+def the_only(streams: Sequence[Stream], path: str) -> Stream:
+    """The stream, if there is one."""
+    if len(streams) > 1:
+        names = ", ".join(stream.function for stream in streams)
+        message = f"expected --function to choose from {names}, found none"
+        raise ByocirError("B115", message, where=path)
+    return streams[0]
+
+
 def _of_package(path: str) -> list[Stream]:
     import byocir
-    from byocir.targets.vta import streams
+    from byocir.targets.vta_files import streams
 
     blobs = byocir.load(path).blobs.get("vta", {})
     found = [

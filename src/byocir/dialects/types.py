@@ -5,7 +5,7 @@ compute on the core types; the others (integers of less than 8 bits, floats of l
 numbers) are only held, for `graph.foreign` and constants.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import ml_dtypes
@@ -143,3 +143,8 @@ def width_of(element: Attribute) -> int:
     """The number of bits of an integer type."""
     assert isinstance(element, IntegerType)
     return cast(IntegerType, element).width.data
+
+
+def named_elements() -> Mapping[str, Attribute]:
+    """The scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
+    return {str(element): element for element in _DTYPES}

@@ -64,15 +64,16 @@ def save_weights(module: ModuleOp, path: str | Path) -> None:
 
 def dump_weights(module: ModuleOp) -> bytes:
     """The bytes that `save_weights` writes."""
-    return _dump(large_arrays(module))
+    return dump_arrays(large_arrays(module))
 
 
 def save_arrays(arrays: Mapping[str, Array], path: str | Path) -> None:
     """Writes arrays by digest; those whose values are not at hand are left out."""
-    Path(path).write_bytes(_dump(arrays))
+    Path(path).write_bytes(dump_arrays(arrays))
 
 
-def _dump(arrays: Mapping[str, Array]) -> bytes:
+def dump_arrays(arrays: Mapping[str, Array]) -> bytes:
+    """The bytes that `save_arrays` writes."""
     present = ((digest, array) for digest, array in sorted(arrays.items()) if array.present)
     return save(dict(_entry(digest, array) for digest, array in present))
 

@@ -43,7 +43,8 @@ def evaluate(
 
     Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
     A function on memrefs takes its inputs and then its outputs as arguments. Raises ByocirError
-    B310 for feeds that do not fit, B301 for an op that has no evaluation rule. An interpreter of
+    B310 for feeds that do not fit, B301 for an op that has no evaluation rule, B312 for one that
+    does not take its values, for lack of memory, say. An interpreter of
     this module that is given is used, so that what it has planned is not planned again.
     """
     interpreter = interpreter or Interpreter(module)
@@ -71,12 +72,19 @@ def evaluate(
         if name not in feeds:
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
         arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
-    return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
+    try:
+        results = _run(interpreter, entry, arrays)
+    except MemoryError as error:
+        raise ByocirError(
+            "B312", f"expected a program that fits in memory, found: {error}"
+        ) from error
+    return dict(zip(outputs, results, strict=True))
 
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name for the entry function, the same for the same seed: standard normal floats,
-    small integers, booleans. Raises ByocirError B106 for an input whose sizes are open."""
+    booleans, small integers (wide ones not negative: they are often indices). Raises ByocirError
+    B106 for an input whose sizes are open."""
     entry = Interpreter(module).function(MAIN)
     types = list(entry.function_type.inputs)
     rng = np.random.default_rng(seed)
@@ -90,11 +98,12 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
                 help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
             )
         dtype = dtype_of(element_type_of(type_))
+        low, high = -100 if dtype == np.int8 else 0, 2 if dtype.kind == "b" else 100
         try:
             if dtype.kind == "f":
                 feeds[name] = rng.standard_normal(shape).astype(dtype)
             else:
-                feeds[name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+                feeds[name] = rng.integers(low, high, shape).astype(dtype)
         except (MemoryError, ValueError, OverflowError) as error:
             raise ByocirError(
                 "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"

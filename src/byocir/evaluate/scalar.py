@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import erf
 from typing import Any, cast
 
 import numpy as np
@@ -115,18 +116,39 @@ BINARY: dict[type[Operation], Function] = {
     arith.MinimumfOp: np.minimum,
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
+    math.PowFOp: np.power,
 }
 """Ops of two operands of one type, with a result of that type."""
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    """numpy has none."""
+    return np.asarray(np.frompyfunc(erf, 1, 1)(x)).astype(x.dtype)
+
 
 UNARY: dict[type[Operation], Function] = {
     arith.NegfOp: np.negative,
     math.AbsFOp: np.absolute,
+    math.AcosOp: np.arccos,
+    math.AcoshOp: np.arccosh,
+    math.AsinOp: np.arcsin,
+    math.AsinhOp: np.arcsinh,
+    math.AtanOp: np.arctan,
+    math.AtanhOp: np.arctanh,
     math.CeilOp: np.ceil,
+    math.CosOp: np.cos,
+    math.CoshOp: np.cosh,
+    math.ErfOp: _erf,
+    math.ExpM1Op: np.expm1,
     math.ExpOp: np.exp,
     math.FloorOp: np.floor,
+    math.Log1pOp: np.log1p,
     math.LogOp: np.log,
     math.RoundEvenOp: np.rint,
+    math.SinOp: np.sin,
+    math.SinhOp: np.sinh,
     math.SqrtOp: np.sqrt,
+    math.TanOp: np.tan,
     math.TanhOp: np.tanh,
 }
 """Ops of one operand, with a result of its type."""

@@ -8,7 +8,6 @@ when the flags cover every hazard.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +26,7 @@ from byocir.dialects.vta import (
 )
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, as_array, evaluates
-from byocir.vta_sim import Instruction, Machine, SimResult, VTAConfig
+from byocir.vta_sim import Executable, Instruction, Machine, SimResult, VTAConfig
 from byocir.vta_sim import Program as Stream
 from byocir.vta_sim.isa import LAYOUT
 
@@ -61,39 +60,33 @@ def _machine(interpreter: Interpreter, op: InstructionOp) -> Machine:
 
 @evaluates(ProgramOp)
 def _program(_: Interpreter, op: ProgramOp, arguments: Sequence[Value]) -> Sequence[Value]:
-    return run_program(op, [as_array(argument) for argument in arguments]).outputs
-
-
-@dataclass(frozen=True)
-class ProgramRun:
-    """The outputs of a program, and what the simulator measured."""
-
-    outputs: list[np.ndarray]
-    result: SimResult
+    return run_program(op, [as_array(argument) for argument in arguments])[0]
 
 
 def run_program(
     program: ProgramOp, inputs: Sequence[np.ndarray], *, timing: bool = False
-) -> ProgramRun:
-    """Runs a program in the simulator on packed inputs, in the order of its ports.
+) -> tuple[list[np.ndarray], SimResult]:
+    """Runs a program in the simulator on packed inputs, in the order of its ports: its outputs, and
+    what the simulator measured, cycles only with `timing`.
 
-    With `timing`, `result.cycles` and `result.timeline` are there. Raises ByocirError B337 for
-    inputs that do not fit the ports, and VTAError for a program that the machine refuses.
+    Raises ByocirError B337 for inputs that do not fit the ports, and VTAError for a program that
+    the machine refuses.
     """
-    dram = np.zeros(program.dram.value.data, np.uint8)
-    dram[: program.image.data.size] = program.image.data.values()
-    if len(inputs) != len(program.inputs):
-        raise _misfit(program, f"{len(program.inputs)} inputs", str(len(inputs)))
-    for port, array in zip(program.inputs, inputs, strict=True):
-        if (array.shape, array.dtype) != (port.shape, port.dtype):
+    ports = [port.place for port in program.inputs]
+    if len(inputs) != len(ports):
+        raise _misfit(program, f"{len(ports)} inputs", str(len(inputs)))
+    for port, array in zip(ports, inputs, strict=True):
+        if not port.fits(array):
             found = f"{array.dtype} of shape {list(array.shape)}"
             raise _misfit(program, f"{port.dtype} of shape {list(port.shape)}", found)
-        dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    result = _stream(program.insns, program.config).run(dram, timing=timing)
-    outputs = [
-        result.dram[port.bytes].view(port.dtype).reshape(port.shape) for port in program.outputs
-    ]
-    return ProgramRun(outputs, result)
+    executable = Executable(
+        _stream(program.insns, program.config),
+        program.image.data.values(),
+        program.dram.value.data,
+        ports,
+        [port.place for port in program.outputs],
+    )
+    return executable.run(inputs, timing=timing)
 
 
 def _misfit(program: ProgramOp, expected: str, found: str) -> ByocirError:

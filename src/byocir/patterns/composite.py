@@ -39,10 +39,14 @@ class Composite:
         if "." in self.name:
             return self
         if target not in self._of_target:
-            made = Composite(f"{target}.{self.name}", self.patterns, glue=self.glue)
-            made.rules = self.rules  # the same list: a rule added later holds for both
-            self._of_target[target] = made
+            self._of_target[target] = self.renamed(f"{target}.{self.name}")
         return self._of_target[target]
+
+    def renamed(self, name: str) -> Composite:
+        """The same patterns and rules, also those added later, under another name."""
+        made = Composite(name, self.patterns, glue=self.glue)
+        made.rules = self.rules
+        return made
 
     @overload
     def rule(self, check: Check, /) -> Check: ...

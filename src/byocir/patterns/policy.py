@@ -1,11 +1,18 @@
-"""What a target wants of its regions."""
+"""What a target wants of its regions and of the constants they use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Merge = Literal["any", "connected", "none"]
+
+ConstantPolicy = Literal["match", "bind", "argument"]
+"""Where constants go that composites use. "match": those that a pattern calls constant are part of
+the region's function, others are its arguments. "bind": all are part of it. "argument": all are
+arguments, so regions that differ in their weights alone share a function."""
+
+CONSTANT_POLICIES: tuple[str, ...] = get_args(ConstantPolicy)
 
 
 @dataclass(frozen=True)

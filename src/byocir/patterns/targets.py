@@ -31,7 +31,7 @@ from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
-from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 
 GROUP = "byocir.targets"
 OBJECTIVES = ("latency", "energy", "bytes")
@@ -43,8 +43,12 @@ class Taker(Protocol):
 
     name: ClassVar[str]
 
-    patterns: ClassVar[tuple[Composite, ...]]
-    """In order of priority."""
+    constants: ClassVar[ConstantPolicy]
+    """Where constants go that its composites use."""
+
+    def composites(self) -> tuple[Composite, ...]:
+        """What it takes with its options, in order of priority."""
+        ...
 
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""
@@ -132,7 +136,7 @@ def find(attribute: TargetAttr) -> Taker:
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
     """The composites of the target that an attribute names, in order of priority."""
     name = attribute.target_name.data
-    return tuple(composite.of_target(name) for composite in find(attribute).patterns)
+    return tuple(composite.of_target(name) for composite in find(attribute).composites())
 
 
 def attr_of(target: Taker) -> TargetAttr:

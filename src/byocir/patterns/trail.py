@@ -21,6 +21,8 @@ from byocir.patterns.nodes import AlternativesPattern, Pattern
 
 TAKEN, DECLINED = "taken", "declined"
 
+_Fits = tuple[list[State], Progress]
+
 
 @lru_cache(maxsize=4096)
 def _text(text: str) -> StringAttr:
@@ -126,7 +128,10 @@ def nearest_misses(
     along the op's users, as far as ops are not `taken` (by the composite of that name). Where that
     reaches the root, the attempt there has told the reason."""
     for composite in composites:
-        misses = [_climb(op, composite, path, taken) for path in _paths(composite, op.name)]
+        paths = _paths(composite, op.name)
+        # Alternatives above it give many paths from one inner node.
+        starts = {node: _start(op, node) for node in dict.fromkeys(path[0] for path in paths)}
+        misses = [_climb(op, composite, path, starts[path[0]], taken) for path in paths]
         partial = [miss for miss in misses if miss is not None]
         best = max(partial, key=lambda miss: len(miss.matched), default=None)
         if best is not None and best.matched and len(partial) == len(misses):
@@ -153,19 +158,27 @@ def _paths(composite: Composite, name: str) -> tuple[tuple[Pattern, ...], ...]:
     return tuple(found)
 
 
+def _start(op: Operation, node: Pattern) -> _Fits:
+    """The ways in which an inner node fits at the op, and how far it came."""
+    miss = Progress()
+    return _fitting(node, [op], (), miss), miss
+
+
 def _climb(
-    op: Operation, composite: Composite, path: Sequence[Pattern], taken: Mapping[Operation, str]
+    op: Operation,
+    composite: Composite,
+    path: Sequence[Pattern],
+    start: _Fits,
+    taken: Mapping[Operation, str],
 ) -> Attempt | None:
     """How far a path leads from this op; None when it leads to the root."""
     reached, candidates = tuple[Operation, ...](), [op]
     for node in path:
-        miss = Progress()
-        fitting = [
-            state
-            for user in candidates
-            for state in [_fit(node, user, reached, miss)]
-            if state is not None
-        ]
+        if reached:
+            miss = Progress()
+            fitting = _fitting(node, candidates, reached, miss)
+        else:
+            fitting, miss = start
         free = next((state for state in fitting if taken.keys().isdisjoint(state.ops)), None)
         if free is None:
             reason = miss.reason or _not_used(node, candidates)
@@ -177,6 +190,13 @@ def _climb(
         reached = tuple(dict.fromkeys((*reached, free.ops[0])))
         candidates = uses(produced(free.ops[0])[0], free.ops[0])
     return None
+
+
+def _fitting(
+    node: Pattern, candidates: Sequence[Operation], reached: Sequence[Operation], miss: Progress
+) -> list[State]:
+    fits = (_fit(node, user, reached, miss) for user in candidates)
+    return [state for state in fits if state is not None]
 
 
 def _not_used(node: Pattern, users: Sequence[Operation]) -> str:

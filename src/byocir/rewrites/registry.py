@@ -27,6 +27,7 @@ PASSES: dict[str, str] = {
     "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
+    "place-constants": "byocir.rewrites.byoc.place_constants:PlaceConstantsPass",
     "check-placement": "byocir.rewrites.byoc.place_nodes:CheckPlacementPass",
     "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
@@ -63,14 +64,11 @@ def by_op_type(report: Report) -> str:
 
 
 def explain(report: Report, node: str | None = None) -> str:
-    """Where each node went; for host nodes every pattern tried, how far it came, every rule that
-    failed with what was seen, and the closest miss. For one node that was taken also what declined
-    it, and what keeps its region apart from others. Raises ByocirError B230 for a node the model
-    does not have."""
-    known = {entry.name: entry for entry in report.nodes}
-    if node is not None and node not in known:
-        raise ByocirError("B230", f"unknown node '{node}'", help=did_you_mean(node, list(known)))
-    chosen = [known[node]] if node is not None else report.nodes
+    """Where each node went; for host nodes the pattern that came closest, how far it came, and
+    every rule that failed with what was seen. For one node every pattern that was tried, and what
+    keeps its region apart from others. Raises ByocirError B230 for a node the model does not
+    have."""
+    chosen = [_known(report, node)] if node is not None else report.nodes
     placement = report.placement
     region_of = {name: region for region in report.regions for name in region.nodes}
     lines = [f"note: {note}" for note in report.notes] if node is None else []
@@ -80,6 +78,27 @@ def explain(report: Report, node: str | None = None) -> str:
     if node is None:
         lines.extend(line for region in report.regions for line in _cuts(region, report))
     return "\n".join(lines)
+
+
+def node_data(report: Report, name: str) -> str:
+    """What `explain` says of one node, as JSON text. Raises ByocirError B230."""
+    node, data = _known(report, name), report.to_dict()
+    about = {
+        "schema_version": data["schema_version"],
+        "node": node._asdict(),
+        "place": report.placement.get(name, "folded"),
+        "partly_on_host": name in report.split,
+        "region": next((r for r in data["regions"] if name in r["nodes"]), None),
+        "reasons": data["reasons"].get(name, []),
+    }
+    return json.dumps(about, indent=1, sort_keys=True) + "\n"
+
+
+def _known(report: Report, name: str) -> Node:
+    nodes = {entry.name: entry for entry in report.nodes}
+    if name not in nodes:
+        raise ByocirError("B230", f"unknown node '{name}'", help=did_you_mean(name, list(nodes)))
+    return nodes[name]
 
 
 def _node(
@@ -93,7 +112,7 @@ def _node(
         yield f"{node.name}  {node.op_type}  {region.symbol} ({how})"
         if verbose:
             yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
-            yield from _declined(decisions)
+            yield from _declined(_furthest(decisions))
             yield from _cuts(region, report)
         return
     if where != HOST:
@@ -103,9 +122,10 @@ def _node(
     if node.name in report.foreign:
         yield f"  stays an ONNX operator: {report.foreign[node.name]}"
     declined = _furthest(decisions)
-    yield from _declined(decisions)
+    yield from _declined(declined if verbose else declined[:1])
     if len(declined) > 1:
-        yield f"  closest: {declined[0].pattern}"
+        others = f"; {len(declined) - 1} more were tried, see --node {node.name}"
+        yield f"  closest: {declined[0].pattern}{'' if verbose else others}"
     if not declined:
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
@@ -155,7 +175,7 @@ def _distance(decision: Decision) -> tuple[float, int]:
 
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:
-    for decision in _furthest(decisions):
+    for decision in decisions:
         matched = f"{decision.matched}/{decision.total} ops matched"
         yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
         for rule in decision.rules:

@@ -27,7 +27,7 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
-from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
@@ -51,6 +51,13 @@ class Target(ArgSpecConvertible):
 
     codegen_level: ClassVar[Literal["graph", "tensor"]] = "graph"
     """The level at which `emit` sees region functions."""
+
+    constants: ClassVar[ConstantPolicy] = "match"
+    """Where constants go that its composites use: "match", "bind" or "argument"."""
+
+    def composites(self) -> tuple[Composite, ...]:
+        """What the target takes with these options, in order of priority: its `patterns`."""
+        return self.patterns
 
     @property
     def fixed_point(self) -> Literal["", "half_up", "half_even"]:

@@ -11,6 +11,7 @@ from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.energy import Energy, EnergyModel, energy_of
 from byocir.vta_sim.engine_numpy import Machine
 from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.executable import Executable, Port
 from byocir.vta_sim.isa import (
     AluOp,
     Decoded,
@@ -38,11 +39,13 @@ __all__ = [
     "Decoded",
     "Energy",
     "EnergyModel",
+    "Executable",
     "Hazard",
     "Instruction",
     "Machine",
     "Memory",
     "Opcode",
+    "Port",
     "Program",
     "SimResult",
     "Timeline",

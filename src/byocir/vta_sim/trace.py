@@ -54,12 +54,17 @@ def trace_events(
     return {"traceEvents": [*_names(), *events], "displayTimeUnit": "ns", "otherData": other}
 
 
-def write_trace(trace: dict[str, Any], path: Path) -> None:
-    """Write a trace as JSON, one event a line; the same trace gives the same bytes."""
+def trace_text(trace: dict[str, Any]) -> str:
+    """A trace as JSON, one event a line; the same trace gives the same text."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(json.dumps(event, sort_keys=True) for event in trace["traceEvents"])
     fields = json.dumps(head, sort_keys=True).removeprefix("{")
-    path.write_text(f'{{"traceEvents": [\n{lines}\n], {fields}\n', encoding="utf-8")
+    return f'{{"traceEvents": [\n{lines}\n], {fields}\n'
+
+
+def write_trace(trace: dict[str, Any], path: Path) -> None:
+    """Write a trace as JSON; see ``trace_text``."""
+    path.write_text(trace_text(trace), encoding="utf-8")
 
 
 def _names() -> Iterator[Event]:

@@ -167,7 +167,8 @@ class Node(NamedTuple):
 
 @irdl_op_definition
 class SourceOp(IRDLOperation):
-    """The nodes of the original model in their order, for reports."""
+    """The nodes of the original model in their order, for reports, e.g.
+    `byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]`."""
 
     name = "byoc.source"
 
@@ -186,7 +187,8 @@ class SourceOp(IRDLOperation):
 
 @irdl_op_definition
 class TrailOp(IRDLOperation):
-    """Every decision of the matchers so far, in order."""
+    """Every decision of the matchers so far, in order, e.g. `byoc.trail [#byoc.decision<"vta",
+    "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", []>]`."""
 
     name = "byoc.trail"
 

@@ -37,11 +37,12 @@ class Scalar(ABC):
 
     @abstractmethod
     def binary(self, name: str, other: Self | Number) -> Self:
-        """`name` is one of add, sub, mul, div, max, min, shr."""
+        """`name` is one of add, sub, mul, div, max and min; on integers also rem (whose sign is the
+        dividend's), and, or, xor, shl and shr; on floats also pow."""
 
     @abstractmethod
     def unary(self, name: str) -> Self:
-        """`name` is one of exp, roundeven, sqrt."""
+        """`name` is a function of one float: see UNARY_FLOAT."""
 
     @abstractmethod
     def to(self, type_: Attribute) -> Self:
@@ -79,6 +80,9 @@ class Scalar(ABC):
     def roundeven(self) -> Self:
         return self.unary("roundeven")
 
+    def sqrt(self) -> Self:
+        return self.unary("sqrt")
+
 
 BINARY_INT: dict[str, type[IRDLOperation]] = {
     "add": arith.AddiOp,
@@ -87,6 +91,11 @@ BINARY_INT: dict[str, type[IRDLOperation]] = {
     "div": arith.DivSIOp,
     "max": arith.MaxSIOp,
     "min": arith.MinSIOp,
+    "rem": arith.RemSIOp,
+    "and": arith.AndIOp,
+    "or": arith.OrIOp,
+    "xor": arith.XOrIOp,
+    "shl": arith.ShLIOp,
     "shr": arith.ShRSIOp,
 }
 """The op of each binary operator on integers."""
@@ -98,13 +107,34 @@ BINARY_FLOAT: dict[str, type[IRDLOperation]] = {
     "div": arith.DivfOp,
     "max": arith.MaximumfOp,
     "min": arith.MinimumfOp,
+    "pow": math.PowFOp,
 }
 """The op of each binary operator on floats."""
 
 UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
+    "abs": math.AbsFOp,
+    "acos": math.AcosOp,
+    "acosh": math.AcoshOp,
+    "asin": math.AsinOp,
+    "asinh": math.AsinhOp,
+    "atan": math.AtanOp,
+    "atanh": math.AtanhOp,
+    "ceil": math.CeilOp,
+    "cos": math.CosOp,
+    "cosh": math.CoshOp,
+    "erf": math.ErfOp,
     "exp": math.ExpOp,
+    "expm1": math.ExpM1Op,
+    "floor": math.FloorOp,
+    "log": math.LogOp,
+    "log1p": math.Log1pOp,
+    "neg": arith.NegfOp,
     "roundeven": math.RoundEvenOp,
+    "sin": math.SinOp,
+    "sinh": math.SinhOp,
     "sqrt": math.SqrtOp,
+    "tan": math.TanOp,
+    "tanh": math.TanhOp,
 }
 """The op of each function of one float."""
 
@@ -159,29 +189,57 @@ class Emitted(Scalar):
         return self.value.type
 
     def binary(self, name: str, other: Scalar | Number) -> Self:
-        if isinstance(other, int | float):
-            other = self._emit(arith.ConstantOp, number_attr(other, self.type))
-        assert isinstance(other, Emitted)
         table = BINARY_FLOAT if is_float(self.type) else BINARY_INT
-        return self._emit(table[name], self.value, other.value)
+        return self._emit(table[name], self.value, self._operand(other))
+
+    def compare(self, name: str, other: Scalar | Number) -> Self:
+        """An i1; `name` is one of eq, ne, lt, le, gt and ge. Integers compare as their type says;
+        with a NaN only ne holds."""
+        if is_float(self.type):
+            predicate = "une" if name == "ne" else f"o{name}"
+            return self._emit(arith.CmpfOp, self.value, self._operand(other), predicate)
+        prefix = "u" if is_unsigned(self.type) else "s"
+        predicate = name if name in ("eq", "ne") else f"{prefix}{name}"
+        bits = self.signless()
+        rhs = other.signless().value if isinstance(other, Emitted) else bits._operand(other)
+        return self._emit(arith.CmpiOp, bits.value, rhs, predicate)
+
+    def select(self, lhs: Self, rhs: Scalar | Number) -> Self:
+        """`lhs` where this i1 is true, else `rhs`."""
+        return self._emit(arith.SelectOp, self.value, lhs.value, lhs._operand(rhs))
+
+    def signless(self) -> Self:
+        """The same bits in the type that arith's ops take."""
+        return self.cast(signless(self.type))
+
+    def constant(self, number: Number) -> Self:
+        """The number as a constant of this scalar's type."""
+        made = self._emit(arith.ConstantOp, number_attr(number, signless(self.type)))
+        return made.cast(self.type)
+
+    def _operand(self, other: Scalar | Number) -> SSAValue:
+        if isinstance(other, int | float):
+            other = self.constant(other)
+        assert isinstance(other, Emitted)
+        return other.value
 
     def unary(self, name: str) -> Self:
         return self._emit(UNARY_FLOAT[name], self.value)
 
     def to(self, type_: Attribute) -> Self:
-        result, target = self._cast(signless(self.type)), signless(type_)
+        result, target = self.signless(), signless(type_)
         op = conversion(self.type, type_)
         if op is not None:
             result = result._emit(op, result.value, target)
-        return result._cast(type_)
+        return result.cast(type_)
 
-    def _cast(self, type_: Attribute) -> Self:
+    def cast(self, type_: Attribute) -> Self:
         """The same bits, signed, signless or unsigned: arith knows signless integers only."""
         if type_ == self.type:
             return self
         return type(self)(UnrealizedConversionCastOp.get([self.value], [type_]).results[0])
 
-    def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute) -> Self:
+    def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute | str) -> Self:
         return type(self)(op(*arguments).results[0])
 
 

@@ -34,9 +34,9 @@ from xdsl.traits import SymbolOpInterface
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.checks import expect
-from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.vta.config import config_of
-from byocir.vta_sim import VTAConfig
+from byocir.vta_sim import Port, VTAConfig
 from byocir.vta_sim.isa import INSN_BYTES
 
 
@@ -55,21 +55,9 @@ class PortAttr(ParametrizedAttribute):
         return PortAttr(IntAttr(address), type_)
 
     @property
-    def shape(self) -> Shape:
-        return shape_of(self.type)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return dtype_of(element_type_of(self.type))
-
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    @property
-    def bytes(self) -> slice:
-        """The bytes of the DRAM image that hold it."""
-        return slice(self.address.data, self.address.data + self.nbytes)
+    def place(self) -> Port:
+        """Address, shape and dtype as the simulator knows them."""
+        return Port(self.address.data, shape_of(self.type), dtype_of(element_type_of(self.type)))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -208,7 +196,7 @@ class ProgramOp(IRDLOperation):
         dram = self.dram.value.data
         expect(image.size <= dram, f"expected an image of at most {dram} bytes, found {image.size}")
         for port in (*self.inputs, *self.outputs):
-            end = port.bytes.stop
+            end = port.place.bytes.stop
             expect(end <= dram, f"expected a port within {dram} bytes, found its end at {end}")
         covered = sum(span.count.data for span in self.spans)
         found = insns.shape[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.graph import ConvOp, MatmulOp
+from byocir.dialects.graph import ConvOp, ConvTransposeOp, MatmulOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import signless
@@ -21,6 +21,7 @@ from byocir.lowering.graph_to_tir.emit import (
     axis_read,
     broadcast_index,
 )
+from byocir.lowering.graph_to_tir.movement import divided, modulo
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _SPATIAL = {1: ("h",), 2: ("h", "w"), 3: ("d", "h", "w")}
@@ -57,12 +58,13 @@ def _contract(
     shape: Shape,
     element: Attribute,
     out: Index | None = None,
+    where: Index = (),
 ) -> SSAValue:
     """The sum of products, in the type that `element` accumulates in."""
     wide = accumulator_of(signless(element))
     init = emit.fill(0, wide, shape)
     return emit.block(
-        space, reads, init, lambda x, w, acc: multiply_accumulate(x, w, acc, to=wide), out
+        space, reads, init, lambda x, w, acc: multiply_accumulate(x, w, acc, to=wide), out, where
     )
 
 
@@ -75,8 +77,12 @@ def narrowed(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
 
 @lowers(ConvOp)
 def _conv(emit: Emitter, op: ConvOp) -> SSAValue:
-    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     total = _grouped(emit, op) if op.group.value.data > 1 else _dense(emit, op)
+    return _with_bias(emit, op, total)
+
+
+def _with_bias(emit: Emitter, op: ConvOp | ConvTransposeOp, total: SSAValue) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     if op.bias is None:
         return narrowed(emit, total, element)
     wide = element_type_of(total.type)
@@ -116,6 +122,33 @@ def _grouped(emit: Emitter, op: ConvOp) -> SSAValue:
 
 def _window(space: Space, op: ConvOp) -> list[AffineExpr]:
     return window(space, int_tuple(op.strides), int_tuple(op.dilations), int_tuple(op.pads))
+
+
+@lowers(ConvTransposeOp)
+def _conv_transpose(emit: Emitter, op: ConvTransposeOp) -> SSAValue:
+    """Each element gathers what the inputs add to it: those whose distance, less the place in the
+    kernel, is a multiple of the stride."""
+    shape, weight = shape_of(op.result.type), shape_of(op.weight.type)
+    spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
+    group, outputs = op.group.value.data, weight[1]
+    inputs = weight[0] // group
+    space = Space(
+        dict(zip(["n", "g", "o", *spatial], [shape[0], group, outputs, *shape[2:]], strict=True)),
+        dict(zip(["c", *kernel], [inputs, *weight[2:]], strict=True)),
+    )
+    c, o = space["g"] * inputs + space["c"], space["g"] * outputs + space["o"]
+    strides, dilations, pads = map(int_tuple, (op.strides, op.dilations, op.pads))
+    reach = [
+        space[at] + space[k] * -dilation + begin
+        for at, k, dilation, begin in zip(spatial, kernel, dilations, pads, strict=False)
+    ]
+    rows = [divided(d, stride) for d, stride in zip(reach, strides, strict=True)]
+    where = [modulo(d, n) * -1 for d, n in zip(reach, strides, strict=True) if n > 1]
+    x = Read(op.input, [space["n"], c, *rows], pad=0)
+    w = Read(op.weight, [c, space["o"], *(space[name] for name in kernel)])
+    out = [space["n"], o, *(space[name] for name in spatial)]
+    total = _contract(emit, space, (x, w), shape, element_type_of(op.result.type), out, where)
+    return _with_bias(emit, op, total)
 
 
 @lowers(MatmulOp)

@@ -28,6 +28,7 @@ ScalarBody = (
     Callable[[Emitted], Emitted]
     | Callable[[Emitted, Emitted], Emitted]
     | Callable[[Emitted, Emitted, Emitted], Emitted]
+    | Callable[[Emitted, Emitted, Emitted, Emitted], Emitted]
 )
 """A block's body as a function of the elements it reads."""
 
@@ -103,9 +104,11 @@ class Emitter:
         init: SSAValue,
         body: ScalarBody,
         out: Index | None = None,
+        where: Sequence[AffineExpr] = (),
     ) -> SSAValue:
-        """A block that updates `init` at `out`, by default one element for each parallel point.
-        `body` takes the elements read and the one updated. Without points there is no block."""
+        """A block that updates `init` at `out`, by default one element for each parallel point,
+        where none of the expressions `where` is negative. `body` takes the elements read and the
+        one updated. Without points there is no block."""
         if 0 in space.extents:
             return init
         values = [*(read.value for read in reads), init]
@@ -118,6 +121,7 @@ class Emitter:
             [space.map(index) for index in (*(r.index for r in reads), out or space.parallel)],
             region,
             pads=[_pad(space, read) for read in reads],
+            where=space.map(where) if where else None,
             location=self.location,
         )
         for inner in region.walk():

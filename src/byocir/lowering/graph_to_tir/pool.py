@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.graph import AveragePoolOp, MaxPoolOp, PoolOp, SumPoolOp
+from byocir.dialects.graph import AveragePoolOp, LpPoolOp, MaxPoolOp, PoolOp, SumPoolOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.bodies import widen_add
 from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
@@ -100,3 +100,18 @@ def _counts(op: AveragePoolOp) -> np.ndarray:
         counted = (reads >= first) & (reads < end)
         counts = np.multiply.outer(counts, counted.sum(axis=1))
     return counts
+
+
+@lowers(LpPoolOp)
+def _lp_pool(emit: Emitter, op: LpPoolOp) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    wide, p = accumulator_of(element), op.p.value.data
+
+    def power(x: Emitted, acc: Emitted) -> Emitted:
+        size = x.to(wide).unary("abs")
+        return acc + (size if p == 1 else size * size if p == 2 else size.binary("pow", p))
+
+    def root(x: Emitted) -> Emitted:
+        return (x if p == 1 else x.sqrt() if p == 2 else x.binary("pow", 1 / p)).to(element)
+
+    return emit.elementwise(shape, element, [_pool(emit, op, wide, 0, power)], root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xdsl.ir import Operation, SSAValue
@@ -12,12 +12,16 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.lowering.graph_to_tir.emit import Emitter
 
-Lowering = Callable[[Emitter, Any], SSAValue]
-"""Emits what computes an op's result and returns it."""
+Lowered = SSAValue | Sequence[SSAValue] | None
+"""An op's only result, all its results, or None for an op that stays as it is."""
+
+Lowering = Callable[[Emitter, Any], Lowered]
+"""Emits what computes an op's results and returns them; None, before anything is emitted, for a
+case that has no form at the tensor level."""
 
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
-_LoweringT = TypeVar("_LoweringT", bound=Callable[..., SSAValue])
+_LoweringT = TypeVar("_LoweringT", bound=Callable[..., Lowered])
 
 
 def lowers(*kinds: type[GraphOp]) -> Callable[[_LoweringT], _LoweringT]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
+from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.graph import (
     ConcatOp,
@@ -18,9 +18,9 @@ from byocir.dialects.graph import (
     UnsqueezeOp,
 )
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.lowering.graph_to_tir.emit import ZERO, Emitter, Index, Read, Space
+from byocir.lowering.graph_to_tir.movement import divided, first, modulo
 from byocir.lowering.graph_to_tir.registry import lowers
 
 
@@ -60,13 +60,9 @@ def _concat(emit: Emitter, op: ConcatOp) -> SSAValue:
         space = Space.over(own)
         out = list(space.parallel)
         out[axis] = out[axis] + start
-        result = emit.block(space, [Read(value, space.parallel)], result, _first, out)
+        result = emit.block(space, [Read(value, space.parallel)], result, first, out)
         start += own[axis]
     return result
-
-
-def _first(x: Emitted, acc: Emitted) -> Emitted:
-    return x
 
 
 def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
@@ -115,7 +111,5 @@ def _flat_index(axes: Sequence[int], shape: Shape) -> AffineExpr:
 
 def _digit(flat: AffineExpr, stride: int, size: int | None) -> AffineExpr:
     """`(flat floordiv stride) mod size`; the first digit needs no mod."""
-    digit = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, flat, AffineExpr.constant(stride))
-    if size is None:
-        return digit
-    return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, digit, AffineExpr.constant(size))
+    digit = divided(flat, stride)
+    return digit if size is None else modulo(digit, size)

@@ -55,3 +55,29 @@ func.func @f(%x: tensor<4xi8>) -> tensor<4xi8> {
   %y = byoc.call @vta_0(%x) : (tensor<4xi8>) -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
+
+// -----
+
+func.func @f(%x: tensor<4xi8>) {
+  // CHECK: attribute tensor<4xi8> expected from variable 'T', but got tensor<5xi8>
+  %b = "byoc.begin"(%x) {target = "vta"} : (tensor<4xi8>) -> tensor<5xi8>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xi8>) {
+  // CHECK: property 'target' expected in operation 'byoc.end'
+  %e = "byoc.end"(%x) : (tensor<4xi8>) -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: property 'nodes' expected in operation 'byoc.source'
+"byoc.source"() : () -> ()
+
+// -----
+
+// CHECK: property 'decisions' expected in operation 'byoc.trail'
+"byoc.trail"() : () -> ()

@@ -23,4 +23,11 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]
   // CHECK: byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
   byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
+  func.func @marked(%x: tensor<4xi8>) -> tensor<4xi8> {
+    // CHECK: %b = byoc.begin "vta" %x : tensor<4xi8>
+    // CHECK-NEXT: %e = byoc.end "vta" %b : tensor<4xi8>
+    %b = byoc.begin "vta" %x : tensor<4xi8>
+    %e = byoc.end "vta" %b : tensor<4xi8>
+    func.return %e : tensor<4xi8>
+  }
 }

@@ -211,3 +211,19 @@ func.func @copy_outside(%x: memref<4x4xi8>) {
   tir.copy %x to %x sizes [4, 5] : memref<4x4xi8> to memref<4x4xi8>
   func.return
 }
+
+// -----
+
+func.func @f() {
+  // CHECK: tensor<4xf32> should be of base attribute memref
+  %t = "tir.alloc"() : () -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: memref<4xf32> should be of base attribute tensor
+  %t = "tir.empty"() : () -> memref<4xf32>
+  func.return
+}

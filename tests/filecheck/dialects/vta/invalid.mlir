@@ -115,3 +115,11 @@ vta.program @vta_0 insns <[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] : ten
 vta.program @vta_0 insns <[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] : tensor<1x16xui8>>
   image <[] : tensor<0xui8>> dram 16 inputs [] outputs [] spans [#vta.span<1>]
   tiles <[0, 1] : tensor<2x1xi32>>
+
+// -----
+
+func.func @f(%x: memref<4x16xi32>) {
+  // CHECK: Expected 0 operands, but got 1
+  "vta.finish"(%x) : (memref<4x16xi32>) -> ()
+  func.return
+}

@@ -1,0 +1,185 @@
+"""Ops that copy elements to other places: each a block, or a chain of blocks, with index maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
+
+from byocir.dialects import graph as g
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.lowering.graph_to_tir.emit import Emitter, Index, Read, Space, broadcast_index
+from byocir.lowering.graph_to_tir.registry import lowers
+
+Moved = g.ExpandOp | g.TileOp | g.SliceOp | g.DepthToSpaceOp | g.SpaceToDepthOp
+
+
+def first(x: Emitted, acc: Emitted) -> Emitted:
+    """The body of a block that overwrites."""
+    return x
+
+
+def modulo(index: AffineExpr, size: int) -> AffineExpr:
+    return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, index, AffineExpr.constant(size))
+
+
+def divided(index: AffineExpr, size: int) -> AffineExpr:
+    return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
+
+
+def _moved(emit: Emitter, op: Moved, index: Callable[[list[AffineExpr]], Index]) -> SSAValue:
+    """The result whose element at an index is the input's at `index(it)`."""
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    read = Read(op.input, index(Space.over(shape).parallel))
+    return emit.elementwise(shape, element, [read], lambda x: x)
+
+
+@lowers(g.ExpandOp)
+def _expand(emit: Emitter, op: g.ExpandOp) -> SSAValue:
+    index = broadcast_index(shape_of(op.input.type), shape_of(op.result.type))
+    return _moved(emit, op, lambda _: index)
+
+
+@lowers(g.TileOp)
+def _tile(emit: Emitter, op: g.TileOp) -> SSAValue:
+    repeats, shape = int_tuple(op.repeats), shape_of(op.input.type)
+
+    def index(at: list[AffineExpr]) -> Index:
+        rows = zip(at, shape, repeats, strict=True)
+        return [modulo(i, size) if count > 1 else i for i, size, count in rows]
+
+    return _moved(emit, op, index)
+
+
+@lowers(g.SliceOp)
+def _slice(emit: Emitter, op: g.SliceOp) -> SSAValue:
+    starts, steps = int_tuple(op.starts), int_tuple(op.steps)
+    return _moved(
+        emit, op, lambda at: [i * n + s for i, n, s in zip(at, steps, starts, strict=True)]
+    )
+
+
+@lowers(g.DepthToSpaceOp)
+def _depth_to_space(emit: Emitter, op: g.DepthToSpaceOp) -> SSAValue:
+    block, channels = op.blocksize.value.data, shape_of(op.result.type)[1]
+
+    def index(at: list[AffineExpr]) -> Index:
+        n, c, h, w = at
+        place = modulo(h, block) * block + modulo(w, block)
+        depth = place * channels + c if op.mode.data == "DCR" else c * block**2 + place
+        return [n, depth, divided(h, block), divided(w, block)]
+
+    return _moved(emit, op, index)
+
+
+@lowers(g.SpaceToDepthOp)
+def _space_to_depth(emit: Emitter, op: g.SpaceToDepthOp) -> SSAValue:
+    block, channels = op.blocksize.value.data, shape_of(op.input.type)[1]
+
+    def index(at: list[AffineExpr]) -> Index:
+        n, c, h, w = at
+        place = divided(c, channels)
+        row, column = divided(place, block), modulo(place, block)
+        return [n, modulo(c, channels), h * block + row, w * block + column]
+
+    return _moved(emit, op, index)
+
+
+@lowers(g.SplitOp)
+def _split(emit: Emitter, op: g.SplitOp) -> Sequence[SSAValue]:
+    axis, start = op.axis.value.data, 0
+    pieces: list[SSAValue] = []
+    for piece in op.pieces:
+        shape, element = shape_of(piece.type), element_type_of(piece.type)
+        index = list(Space.over(shape).parallel)
+        index[axis] = index[axis] + start
+        pieces.append(emit.elementwise(shape, element, [Read(op.input, index)], lambda x: x))
+        start += shape[axis]
+    return pieces
+
+
+@lowers(g.TriluOp)
+def _trilu(emit: Emitter, op: g.TriluOp) -> SSAValue:
+    """The triangle is copied, where the guard holds, over zeros."""
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    space, k = Space.over(shape), op.k.value.data
+    row, column = space.parallel[-2:]
+    kept = column + row * -1 - k if op.upper.value.data else row + column * -1 + k
+    zeros = emit.fill(0, element, shape)
+    return emit.block(space, [Read(op.input, space.parallel)], zeros, first, where=[kept])
+
+
+# -- pads
+
+
+@lowers(g.PadOp)
+def _pad(emit: Emitter, op: g.PadOp) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    if op.mode.data != "constant":
+        return _extend(emit, op)
+    pads = int_tuple(op.pads)
+    index = [i - begin for i, begin in zip(Space.over(shape).parallel, pads, strict=False)]
+    value = op.value.data.values().item() if op.value is not None else 0
+    if 0 in shape_of(op.input.type):
+        return emit.fill(value, element, shape)
+    return emit.elementwise(shape, element, [Read(op.input, index, pad=value)], lambda x: x)
+
+
+def _extend(emit: Emitter, op: g.PadOp) -> SSAValue:
+    """One dimension after the other: what is kept of it, then what stands before and behind."""
+    pads, source = int_tuple(op.pads), shape_of(op.input.type)
+    value, rank = op.input, len(source)
+    for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around
+        value = _cut(emit, value, axis, -min(pads[axis], 0), -min(pads[rank + axis], 0))
+    for axis in range(rank):
+        begin, end = max(pads[axis], 0), max(pads[rank + axis], 0)
+        if begin or end:
+            value = _extended(emit, value, axis, begin, end, op.mode.data)
+    return value
+
+
+def _part(
+    emit: Emitter, value: SSAValue, into: SSAValue, axis: int, size: int, to: int, index: Index
+) -> SSAValue:
+    """Writes `size` elements along a dimension, from `to` on, of what is at `index`, in which the
+    dimension counts from 0."""
+    shape = list(shape_of(value.type))
+    shape[axis] = size
+    space = Space.over(tuple(shape))
+    out = list(space.parallel)
+    out[axis] = out[axis] + to
+    return emit.block(space, [Read(value, index)], into, first, out)
+
+
+def _along(shape: Shape, axis: int, expr: AffineExpr) -> Index:
+    index = list(Space.over(shape).parallel)
+    index[axis] = expr
+    return index
+
+
+def _cut(emit: Emitter, value: SSAValue, axis: int, begin: int, end: int) -> SSAValue:
+    if not (begin or end):
+        return value
+    shape, element = list(shape_of(value.type)), element_type_of(value.type)
+    shape[axis] -= begin + end
+    index = _along(tuple(shape), axis, AffineExpr.dimension(axis) + begin)
+    return emit.elementwise(tuple(shape), element, [Read(value, index)], lambda x: x)
+
+
+def _extended(
+    emit: Emitter, value: SSAValue, axis: int, begin: int, end: int, mode: str
+) -> SSAValue:
+    shape, element = shape_of(value.type), element_type_of(value.type)
+    size, i = shape[axis], AffineExpr.dimension(axis)
+    before = {"edge": AffineExpr.constant(0), "reflect": i * -1 + begin, "wrap": i + size - begin}
+    behind = {"edge": AffineExpr.constant(size - 1), "reflect": i * -1 + size - 2, "wrap": i}
+    result = emit.empty(element, (*shape[:axis], begin + size + end, *shape[axis + 1 :]))
+    parts = [(size, begin, i), (begin, 0, before[mode]), (end, begin + size, behind[mode])]
+    for count, to, expr in parts:
+        if count:
+            index = _along(shape, axis, expr)
+            result = _part(emit, value, result, axis, count, to, index)
+    return result

@@ -1,0 +1,116 @@
+"""`place-constants`: puts the constants that regions use where their target wants them.
+
+Requires: regions as `merge-regions` leaves them. Guarantees, by the target's policy: with "bind"
+no input of a region is a constant, with "argument" no constant is inside a composite; with "match"
+nothing changes. Constants that nothing uses any more stay for `clean-up`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp
+from byocir.patterns.match import constant_array
+from byocir.patterns.targets import find
+
+
+@dataclass(frozen=True)
+class PlaceConstantsPass(ModulePass):
+    """Binds constants into regions, or makes them arguments, as each target wants it."""
+
+    name = "place-constants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for region in [o for o in function.walk() if isinstance(o, RegionOp)]:
+                    _place(region)
+
+
+def _place(region: RegionOp) -> None:
+    composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
+    policy = find(region.target).constants
+    if policy == "bind":
+        _bind(region, composites)
+    if policy == "argument":
+        _pass(region, composites)
+
+
+def _bind(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
+    """Copies constant inputs of a region into each composite that uses them."""
+    outside = dict(zip(region.body.block.args, region.inputs, strict=True))
+    bound: list[SSAValue] = []
+    for arg, value in outside.items():
+        if constant_array(value) is not None and isinstance(value.owner, Operation):
+            for composite in composites:
+                _bind_in(composite, arg, value.owner)
+            if not arg.uses:  # else the region gives it as a result
+                bound.append(arg)
+    _drop_inputs(region, bound)
+
+
+def _bind_in(composite: CompositeOp, value: SSAValue, constant: Operation) -> None:
+    body = composite.body.block
+    taken = [a for a, v in zip(body.args, composite.inputs, strict=True) if v is value]
+    if not taken:
+        return
+    clone = constant.clone()
+    clone.results[0].name_hint = constant.results[0].name_hint
+    body.insert_op_before(clone, _first(body))
+    for arg in taken:
+        arg.replace_all_uses_with(clone.results[0])
+    _drop_inputs(composite, taken)
+
+
+def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
+    """Moves the constants of composites out of the region and passes them in; the region is told
+    apart from others by what is left."""
+    arguments = dict[SSAValue, SSAValue](zip(region.inputs, region.body.block.args, strict=True))
+    for composite in composites:
+        body = composite.body.block
+        inside = [op for op in body.ops if op.results and constant_array(op.results[0]) is not None]
+        for constant in inside:
+            constant.detach()
+            outer = _outside(region, constant)
+            if outer not in arguments:
+                arguments[outer] = _add_input(region, outer)
+            inner = _add_input(composite, arguments[outer])
+            constant.results[0].replace_all_uses_with(inner)
+            constant.erase()
+
+
+def _outside(region: RegionOp, constant: Operation) -> SSAValue:
+    """A constant of the same numbers before the region: one of its inputs, or a copy."""
+    array = constant_array(constant.results[0])
+    known = next((value for value in region.inputs if constant_array(value) == array), None)
+    if known is not None:
+        return known
+    block, copy = region.parent, constant.clone()
+    assert block is not None
+    block.insert_op_before(copy, region)
+    return copy.results[0]
+
+
+def _add_input(op: CompositeOp | RegionOp, value: SSAValue) -> SSAValue:
+    op.operands = [*op.operands, value]
+    return op.body.block.insert_arg(value.type, len(op.body.block.args))
+
+
+def _drop_inputs(op: CompositeOp | RegionOp, args: Sequence[SSAValue]) -> None:
+    kept = [(v, a) for v, a in zip(op.inputs, op.body.block.args, strict=True) if a not in args]
+    dropped = [arg for arg in op.body.block.args if arg in args]
+    op.operands = [value for value, _ in kept]
+    for arg in dropped:
+        op.body.block.erase_arg(arg)
+
+
+def _first(block: Block) -> Operation:
+    assert block.first_op is not None, "a composite ends in a yield"
+    return block.first_op

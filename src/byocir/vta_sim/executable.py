@@ -1,0 +1,60 @@
+"""A program with its DRAM image and the places of its inputs and outputs in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.vta_sim.simulate import Program, SimResult
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where an input or output lies in DRAM: byte ``address``, shape and dtype."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> slice:
+        """The bytes of the image that hold it."""
+        return slice(self.address, self.address + self.nbytes)
+
+    def fits(self, array: np.ndarray) -> bool:
+        return (array.shape, array.dtype) == (self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A program ready to run any number of times.
+
+    ``image`` uint8 [at most size] is the start of a DRAM of ``size`` bytes, zeros behind it.
+    """
+
+    program: Program
+    image: NDArray[np.uint8]
+    size: int
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+
+    def run(
+        self, inputs: Sequence[np.ndarray], *, check: bool = False, timing: bool = False
+    ) -> tuple[list[np.ndarray], SimResult]:
+        """The outputs for inputs that fit the ports, and what the simulator measured. Raises
+        VTAError V2xx, and S2xx with ``check``."""
+        dram = np.zeros(self.size, np.uint8)
+        dram[: self.image.size] = self.image
+        for port, array in zip(self.inputs, inputs, strict=True):
+            dram[port.bytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        result = self.program.run(dram, check=check, timing=timing)
+        outputs = [result.dram[p.bytes].view(p.dtype).reshape(p.shape) for p in self.outputs]
+        return outputs, result

@@ -1,0 +1,388 @@
+"""Random cases of the graph ops beyond those of convolutional nets, by family."""
+
+from __future__ import annotations
+
+import numpy as np
+from graph_ops import Case, array, sizes
+from hypothesis import strategies as st
+
+from byocir.dialects import graph as g
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.types import (
+    dtype_of,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+)
+
+FLOATS = [f32, f32, f16, f64]
+INTEGERS = [i8, ui8, i16, ui16, i32, ui32, i64]
+NUMBERS = [f32, f64, *INTEGERS]
+
+DOMAINS = {
+    **dict.fromkeys([g.LogOp, g.SqrtOp], (0.1, 9)),
+    **dict.fromkeys([g.AcosOp, g.AsinOp, g.AtanhOp], (-0.9, 0.9)),
+    g.AcoshOp: (1.1, 9),
+    g.TanOp: (-1.2, 1.2),
+}
+"""Where functions are tested that are not defined, or too steep, elsewhere."""
+
+FUNCTIONS = [
+    *(g.AcosOp, g.AcoshOp, g.AsinOp, g.AsinhOp, g.AtanOp, g.AtanhOp, g.CeilOp, g.CosOp, g.CoshOp),
+    *(g.ErfOp, g.ExpOp, g.FloorOp, g.LogOp, g.MishOp, g.ReciprocalOp, g.RoundOp, g.SigmoidOp),
+    *(g.SinOp, g.SinhOp, g.SoftplusOp, g.SoftsignOp, g.SqrtOp, g.TanOp, g.TanhOp, g.HardSwishOp),
+]
+
+PARAMETERS = {
+    g.CeluOp: ["alpha"],
+    g.EluOp: ["alpha"],
+    g.HardSigmoidOp: ["alpha", "beta"],
+    g.LeakyReluOp: ["alpha"],
+    g.SeluOp: ["alpha", "gamma"],
+    g.ShrinkOp: ["bias", "lambd"],
+    g.ThresholdedReluOp: ["alpha"],
+}
+
+
+def shape_up_to(draw, rank, least=0):
+    return sizes(draw, draw(st.integers(least, rank)))
+
+
+def broadcasting(draw, shape):
+    own = [draw(st.sampled_from([size, 1])) for size in shape]
+    return own[draw(st.integers(0, len(own))) :]
+
+
+def booleans(draw, shape):
+    return np.random.default_rng(draw(st.integers(0, 99))).random(shape) < 0.5
+
+
+@st.composite
+def function(draw):
+    kind = draw(st.sampled_from(FUNCTIONS))
+    low, high = DOMAINS.get(kind, (-5, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    x = rng.uniform(low, high, shape_up_to(draw, 3)).astype(dtype_of(draw(st.sampled_from(FLOATS))))
+    return Case(kind, [np.where(x == 0, x + 1, x) if kind is g.ReciprocalOp else x])
+
+
+@st.composite
+def activation_with_parameters(draw):
+    kind = draw(st.sampled_from([*PARAMETERS, g.GeluOp, g.PreluOp]))
+    shape = shape_up_to(draw, 3)
+    if kind is g.PreluOp:
+        element = draw(st.sampled_from([f32, i32, ui8, i64]))
+        slope = array(draw, element, broadcasting(draw, shape))
+        return Case(kind, [array(draw, element, shape), slope])
+    x = array(draw, draw(st.sampled_from(FLOATS)), shape)
+    if kind is g.GeluOp:
+        return Case(kind, [x], approximate=draw(st.sampled_from(["none", "tanh"])))
+    numbers = {name: draw(st.sampled_from([0.25, 0.5, 1.75])) for name in PARAMETERS[kind]}
+    return Case(kind, [x], **numbers)
+
+
+@st.composite
+def sign(draw):
+    kind = draw(st.sampled_from([g.AbsOp, g.NegOp, g.SignOp]))
+    signed = [f32, f64, i8, i16, i32, i64]
+    element = draw(st.sampled_from(signed if kind is g.NegOp else NUMBERS))
+    return Case(kind, [array(draw, element, shape_up_to(draw, 3))])
+
+
+@st.composite
+def extreme_or_remainder(draw):
+    kind = draw(st.sampled_from([g.MaxOp, g.MinOp, g.ModOp, g.PowOp]))
+    shape = shape_up_to(draw, 3)
+    numbers = {g.ModOp: INTEGERS, g.PowOp: [f32, f64]}.get(kind, [*NUMBERS, ui64])
+    element = draw(st.sampled_from(numbers))
+    lhs, rhs = (array(draw, element, broadcasting(draw, shape)) for _ in range(2))
+    if kind is g.ModOp:
+        rhs = np.where(rhs == 0, 1, rhs).astype(rhs.dtype)
+        return Case(kind, [lhs, rhs], fmod=draw(st.integers(0, 1)))
+    if kind is g.PowOp:
+        powers = draw(st.sampled_from([f32, i32]))
+        return Case(kind, [np.abs(lhs), array(draw, f32, rhs.shape).astype(dtype_of(powers))])
+    return Case(kind, [lhs, rhs])
+
+
+@st.composite
+def comparison(draw):
+    orders = [g.EqualOp, g.LessOp, g.LessOrEqualOp, g.GreaterOp, g.GreaterOrEqualOp]
+    kind, shape = draw(st.sampled_from(orders)), shape_up_to(draw, 3)
+    element = draw(st.sampled_from([*NUMBERS, ui64]))
+    both = [array(draw, element, broadcasting(draw, shape)) for _ in range(2)]
+    if element in (f32, f64):
+        both = [np.where(np.abs(x) > 3, np.nan, np.rint(x)).astype(x.dtype) for x in both]
+    return Case(kind, both)
+
+
+@st.composite
+def logic(draw):
+    kind = draw(st.sampled_from([g.AndOp, g.OrOp, g.XorOp, g.NotOp]))
+    shape = shape_up_to(draw, 3)
+    count = 1 if kind is g.NotOp else 2
+    return Case(kind, [booleans(draw, broadcasting(draw, shape)) for _ in range(count)])
+
+
+@st.composite
+def bits(draw):
+    kind = draw(
+        st.sampled_from(
+            [g.BitwiseAndOp, g.BitwiseOrOp, g.BitwiseXorOp, g.BitwiseNotOp, g.BitShiftOp]
+        )
+    )
+    shape = shape_up_to(draw, 3)
+    if kind is g.BitShiftOp:
+        element = draw(st.sampled_from([ui8, ui16, ui32]))
+        x, by = (array(draw, element, broadcasting(draw, shape)) for _ in range(2))
+        if draw(st.booleans()):
+            by = by % 9
+        return Case(kind, [x, by], direction=draw(st.sampled_from(["LEFT", "RIGHT"])))
+    element = draw(st.sampled_from([*INTEGERS, ui64]))
+    count = 1 if kind is g.BitwiseNotOp else 2
+    return Case(kind, [array(draw, element, broadcasting(draw, shape)) for _ in range(count)])
+
+
+@st.composite
+def classification(draw):
+    x = array(draw, draw(st.sampled_from([f32, f64])), shape_up_to(draw, 3))
+    special = np.random.default_rng(draw(st.integers(0, 99))).choice([np.nan, np.inf, -np.inf], 4)
+    x = np.asarray(np.where(np.abs(x) > 2, special[0], np.where(x > 0, special[1], x)), x.dtype)
+    if draw(st.booleans()):
+        return Case(g.IsNanOp, [x])
+    flags = {f"detect_{side}": draw(st.integers(0, 1)) for side in ("negative", "positive")}
+    return Case(g.IsInfOp, [x], **flags)
+
+
+@st.composite
+def choice(draw):
+    shape, element = shape_up_to(draw, 3), draw(st.sampled_from([*NUMBERS, i1, f16, ui64]))
+    values = [
+        booleans(draw, own) if element == i1 else array(draw, element, own)
+        for own in (broadcasting(draw, shape) for _ in range(2))
+    ]
+    return Case(g.WhereOp, [booleans(draw, broadcasting(draw, shape)), *values])
+
+
+@st.composite
+def cast(draw):
+    source, to = (draw(st.sampled_from([*NUMBERS, f16, i1])) for _ in range(2))
+    shape = shape_up_to(draw, 3)
+    x = booleans(draw, shape) if source == i1 else array(draw, source, shape)
+    if source in (f32, f64):
+        x = (x * x.dtype.type(draw(st.sampled_from([1, 100, 1e9, 1e20])))).astype(x.dtype)
+        ends = np.array([np.nan, np.inf, -np.inf, 127.5, 2.0**31, 2.0**63], x.dtype)
+        x = np.concatenate([x.reshape(-1), ends])
+    return Case(g.CastOp, [x], to=to)
+
+
+REDUCTIONS = {
+    **{kind: [*NUMBERS, f16] for kind in (g.ReduceL1Op, g.ReduceSumOp, g.ReduceSumSquareOp)},
+    **{kind: [*NUMBERS, f16] for kind in (g.ReduceMaxOp, g.ReduceMinOp)},
+    **{kind: FLOATS for kind in (g.ReduceL2Op, g.ReduceLogSumOp, g.ReduceLogSumExpOp)},
+    g.ReduceMeanOp: FLOATS,
+    g.ReduceProdOp: NUMBERS,
+}
+
+
+@st.composite
+def all_reductions(draw):
+    kind = draw(st.sampled_from(list(REDUCTIONS)))
+    shape = shape_up_to(draw, 4, 1)
+    x = array(draw, draw(st.sampled_from(REDUCTIONS[kind])), shape)
+    if kind is g.ReduceLogSumOp:
+        x = np.abs(x)
+    axes = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    return Case(kind, [x], axes=sorted(axes), keepdims=draw(st.integers(0, 1)))
+
+
+@st.composite
+def along_an_axis(draw):
+    kind = draw(st.sampled_from([g.LogSoftmaxOp, g.HardmaxOp, g.LpNormOp, g.CumSumOp]))
+    shape = shape_up_to(draw, 3, 1)
+    numbers = [f32, f64, i32, i64] if kind is g.CumSumOp else FLOATS
+    x = array(draw, draw(st.sampled_from(numbers)), shape)
+    properties = {
+        g.LpNormOp: {"p": draw(st.integers(1, 2))},
+        g.CumSumOp: {"exclusive": draw(st.integers(0, 1)), "reverse": draw(st.integers(0, 1))},
+    }
+    axis = draw(st.integers(0, len(shape) - 1))
+    return Case(kind, [x], axis=axis, **properties.get(kind, {}))
+
+
+@st.composite
+def search(draw):
+    if draw(st.booleans()):
+        element = draw(st.sampled_from([i32, i64, ui8, f32]))
+        depth, shape = draw(st.integers(1, 5)), shape_up_to(draw, 2)
+        index = np.random.default_rng(draw(st.integers(0, 99))).integers(-7, 7, shape)
+        index = np.abs(index) if element == ui8 else index
+        values = array(draw, draw(st.sampled_from([f32, i8])), [2])
+        axis = draw(st.integers(0, len(shape)))
+        return Case(g.OneHotOp, [index.astype(dtype_of(element)), values], axis=axis, depth=depth)
+    shape = shape_up_to(draw, 3, 1)
+    x = array(draw, draw(st.sampled_from(NUMBERS)), shape) % 3
+    if x.dtype.kind == "f":
+        x = np.rint(x)
+    flags = {name: draw(st.integers(0, 1)) for name in ("keepdims", "select_last_index")}
+    axis = draw(st.integers(0, len(shape) - 1))
+    return Case(draw(st.sampled_from([g.ArgMaxOp, g.ArgMinOp])), [x], axis=axis, **flags)
+
+
+@st.composite
+def normalisation(draw):
+    kind = draw(
+        st.sampled_from(
+            [g.BatchNormOp, g.InstanceNormOp, g.GroupNormOp, g.LayerNormOp, g.RmsNormOp, g.LrnOp]
+        )
+    )
+    dtype = dtype_of(draw(st.sampled_from([f32, f64])))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    groups = draw(st.integers(1, 3))
+    shape = (draw(st.integers(1, 2)), groups * draw(st.integers(1, 2)), *sizes(draw, 2, 4, 2))
+
+    def numbers(*own):
+        return rng.uniform(0.5, 2, own).astype(dtype)
+
+    x, channels = rng.normal(size=shape).astype(dtype), shape[1]
+    if kind is g.LrnOp:
+        return Case(kind, [x], alpha=0.5, beta=0.75, bias=1.5, size=draw(st.integers(1, 4)))
+    if kind is g.BatchNormOp:
+        return Case(kind, [x, *(numbers(channels) for _ in range(4))], epsilon=1e-3)
+    if kind in (g.InstanceNormOp, g.GroupNormOp):
+        extra = {"num_groups": groups} if kind is g.GroupNormOp else {}
+        return Case(kind, [x, numbers(channels), numbers(channels)], epsilon=1e-3, **extra)
+    axis = draw(st.integers(0, 3))
+    tail = shape[axis:]
+    count = draw(st.integers(1, 2)) if kind is g.LayerNormOp else 1
+    return Case(kind, [x, *(numbers(*tail) for _ in range(count))], axis=axis, epsilon=1e-3)
+
+
+@st.composite
+def more_windows(draw):
+    kind = draw(st.sampled_from([g.LpPoolOp, g.GlobalMaxPoolOp, g.GlobalAveragePoolOp]))
+    # onnx's reference loses dimensions of global max pools of other ranks.
+    rank = 2 if kind is g.GlobalMaxPoolOp else draw(st.integers(1, 2))
+    shape = [*sizes(draw, 2, 2), *sizes(draw, rank, 6, 3)]
+    x = array(draw, draw(st.sampled_from([f32, f64])), shape)
+    if kind is not g.LpPoolOp:
+        return Case(kind, [x])
+    pads = [draw(st.integers(0, 1)) for _ in range(2 * rank)]
+    window = {"kernel_shape": sizes(draw, rank, 3), "strides": sizes(draw, rank, 2)}
+    ceil, p = draw(st.integers(0, 1)), draw(st.integers(1, 3))
+    return Case(kind, [x], **window, pads=pads, dilations=[1] * rank, ceil_mode=ceil, p=p)
+
+
+@st.composite
+def conv_transpose(draw):
+    rank, group = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    kernel, spatial = sizes(draw, rank, 3), sizes(draw, rank, 4, 2)
+    inputs, outputs = sizes(draw, 2, 3)
+    strides = sizes(draw, rank, 3)
+    arrays = [
+        array(draw, f32, [draw(st.integers(1, 2)), inputs * group, *spatial]),
+        array(draw, f32, [inputs * group, outputs, *kernel]),
+    ]
+    if draw(st.booleans()):
+        arrays.append(array(draw, f32, [outputs * group]))
+    properties = {
+        "strides": strides,
+        "dilations": sizes(draw, rank, 2),
+        "pads": [0] * rank + [draw(st.integers(0, 1)) for _ in range(rank)],
+        "output_padding": [draw(st.integers(0, stride - 1)) for stride in strides],
+    }
+    return Case(g.ConvTransposeOp, arrays, group=group, **properties)
+
+
+REARRANGEMENTS = [
+    *(g.ExpandOp, g.TileOp, g.SliceOp, g.SplitOp, g.TriluOp),
+    *(g.DepthToSpaceOp, g.SpaceToDepthOp),
+]
+
+
+@st.composite
+def rearrangement(draw):
+    element = draw(st.sampled_from([f32, i8, ui8, i64]))
+    kind = draw(st.sampled_from(REARRANGEMENTS))
+    if kind in (g.DepthToSpaceOp, g.SpaceToDepthOp):
+        block = draw(st.integers(1, 3))
+        n, c, h, w = sizes(draw, 4, 2)
+        if kind is g.SpaceToDepthOp:
+            x = array(draw, element, [n, c, h * block, w * block])
+            return Case(kind, [x], blocksize=block)
+        x = array(draw, element, [n, c * block**2, h, w])
+        return Case(kind, [x], blocksize=block, mode=draw(st.sampled_from(["DCR", "CRD"])))
+    shape = shape_up_to(draw, 4, 2 if kind is g.TriluOp else 1 if kind is g.SplitOp else 0)
+    x = array(draw, element, shape)
+    if kind is g.ExpandOp:
+        own = broadcasting(draw, shape)
+        return Case(kind, [array(draw, element, own)], shape=shape)
+    if kind is g.TileOp:
+        return Case(kind, [x], repeats=[draw(st.integers(1, 3)) for _ in shape])
+    if kind is g.TriluOp:
+        return Case(kind, [x], k=draw(st.integers(-3, 3)), upper=draw(st.integers(0, 1)))
+    if kind is g.SplitOp:
+        axis = draw(st.integers(0, len(shape) - 1))
+        cut = draw(st.integers(0, shape[axis]))
+        return Case(kind, [x], axis=axis, split=[cut, shape[axis] - cut])
+    rows = [_slice_of(draw, size) for size in shape]
+    names = ("starts", "sizes", "steps")
+    return Case(kind, [x], **{name: [row[i] for row in rows] for i, name in enumerate(names)})
+
+
+def _slice_of(draw, size):
+    start, step = draw(st.integers(0, size - 1)), draw(st.sampled_from([-2, -1, 1, 2]))
+    most = (start if step < 0 else size - 1 - start) // abs(step) + 1
+    return start, draw(st.integers(1, most)), step
+
+
+@st.composite
+def padding(draw):
+    element = draw(st.sampled_from([f32, i8, ui8, i64]))
+    shape = shape_up_to(draw, 3)
+    x = array(draw, element, shape)
+    mode = draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
+    pads = [[0, 0] for _ in shape]
+    for pair, size in zip(pads, shape, strict=True):
+        most = {"reflect": size - 1, "wrap": size}.get(mode, 3)
+        pair[:] = (draw(st.integers(-1, most)) for _ in range(2))
+        if size + min(pair[0], 0) + min(pair[1], 0) < 1:
+            pair[:] = (max(pair[0], 0), max(pair[1], 0))
+        if mode == "reflect":  # mirrors only what is left
+            kept = size + min(pair[0], 0) + min(pair[1], 0)
+            pair[:] = (min(pair[0], kept - 1), min(pair[1], kept - 1))
+    properties = {"pads": [*(p[0] for p in pads), *(p[1] for p in pads)], "mode": mode}
+    if mode == "constant" and draw(st.booleans()):
+        properties["value"] = ArrayAttr.of(array(draw, element, ()))
+    return Case(g.PadOp, [x], **properties)
+
+
+FAMILIES = [
+    function,
+    activation_with_parameters,
+    sign,
+    extreme_or_remainder,
+    comparison,
+    logic,
+    bits,
+    classification,
+    choice,
+    cast,
+    all_reductions,
+    along_an_axis,
+    search,
+    normalisation,
+    more_windows,
+    conv_transpose,
+    rearrangement,
+    padding,
+]
