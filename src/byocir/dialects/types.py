@@ -112,6 +112,11 @@ def has_element(element: Attribute) -> bool:
     return element in _CORE
 
 
+def holds_numbers(element: Attribute) -> bool:
+    """Whether this is a scalar type that tensors can have, if only to be held."""
+    return element in _DTYPES
+
+
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
     """The ranked tensor type `tensor<shape x element>`."""
     return TensorType(element, tuple(shape))

@@ -12,7 +12,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
@@ -32,7 +38,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of, static_shape
 from byocir.patterns.targets import targets_of
 
 SCHEMA_VERSION = 1
@@ -259,7 +265,10 @@ def _cut(attribute: CutAttr) -> Cut:
 
 
 def _size(type_: Attribute) -> int:
-    """Bytes of a tensor or buffer."""
+    """Bytes of a tensor or buffer; 0 where they depend on the inputs."""
+    is_tensor = isinstance(type_, TensorType | UnrankedTensorType)
+    if is_tensor and static_shape(type_) is None:
+        return 0
     return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
