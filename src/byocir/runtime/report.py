@@ -14,10 +14,9 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    MemRefType,
     ModuleOp,
     StringAttr,
-    TensorType,
-    UnrankedTensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -266,10 +265,10 @@ def _cut(attribute: CutAttr) -> Cut:
 
 def _size(type_: Attribute) -> int:
     """Bytes of a tensor or buffer; 0 where they depend on the inputs."""
-    is_tensor = isinstance(type_, TensorType | UnrankedTensorType)
-    if is_tensor and static_shape(type_) is None:
+    if not isinstance(type_, MemRefType) and static_shape(type_) is None:
         return 0
-    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
+    tensor = cast(Attribute, type_)
+    return math.prod(shape_of(tensor)) * dtype_of(element_type_of(tensor)).itemsize
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:
