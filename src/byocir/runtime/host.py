@@ -40,7 +40,7 @@ class _Either:
         self.inputs = [value.name for value in model.graph.input]
         self._model, self._host = model, host
         self._nodes = [node.name for node in model.graph.node]
-        excluded = any(node.op_type in REFERENCE_FIRST for node in model.graph.node)
+        excluded = any(map(_reference_first, model.graph.node))
         self._session = None if excluded else _session(model)
         self._reference: Reference | None = None
 
@@ -61,6 +61,15 @@ class _Either:
                 raise NotComputed(problem or str(error)) from error
         self._host.ran_on.update(dict.fromkeys(self._nodes, ran_on))
         return outputs
+
+
+def _reference_first(node: onnx.NodeProto) -> bool:
+    """Whether ONNX Runtime is not asked. It takes corners for those of the output, where a Resize
+    with scales means corners at size * scale, which need not be a whole number."""
+    if node.op_type != "Resize" or (len(node.input) > 3 and node.input[3]):
+        return node.op_type in REFERENCE_FIRST
+    modes = [a.s for a in node.attribute if a.name == "coordinate_transformation_mode"]
+    return modes == [b"align_corners"]
 
 
 def _session(model: onnx.ModelProto) -> Session | None:
