@@ -47,6 +47,40 @@ def test_a_wrong_answer_fails() -> None:
         )
 
 
+def test_sequences_are_compared_element_by_element() -> None:
+    ports = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 2])]
+    result = helper.make_tensor_sequence_value_info("y", onnx.TensorProto.FLOAT, None)
+    node = helper.make_node("SequenceConstruct", ["x", "x"], ["y"])
+    graph = helper.make_graph([node], "g", ports, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+    def result_for(expected: list[np.ndarray]) -> str:
+        return run_case(Case("s", "node", model, [([X], [expected])], 1e-3, 1e-7)).result
+
+    assert result_for([X, X]) == PASSED
+    for wrong in ([X], [X, X + 1], [X, X[0]], [X, X, X]):
+        assert result_for(wrong) == "wrong"
+
+
+def test_corners_of_resized_images_are_those_of_the_standard() -> None:
+    image = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    scales = onnx.numpy_helper.from_array(np.array([1, 1, 0.6, 0.6], np.float32), "s")
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+    ports = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, image.shape)]
+    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 1, 1, 2])]
+    graph = helper.make_graph([node], "g", ports, outputs, [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    (found,) = Backend.run_model(model, [image])
+    # The last pixel is at 3 / (4 * 0.6 - 1) of the input.
+    np.testing.assert_allclose(found[0, 0, 0], [1, 1 + 3 / 1.4], rtol=1e-6)
+
+
 def test_run_node_and_run_model() -> None:
     node = helper.make_node("Add", ["a", "b"], ["c"])
     (total,) = Backend.run_node(node, [X, X], opset_version=14)

@@ -1,4 +1,5 @@
-"""No op of the graph level takes a result it does not compute: each is held against wrong types."""
+"""No op of the graph level takes a result it does not compute: each is held against wrong types.
+What a foreign op gives, ONNX alone knows."""
 
 import re
 from collections.abc import Iterator

@@ -97,11 +97,6 @@ def static_shape(type_: Attribute) -> Shape | None:
     return None if DYNAMIC in shape else shape
 
 
-def holds_numbers(element: Attribute) -> bool:
-    """Whether a scalar type is one of numbers: `dtype_of` knows it."""
-    return element in _DTYPES
-
-
 def has_dtype(dtype: np.dtype) -> bool:
     """Whether tensors of this numpy dtype can be held."""
     return np.dtype(dtype) in _TYPES
@@ -115,6 +110,11 @@ def is_core(dtype: np.dtype) -> bool:
 def has_element(element: Attribute) -> bool:
     """Whether this is a scalar type that tensors of graph ops can have."""
     return element in _CORE
+
+
+def holds_numbers(element: Attribute) -> bool:
+    """Whether this is a scalar type that tensors can have, if only to be held."""
+    return element in _DTYPES
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:

@@ -36,21 +36,30 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.locations import names
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.evaluate.graph_arrays import ARRAY_RULES
 from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES, saturate
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.rule import Rule
 from byocir.frontend.onnx.exporter import export_onnx
-from byocir.frontend.onnx.reference import Reference
+from byocir.frontend.onnx.reference import NotComputed, Reference
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of a graph op for these operands, whose shapes and dtypes are the op's own.
     Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B109 for
-    an op that is no graph op."""
+    an op that is no graph op, B312 for values that it does not take, as an index out of range."""
     rule = GRAPH_RULES.get(type(op), _by_reference)
-    made = rule(op, operands)
+    try:
+        made = rule(op, operands)
+    except (NotComputed, MemoryError, IndexError) as error:
+        raise ByocirError(
+            "B312",
+            f"expected an operator that can be run on these values, found {op.name}: {error}",
+            where=", ".join(f"node '{name}'" for name in names(op.location)),
+        ) from error
     arrays = list(map(np.asarray, made if isinstance(made, list | tuple) else [made]))
     for array, result in zip(arrays, op.results, strict=True):
         type_ = result.type

@@ -43,8 +43,9 @@ def evaluate(
 
     Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
     A function on memrefs takes its inputs and then its outputs as arguments. Raises ByocirError
-    B310 for feeds that do not fit, B301 for an op that has no evaluation rule. An interpreter of
-    this module that is given is used, so that what it has planned is not planned again.
+    B310 for feeds that do not fit, B301 for an op that has no evaluation rule, B312 for one that
+    does not take its values, for lack of memory, say. An interpreter of this module that is
+    given is used, so that what it has planned is not planned again.
     """
     interpreter = interpreter or Interpreter(module)
     entry = interpreter.function(function)
@@ -52,17 +53,15 @@ def evaluate(
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
-def bind(entry: FuncOp, feeds: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[str]]:
     """A function's arguments, row-major and checked, for inputs by name; and the names of its
     outputs. Raises ByocirError B310 for feeds that do not fit."""
     if not isinstance(cast(object, feeds), Mapping):
         raise ByocirError("B310", f"expected feeds by name, found {type(feeds).__name__}")
     types = list(entry.function_type.inputs)
     arguments = port_names(entry.arg_attrs, len(types), "arg")
-    inputs, outputs = (
-        arguments,
-        port_names(entry.res_attrs, len(entry.function_type.outputs), "res"),
-    )
+    inputs = arguments
+    outputs = port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
     if not outputs:
         inputs = [name for name in arguments if name in feeds]
         outputs = arguments[len(inputs) :]
@@ -104,11 +103,16 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
                 help="give the inputs themselves",
             )
         dtype = dtype_of(element_type_of(type_))
-        if dtype.kind == "f":
-            feeds[name] = rng.standard_normal(shape).astype(dtype)
-        else:
-            low = -100 if dtype == np.int8 else 0
-            feeds[name] = rng.integers(low, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+        low, high = -100 if dtype == np.int8 else 0, 2 if dtype.kind == "b" else 100
+        try:
+            if dtype.kind == "f":
+                feeds[name] = rng.standard_normal(shape).astype(dtype)
+            else:
+                feeds[name] = rng.integers(low, high, shape).astype(dtype)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise ByocirError(
+                "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"
+            ) from error
     return feeds
 
 
@@ -151,8 +155,13 @@ def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> l
 
 
 def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
-    with np.errstate(all="ignore"):
-        return call_on_tensors(interpreter, function, arrays)
+    try:
+        with np.errstate(all="ignore"):
+            return call_on_tensors(interpreter, function, arrays)
+    except MemoryError as error:
+        raise ByocirError(
+            "B312", f"expected a program that fits in memory, found: {error}"
+        ) from error
 
 
 def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default: str) -> list[str]:

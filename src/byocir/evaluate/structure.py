@@ -8,14 +8,14 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import IndexType, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.foreign import evaluate_foreign, run_as_model
+from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
 from byocir.evaluate.scalar import BINARY, function_of
@@ -72,9 +72,10 @@ def _call_region(
 def _checked(results: object, op: byoc.CallOp, symbol: str) -> Sequence[Value]:
     """What a target's code returned, if it is what the call promises."""
     arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
-    wanted = [_text(shape_of(type_), dtype_of(element_type_of(type_))) for type_ in op.result_types]
-    seen = [_text(a.shape, a.dtype) if _is_array(a) else type(a).__name__ for a in arrays]
-    if seen != wanted:
+    types = list(op.result_types)
+    if len(arrays) != len(types) or any(map(mismatch, arrays, types)):
+        wanted = [_text(_sizes(t), dtype_of(cast(TensorType, t).element_type)) for t in types]
+        seen = [_text(a.shape, a.dtype) if _is_array(a) else type(a).__name__ for a in arrays]
         raise ByocirError(
             "B311",
             f"expected {', '.join(wanted)} from the code of region {symbol}, "
@@ -88,7 +89,13 @@ def _is_array(value: Any) -> TypeGuard[np.ndarray]:
     return isinstance(value, np.ndarray)
 
 
-def _text(shape: Sequence[int], dtype: np.dtype) -> str:
+def _sizes(type_: Attribute) -> Sequence[int | str]:
+    if isinstance(type_, UnrankedTensorType):
+        return ["*"]
+    return ["?" if size == DYNAMIC else size for size in shape_of(type_)]
+
+
+def _text(shape: Sequence[int | str], dtype: np.dtype) -> str:
     return f"{'x'.join(map(str, shape)) or 'scalar'} of {dtype}"
 
 

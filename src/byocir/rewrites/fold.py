@@ -13,16 +13,19 @@ folded. Locations are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.evaluate.graph import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
@@ -56,9 +59,17 @@ class EvaluateConstantOp(Pattern):
         operands = [array.values() for array in arrays if array is not None and array.present]
         if len(operands) < len(arrays):
             return None
-        with np.errstate(all="ignore"):  # dividing by a constant 0 is no reason to warn users
-            results = evaluate_graph_op(op, operands)
-        grown = sum(value.nbytes for value in results) - sum(value.nbytes for value in operands)
-        if grown > self.max_growth:
+        made = sum(_bytes(result.type) for result in op.results)
+        if made - sum(value.nbytes for value in operands) > self.max_growth:
+            return None
+        try:
+            with np.errstate(all="ignore"):  # dividing by a constant 0 is no reason to warn users
+                results = evaluate_graph_op(op, operands)
+        except ByocirError:  # an index out of range, say: the program says so when it runs
             return None
         return [new.constant(value) for value in results]
+
+
+def _bytes(type_: Attribute) -> int:
+    """The size of a tensor."""
+    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize

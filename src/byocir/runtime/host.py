@@ -4,16 +4,14 @@ them, else onnx's reference evaluator."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import onnx
 
 from byocir.dialects.graph.foreign import RANDOM
 from byocir.evaluate.interpreter import ModelRunner
-from byocir.frontend.onnx.reference import NotComputed, Reference, as_value
-from byocir.frontend.onnx.tensors import any_dtype
+from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.targets.ort_session import Session
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
 
@@ -42,9 +40,8 @@ class _Either:
         self.inputs = [value.name for value in model.graph.input]
         self._model, self._host = model, host
         self._nodes = [node.name for node in model.graph.node]
-        self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
-        excluded = any(node.op_type in REFERENCE_FIRST for node in model.graph.node)
-        self._session = None if excluded else open_session(model.SerializeToString())
+        excluded = any(map(_reference_first, model.graph.node))
+        self._session = None if excluded else _session(model)
         self._reference: Reference | None = None
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
@@ -52,8 +49,7 @@ class _Either:
         outputs: list[Any] | None = None
         if self._session is not None:
             try:
-                outputs = run_session(self._session, feeds)
-                outputs = list(map(_as_dtype, outputs, self._dtypes))
+                outputs = self._session.run(feeds)
             except NotComputed as error:  # values of types that its Python API does not take
                 problem = str(error)
         if outputs is None:
@@ -67,35 +63,17 @@ class _Either:
         return outputs
 
 
-def _as_dtype(value: Any, dtype: np.dtype | None) -> Any:
-    """Bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
-    if dtype is None or not dtype.name.startswith("float8"):
-        return value
-    return cast(np.ndarray, value).view(dtype)
+def _reference_first(node: onnx.NodeProto) -> bool:
+    """Whether ONNX Runtime is not asked. It takes corners for those of the output, where a Resize
+    with scales means corners at size * scale, which need not be a whole number."""
+    if node.op_type != "Resize" or (len(node.input) > 3 and node.input[3]):
+        return node.op_type in REFERENCE_FIRST
+    modes = [a.s for a in node.attribute if a.name == "coordinate_transformation_mode"]
+    return modes == [b"align_corners"]
 
 
-def open_session(model: bytes, *, optimise: bool = False, threads: int = 1) -> Any:
-    """A session of ONNX Runtime for a model; None if it is not installed or does not take it."""
+def _session(model: onnx.ModelProto) -> Session | None:
     try:
-        ort: Any = import_module("onnxruntime")
-    except ImportError:
+        return Session(model)
+    except NotComputed:
         return None
-    options = ort.SessionOptions()
-    levels = ort.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception:  # its errors have no common base
-        return None
-
-
-def run_session(session: Any, feeds: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a session; raises NotComputed if it fails."""
-    try:
-        return [as_value(each) for each in cast(list[Any], session.run(None, dict(feeds)))]
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise NotComputed(lines[0] if lines else type(error).__name__) from error

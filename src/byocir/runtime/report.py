@@ -12,7 +12,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
@@ -32,7 +37,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of, static_shape
 from byocir.patterns.targets import targets_of
 
 SCHEMA_VERSION = 1
@@ -267,8 +272,11 @@ def _cut(attribute: CutAttr) -> Cut:
 
 
 def _size(type_: Attribute) -> int:
-    """Bytes of a tensor or buffer."""
-    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
+    """Bytes of a tensor or buffer; 0 where they depend on the inputs."""
+    if not isinstance(type_, MemRefType) and static_shape(type_) is None:
+        return 0
+    tensor = cast(Attribute, type_)
+    return math.prod(shape_of(tensor)) * dtype_of(element_type_of(tensor)).itemsize
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:

@@ -21,11 +21,9 @@ OPERATORS = frozenset(
         "Add",
         "Cast",
         "Concat",
-        "ConstantOfShape",
         "Div",
         "Gather",
         "Mul",
-        "Range",
         "ReduceProd",
         "Reshape",
         "Slice",
@@ -34,7 +32,8 @@ OPERATORS = frozenset(
         "Unsqueeze",
     }
 )
-"""Operators that shapes are computed with."""
+"""Operators that shapes are computed with, beside those that the op table reads. None gives
+much more than it takes."""
 
 LIMIT = 1024
 """The most elements of an array that is taken for a shape."""

@@ -51,6 +51,8 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
     for value in inputs:
         scope.add_argument(value.name, _input_type(value, pinned.get(value.name)))
     results = scope.run()
+    for port, value in zip(graph.output, results, strict=True):
+        _check_result(port, value.type)
     scope.block.add_op(ReturnOp(*results))
     return FuncOp(
         "main",
@@ -72,6 +74,21 @@ def _input_type(value: onnx.ValueInfoProto, shape: Declared) -> Attribute:
     sizes = [size if isinstance(size, int) else DYNAMIC for size in shape]
     element = getattr(type_, "element_type", None)
     return tensor(element, sizes) if isinstance(element, Attribute) else type_
+
+
+def _check_result(port: onnx.ValueInfoProto, found: Attribute) -> None:
+    """Raises ByocirError B103 for an output of another element type than the model says."""
+    try:
+        wanted = type_of(port.type)
+    except Unsupported as error:
+        raise ByocirError("B105", str(error), where=f"output '{port.name}'") from error
+    elements = [getattr(type_, "element_type", None) for type_ in (wanted, found)]
+    if all(isinstance(each, Attribute) for each in elements) and elements[0] != elements[1]:
+        raise ByocirError(
+            "B103",
+            f"expected an output of {elements[0]}, as the model says, found {elements[1]}",
+            where=f"output '{port.name}'",
+        )
 
 
 def _ports(

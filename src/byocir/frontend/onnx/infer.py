@@ -24,6 +24,8 @@ def infer_types(
     """The type of each output of a node, as far as it is known. `inputs` are the values by the
     names that the node and its graphs use. Raises Unsupported for an element type that cannot be
     held."""
+    if _wrong_count(node):
+        return [UnknownType() for _ in node.output]
     try:
         inferred = _infer(node, inputs, opsets, strict=False)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, EncodeError):
@@ -36,6 +38,8 @@ def why_invalid(
     node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
 ) -> str:
     """What is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing is."""
+    if _wrong_count(node):
+        return "its number of outputs is another"
     try:
         _infer(node, inputs, opsets, strict=True)
     except onnx.shape_inference.InferenceError as error:
@@ -43,6 +47,12 @@ def why_invalid(
     except (RuntimeError, ValueError, EncodeError):
         return ""
     return ""
+
+
+def _wrong_count(node: onnx.NodeProto) -> bool:
+    """Whether a Split says that it has more outputs than it has: inference makes as many."""
+    said = [a.i for a in node.attribute if a.name == "num_outputs"]
+    return node.op_type == "Split" and bool(said) and said[0] != len(node.output)
 
 
 def _infer(

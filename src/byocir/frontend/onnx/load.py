@@ -27,7 +27,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.names import broken_text, name_nodes
 from byocir.frontend.onnx.opset import OLDEST_OPSET
-from byocir.frontend.onnx.stripped import Weights, nodes_in
+from byocir.frontend.onnx.stripped import Weights, graphs_in, nodes_in
 from byocir.frontend.onnx.tensors import Unsupported
 
 Model = str | Path | bytes | onnx.ModelProto
@@ -69,6 +69,7 @@ def load_model(model: Model) -> Loaded:
         proto = _inline(proto, where)
         weights.adopt(proto)
         name_nodes(proto)
+    _check_references(proto)
     weights.restore()
     opsets = {_domain(each.domain): each.version for each in proto.opset_import}
     return Loaded(proto, weights, opsets)
@@ -166,10 +167,21 @@ def _has_schema(op_type: str) -> bool:
 
 def unsupported(node: onnx.NodeProto, message: str) -> ByocirError:
     """The error for a node that cannot be imported, with this reason."""
-    return ByocirError("B105", message, where=f"node '{node.name}' ({node.op_type})")
+    return ByocirError("B105", message, where=_where(node))
+
+
+def _where(node: onnx.NodeProto) -> str:
+    return f"node '{node.name}' ({node.op_type})" if node.name else f"operator {node.op_type}"
 
 
 def _check(proto: onnx.ModelProto, where: str) -> None:
+    shapeless = [
+        value.type.tensor_type
+        for value in (*proto.graph.input, *proto.graph.output)
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
+    ]
+    for type_ in shapeless:  # the checker asks for shapes, ONNX Runtime and exporters do not
+        type_.shape.SetInParent()
     try:
         onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
     except (onnx.checker.ValidationError, ValueError, EncodeError, RuntimeError) as error:
@@ -177,6 +189,22 @@ def _check(proto: onnx.ModelProto, where: str) -> None:
         raise ByocirError(
             "B103", f"expected a valid model, found: {text}", where=f"{where}{node}"
         ) from error
+    for type_ in shapeless:
+        type_.ClearField("shape")
+
+
+def _check_references(proto: onnx.ModelProto) -> None:
+    """Refuses attributes that stand for a function's own where there is no function."""
+    for graph in graphs_in(proto):
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.ref_attr_name:
+                    raise ByocirError(
+                        "B103",
+                        f"expected a value of attribute {attribute.name}, found a reference to "
+                        f"'{attribute.ref_attr_name}' outside a function",
+                        where=_where(node),
+                    )
 
 
 def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:

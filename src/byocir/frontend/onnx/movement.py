@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from byocir.dialects import graph as g
@@ -101,6 +104,8 @@ def read_split(node: NodeReader) -> list[Value]:
     x, count = node.shape(0), len(node.node.output)
     axis = p.from_front(node.integer("axis", 0), len(x))
     wanted, split = node.integer("num_outputs", count), integers(node, 1)
+    if wanted != count:
+        raise Unsupported(f"expected {wanted} outputs, found {count}")
     if split is None:
         size = -(-x[axis] // max(wanted, 1))  # the last piece is smaller
         split = [max(min(size, x[axis] - start * size), 0) for start in range(wanted)]
@@ -201,20 +206,38 @@ def write_cum_sum(op: g.GraphOp, graph: GraphWriter) -> str:
 # -- constants
 
 
+MAX_BYTES = 2**24
+"""The most bytes of an array that is made at import from a few numbers; a larger one is made when
+the program runs."""
+
+
+def _check_size(shape: Sequence[int], dtype: np.dtype) -> None:
+    """Raises Unsupported for a shape with negative sizes or too many elements."""
+    if any(size < 0 for size in shape):
+        raise Unsupported(f"expected sizes of at least 0, found {list(shape)}")
+    if math.prod(shape) * dtype.itemsize > MAX_BYTES:
+        raise Unsupported(f"expected an array of at most {MAX_BYTES} bytes, found {list(shape)}")
+
+
 def read_constant_of_shape(node: NodeReader) -> Value:
-    value = node.attribute("value", None)
+    value, shape = node.attribute("value", None), required(node, 0)
     fill = np.zeros(1, np.float32) if value is None else array_of(value).values()
-    return Array.of(np.full(required(node, 0), fill.reshape(())))
+    _check_size(shape, fill.dtype)
+    return Array.of(np.full(shape, fill.reshape(())))
 
 
 def read_eye_like(node: NodeReader) -> Value:
     rows, columns = node.shape(0)
     dtype = dtype_of(p.element_named(node, "dtype", element(node.operand(0))))
+    _check_size((rows, columns), dtype)
     return Array.of(np.eye(rows, columns, node.integer("k", 0), dtype))
 
 
 def read_range(node: NodeReader) -> Value:
     bounds = [node.known(index) for index in range(3)]
     first, last, step = (value.reshape(()) for value in bounds if value is not None)
+    if not step or not np.isfinite([first, last, step]).all():
+        raise Unsupported(f"expected finite numbers and a step other than 0, found step {step}")
     count = max(int(np.ceil((last - first) / step)), 0)
+    _check_size((count,), first.dtype)
     return Array.of((first + np.arange(count) * step).astype(first.dtype))

@@ -33,6 +33,9 @@ def _read(node: NodeReader, op: type[g.RecurrentOp]) -> Sequence[Value]:
     directions = 2 if direction == "bidirectional" else 1
     _expect_defaults(node, op, directions)
     batch_first = node.integer("layout", 0) == 1
+    ranks = [len(node.shape(index)) for index in range(3)]
+    if ranks != [3, 3, 3]:
+        raise Unsupported(f"expected operands of rank 3, found {ranks}")
     x = _transposed(node, node.operand(0), [1, 0, 2], batch_first)
     steps, batch, _ = shape_of(x.type)
     hidden = node.shape(2)[2]

@@ -60,6 +60,10 @@ class Context:
             return UnknownType()
 
 
+_REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, ArithmeticError)
+"""Readers of a valid model raise the first two; hostile values may break them elsewhere."""
+
+
 class Scope:
     """One graph: what each name stands for, and the block in the making."""
 
@@ -218,8 +222,7 @@ class Scope:
             else:
                 made = read(reader)
                 reader.check_all_read()
-        except (Unsupported, VerifyException, TypeError, ValueError, LookupError) as error:
-            # Readers of a valid model raise the first two; hostile values may break them elsewhere.
+        except _REFUSED as error:
             self._roll_back(before)
             return None, self._checked_reason(node, sources, str(error))
         outputs = made if isinstance(made, Sequence) else [made]

@@ -22,8 +22,8 @@ from byocir.frontend.onnx.tensors import Unsupported, any_dtype, values_of
 LARGE = 1024
 """Tensors of more bytes than this leave the protobuf."""
 
-MAX_DENSE = 2**28
-"""The most elements that a sparse tensor is made dense for: 1 GiB of f32."""
+MAX_DENSE = 2**26
+"""The most elements that a sparse tensor is made dense for: 256 MiB of f32."""
 
 
 def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:

@@ -70,11 +70,15 @@ def _hardmax(emit: Emitter, op: g.HardmaxOp) -> SSAValue:
     )
 
 
+MAX_DEPTH = 2**20
+"""The most positions that are counted in a constant."""
+
+
 @lowers(g.OneHotOp)
 def _one_hot(emit: Emitter, op: g.OneHotOp) -> SSAValue | None:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     kind, axis, depth = element_type_of(op.indices.type), op.axis.value.data, op.depth.value.data
-    if kind == ui64:
+    if kind == ui64 or depth > MAX_DEPTH:
         return None
     wide = kind if is_float(kind) else i64
     counter = emit.constant(np.arange(depth).astype(dtype_of(wide)))

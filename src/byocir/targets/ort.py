@@ -1,0 +1,131 @@
+"""ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers.
+
+The code of a region function is an ONNX model. It has the lowest opset and IR version that say the
+same, so that an ONNX Runtime older than the user's model takes it.
+
+| code | what is wrong |
+| --- | --- |
+| B370 | ONNX Runtime is not installed, or does not take a region |
+| B371 | a region's model is missing or damaged |
+| B372 | a region cannot be run on these values |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, cast
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from byocir.dialects.byoc import CompositeOp, inline
+from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
+from byocir.dialects.types import holds_numbers
+from byocir.errors import ByocirError
+from byocir.frontend.onnx.exporter import export_onnx
+from byocir.frontend.onnx.reference import NotComputed
+from byocir.patterns import Composite, Match, supports
+from byocir.targets.base import ConstantPolicy, Runner, Target
+from byocir.targets.ort_session import Session
+
+
+@dataclass(frozen=True)
+class Ort(Target):
+    """ONNX Runtime on the processor.
+
+    `optimise` turns its graph optimisations on, which may change the last bits of floats and, on
+    quantised models, integers by one step. `threads` is how many it computes an operator with.
+    """
+
+    name = "ort"
+    constants: ClassVar[ConstantPolicy] = "bind"
+
+    optimise: bool = False
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"expected threads of at least 1, found {self.threads}")
+
+    def composites(self) -> tuple[Composite, ...]:
+        return _composites()
+
+    def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        return {f"{symbol}.onnx": _model(functions[symbol]) for symbol in symbols}
+
+    def load(self, blobs: Mapping[str, bytes]) -> Runner:
+        sessions: dict[str, Session] = {}
+
+        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+            session = sessions.get(symbol)
+            if session is None:
+                session = sessions[symbol] = self._open(symbol, blobs)
+            try:
+                return session.run(dict(zip(session.inputs, inputs, strict=True)))
+            except NotComputed as error:
+                raise ByocirError(
+                    "B372", f"expected region {symbol} to run, found: {error}"
+                ) from error
+
+        return run
+
+    def _open(self, symbol: str, blobs: Mapping[str, bytes]) -> Session:
+        content = blobs.get(f"{symbol}.onnx")
+        try:
+            if content is None:
+                raise DecodeError("none")
+            model = onnx.load_model_from_string(content)
+        except DecodeError as error:
+            raise ByocirError(
+                "B371",
+                f"expected a model of region {symbol}, found: {error}",
+                help="the package was changed or damaged: compile the model again",
+            ) from error
+        try:
+            return Session(model, optimise=self.optimise, threads=self.threads)
+        except NotComputed as error:
+            raise ByocirError(
+                "B370",
+                f"expected ONNX Runtime to take region {symbol}, found: {error}",
+                help="pip install 'byocir[ort]', or place what it does not take on the host",
+            ) from error
+
+
+def _model(function: FuncOp) -> bytes:
+    """The ONNX model of a region function."""
+    whole = function.clone()
+    for op in list(whole.body.block.ops):
+        if isinstance(op, CompositeOp):
+            inline(op)
+    return export_onnx(whole).SerializeToString(deterministic=True)
+
+
+@cache
+def _composites() -> tuple[Composite, ...]:
+    """One for each op of the graph level but constants, in order of name."""
+    kinds = [op for op in Graph.operations if issubclass(op, GraphOp | ForeignOp)]
+    return tuple(_composite(kind) for kind in kinds if kind is not ConstantOp)
+
+
+def _composite(kind: type[Operation]) -> Composite:
+    @supports(kind.name, name=kind.name.removeprefix("graph."))
+    def takes(match: Match) -> tuple[bool, str]:
+        """Its values are tensors of numbers."""
+        op = cast(Operation, match["op"].op)
+        others = [v.type for v in (*op.operands, *op.results) if not _is_tensor(v.type)]
+        return not others, str(others[0]) if others else "tensors of numbers"
+
+    return takes
+
+
+def _is_tensor(type_: Attribute) -> bool:
+    if not isinstance(type_, TensorType | UnrankedTensorType):
+        return False
+    return holds_numbers(cast("TensorType", type_).element_type)

@@ -1,0 +1,60 @@
+"""Sessions of ONNX Runtime, with types. It is imported when one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+import onnx
+
+from byocir.frontend.onnx.reference import NotComputed, as_value
+from byocir.frontend.onnx.tensors import any_dtype
+
+
+class Session:
+    """A model that ONNX Runtime runs on the processor. Graph optimisations are off unless
+    `optimise`: then each operator is computed as ONNX defines it. Raises NotComputed if it is not
+    installed or does not take the model."""
+
+    def __init__(self, model: onnx.ModelProto, *, optimise: bool = False, threads: int = 1) -> None:
+        self.inputs = [value.name for value in model.graph.input]
+        self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
+        try:
+            ort: Any = import_module("onnxruntime")
+        except ImportError as error:
+            raise NotComputed(f"no ONNX Runtime: {error}") from error
+        options = ort.SessionOptions()
+        levels = ort.GraphOptimizationLevel
+        level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+        options.graph_optimization_level = level
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self._session: Any = ort.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its errors have no common base
+            raise NotComputed(_first_line(error)) from error
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """The outputs in order for the inputs by name; raises NotComputed."""
+        try:
+            outputs = [as_value(each) for each in self._session.run(None, dict(feeds))]
+        except Exception as error:
+            raise NotComputed(_first_line(error)) from error
+        return list(map(_as_dtype, outputs, self._dtypes))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _as_dtype(value: Any, dtype: np.dtype | None) -> Any:
+    """Bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
+    if dtype is None or not dtype.name.startswith("float8"):
+        return value
+    return cast(np.ndarray, value).view(dtype)
