@@ -49,12 +49,13 @@ def _short(text: str) -> str:
 
 
 def _is_enclosed(text: str) -> bool:
+    """Whether one pair of parentheses holds all of a text, whose end may be cut off."""
     depth = 0
     for i, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
             return i == len(text) - 1 and i > 0
-    return False
+    return depth > 0
 
 
 def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) -> str:
@@ -67,7 +68,8 @@ def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) ->
     if value not in known:
         op = value.owner
         assert isinstance(op, Operation)
-        known[value] = _op(op, [_value(operand, names, known) for operand in op.operands])
+        text = _op(op, [_value(operand, names, known) for operand in op.operands])
+        known[value] = text[: LONGEST + 3]  # what uses a value twice would double it each time
     return known[value]
 
 
