@@ -257,3 +257,61 @@ def test_random_numbers_are_neither_merged_nor_erased() -> None:
     module = import_onnx(make_model(nodes, {"x": X}, {"c": np.array([True, False])}))
     CleanUpPass().apply(load_context(), module)
     assert [op.op_type.data for op in foreign(module)] == ["RandomNormalLike"] * 2
+
+
+def test_a_mask_that_nothing_uses_keeps_no_dropout() -> None:
+    node = helper.make_node("Dropout", ["x"], ["y", "mask"], ratio=0.5)
+    assert not foreign(check(make_model([node], {"x": X}, opset=9), {"x": X}))
+
+
+def test_sizes_given_as_minus_one_are_open() -> None:
+    model = one_node("Relu", {"x": X})
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = -1
+    assert str(main_of(import_onnx(model)).args[0].type) == "tensor<?x3x4xf32>"
+    pinned = import_onnx(model, shapes={"x": X.shape})
+    assert_equal(run_byocir(pinned, {"x": X}), [np.maximum(X, 0)])
+
+
+def test_pads_that_exporters_compute_are_known() -> None:
+    """Pairs in reverse, as exporters of PyTorch turn them into ONNX's order."""
+    weights = {
+        "pairs": np.array([1, 2, 0, 1, 0, 0]),
+        "matrix": np.array([-1, 2]),
+        "last": np.array([-1]),
+        "first": np.array([-9]),
+        "axis": np.array([0]),
+    }
+    nodes = [
+        helper.make_node("Reshape", ["pairs", "matrix"], ["p"]),
+        helper.make_node("Slice", ["p", "last", "first", "axis", "last"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0]),
+        helper.make_node("Reshape", ["t", "last"], ["pads"]),
+        helper.make_node("Pad", ["x", "pads"], ["y"]),
+    ]
+    assert not foreign(check(make_model(nodes, {"x": X}, weights), {"x": X}))
+
+
+def test_nodes_of_old_forms_go_out_beside_graph_ops() -> None:
+    """Before opset 18 ReduceMean and ReduceMax had their axes as an attribute: the one that stays
+    foreign, for its input is of open size, has them as an input like the one that does not."""
+
+    def branch(op_type: str, name: str) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node("Compress", ["x", "keep"], [f"{name}c"], axis=1),
+            helper.make_node("ReduceMean", [f"{name}c"], [f"{name}m"], axes=[1]),
+            helper.make_node("ReduceSum", ["x", "axes"], [f"{name}s"]),
+            helper.make_node("ReduceMax", ["x"], [f"{name}x"], axes=[1]),
+            helper.make_node(op_type, [f"{name}m", f"{name}s"], [f"{name}a"]),
+            helper.make_node("Add", [f"{name}a", f"{name}x"], [name]),
+        ]
+        result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 1, 4])
+        return helper.make_graph(nodes, name, [], [result])
+
+    branches = {"then_branch": branch("Add", "t"), "else_branch": branch("Sub", "e")}
+    nodes = [helper.make_node("If", ["c"], ["y"], **branches)]
+    inputs = {"x": X, "c": np.array(True)}
+    weights = {"keep": np.array([True, False, True]), "axes": np.array([1])}
+    module = check(make_model(nodes, inputs, weights, opset=16), inputs)
+    means = [op for op in foreign(module) if op.op_type.data == "ReduceMean"]
+    assert [op.opset.value.data for op in means] == [21, 21]

@@ -18,18 +18,36 @@ from byocir.frontend.onnx.reference import NotComputed, Reference
 
 OPERATORS = frozenset(
     {
+        "Abs",
         "Add",
+        "And",
         "Cast",
         "Concat",
         "Div",
+        "Equal",
         "Gather",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
         "Mul",
+        "Neg",
+        "Not",
+        "Or",
+        "ReduceMax",
+        "ReduceMin",
         "ReduceProd",
+        "ReduceSum",
         "Reshape",
         "Slice",
         "Squeeze",
         "Sub",
+        "Transpose",
         "Unsqueeze",
+        "Where",
     }
 )
 """Operators that shapes are computed with, beside those that the op table reads. None gives

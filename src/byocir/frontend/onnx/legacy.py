@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ReshapeOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
+from byocir.frontend.onnx.tensors import Unsupported
 
 Sources = Sequence[Value | None]
 
@@ -36,10 +38,21 @@ def adapt(node: onnx.NodeProto, sources: Sources, opset: int) -> Adapted | None:
     if same_form(node, opset, OPSET):
         return Adapted(node, sources)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") and opset < OPSET else None
-    made = rule(_Old(node, sources, opset)) if rule is not None else None
+    try:
+        made = rule(_Old(node, sources, opset)) if rule is not None else None
+    except Unsupported:
+        return None
     if made is None or not same_form(made.node, OPSET, OPSET):
         return None
     return made
+
+
+def _ranked(type_: Attribute) -> Attribute:
+    if not isinstance(type_, TensorType) or not holds_numbers(
+        element_type_of(cast(Attribute, type_))
+    ):
+        raise Unsupported(f"expected a tensor of numbers, found {type_}")
+    return cast(Attribute, type_)
 
 
 class _Old:
@@ -51,18 +64,22 @@ class _Old:
 
     @property
     def shape(self) -> Sequence[int]:
-        """The first input's shape."""
+        """The first input's shape; raises Unsupported if its rank is open."""
         source = self.sources[0]
         if source is None:
             return ()
-        return source.shape if isinstance(source, Array) else shape_of(source.type)
+        return source.shape if isinstance(source, Array) else shape_of(_ranked(source.type))
 
     @property
     def dtype(self) -> np.dtype:
-        """The first input's element type."""
+        """The first input's element type; raises Unsupported if it is not known."""
         source = self.sources[0]
         assert source is not None
-        return source.dtype if isinstance(source, Array) else dtype_of(element_type_of(source.type))
+        return (
+            source.dtype
+            if isinstance(source, Array)
+            else dtype_of(element_type_of(_ranked(source.type)))
+        )
 
     def rebuilt(self, sources: Sources, op_type: str = "", **changes: object) -> Adapted:
         """The node with other inputs and attributes; an attribute that is None goes."""

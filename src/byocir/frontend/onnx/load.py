@@ -61,6 +61,7 @@ def load_model(model: Model) -> Loaded:
         weights.strip(proto, folder)
     except Unsupported as error:
         raise ByocirError("B103", str(error), where=where, help=_weights_help(error)) from error
+    _open_sizes(proto.graph)
     name_nodes(proto)
     _check_opset(proto, where)
     _check_operators(proto)
@@ -73,6 +74,14 @@ def load_model(model: Model) -> Loaded:
     weights.restore()
     opsets = {_domain(each.domain): each.version for each in proto.opset_import}
     return Loaded(proto, weights, opsets)
+
+
+def _open_sizes(graph: onnx.GraphProto) -> None:
+    """Leaves open the sizes that a model gives as -1, as some exporters and ONNX Runtime do."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for size in value.type.tensor_type.shape.dim:
+            if size.HasField("dim_value") and size.dim_value == -1:
+                size.ClearField("dim_value")
 
 
 _NOT_ONNX = "pass a file written by an ONNX exporter; it may be cut off or of another format"

@@ -15,9 +15,18 @@ from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
-from byocir.dialects.types import dtype_of, element_type_of, i1, i64, is_core, static_shape, tensor
+from byocir.dialects.types import (
+    dtype_of,
+    element_type_of,
+    i1,
+    i64,
+    is_core,
+    static_shape,
+    tensor,
+)
 from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
+from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
 from byocir.frontend.onnx.legacy import adapt, joins, read_joined
 from byocir.frontend.onnx.load import Loaded, unsupported
@@ -71,6 +80,7 @@ class Scope:
         self, context: Context, graph: onnx.GraphProto, outer: Scope | None = None
     ) -> None:
         self.context, self.graph, self.block = context, graph, Block()
+        self.is_inner = outer is not None
         self.values: ChainMap[str, Value] = outer.values.new_child() if outer else ChainMap()
         self.tensors: ChainMap[str, onnx.TensorProto | onnx.SparseTensorProto]
         self.tensors = outer.tensors.new_child() if outer else ChainMap()
@@ -206,6 +216,8 @@ class Scope:
         if reason:
             return None, reason
         opset = self.context.opset(node)
+        if default and node.op_type == "Dropout":
+            node = self._without_unused(node)
         if default and not joins(node, opset):
             adapted = adapt(node, sources, opset)
             if adapted is None:
@@ -233,6 +245,14 @@ class Scope:
         self.context.macs[node.name] = sum(map(macs, reader.emitted))
         return outputs, ""
 
+    def _without_unused(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """A node without its last outputs that nothing uses, such as the mask of a Dropout."""
+        kept = onnx.NodeProto()
+        kept.CopyFrom(node)
+        while len(kept.output) > 1 and kept.output[-1] not in self.context.used:
+            kept.output.pop()
+        return kept
+
     def _roll_back(self, before: Operation | None) -> None:
         """Removes the ops behind this one."""
         while (op := self.block.last_op) is not None and op is not before:
@@ -242,7 +262,10 @@ class Scope:
     def _checked_reason(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> str:
-        """The reason, if the node is valid; raises ByocirError B105 if it is not."""
+        """The reason, if the node is valid; raises ByocirError B105 if it is not. In the graph of a
+        node it may be: the branch for other inputs than those pinned does not run."""
+        if self.is_inner:
+            return reason
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
             raise unsupported(node, reason)
@@ -254,6 +277,8 @@ class Scope:
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> ForeignOp:
         """A foreign op for a node."""
+        node, sources, opset = self._newer(node, sources)
+        opsets = {**self.context.opsets, "": opset} if _is_default(node) else self.context.opsets
         try:
             attributes = attributes_of(node, self.context.weights)
             inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
@@ -261,7 +286,7 @@ class Scope:
                 value = self._value(name, node)
                 if value is not None:
                     inputs.setdefault(name, value)
-            types = infer_types(node, inputs, self.context.opsets)
+            types = infer_types(node, inputs, opsets)
         except Unsupported as error:
             raise unsupported(node, str(error)) from error
         operands = [
@@ -277,7 +302,7 @@ class Scope:
             ],
             properties=ForeignOp.properties_of(
                 node.op_type,
-                self.context.opset(node),
+                opset,
                 attributes,
                 domain="" if node.domain == "ai.onnx" else node.domain,
                 inputs=[value is not None for value in operands],
@@ -290,6 +315,19 @@ class Scope:
         )
         self._insert(op)
         return op
+
+    def _newer(
+        self, node: onnx.NodeProto, sources: Sequence[Value | None]
+    ) -> tuple[onnx.NodeProto, Sequence[Value | None], int]:
+        """A node in the form of the working opset, if it has one of its own and can be brought to
+        it: then it goes out beside graph ops."""
+        opset = self.context.opset(node)
+        if opset >= OPSET or not _is_default(node) or same_form(node, opset, OPSET):
+            return node, sources, opset
+        adapted = adapt(node, sources, opset)
+        if adapted is None:
+            return node, sources, opset
+        return adapted.node, adapted.sources, OPSET
 
     def _located(self, value: Array, node: onnx.NodeProto) -> SSAValue:
         constant = ConstantOp.of(value, named(node.name))
@@ -320,6 +358,10 @@ class Scope:
             inner.add_argument(value.name, type_)
         inner.block.add_op(YieldOp.create(operands=inner.run()))
         return Region(inner.block)
+
+
+def _is_default(node: onnx.NodeProto) -> bool:
+    return node.domain in ("", "ai.onnx")
 
 
 def _argument_type(
