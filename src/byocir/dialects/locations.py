@@ -8,6 +8,7 @@ loop makes several times can say which time it was: its nodes are a callee, call
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -25,6 +26,7 @@ from xdsl.ir import Attribute, Operation
 TILE = "tile"
 
 
+@lru_cache(maxsize=1 << 16)
 def named(name: str) -> NameLoc:
     """The location of the node with this name."""
     return NameLoc(StringAttr(name), NoneAttr())

@@ -129,9 +129,12 @@ def nearest_misses(
     reaches the root, the attempt there has told the reason."""
     for composite in composites:
         paths = _paths(composite, op.name)
-        # Alternatives above it give many paths from one inner node.
+        # Alternatives above it give many paths from one inner node; where that does not fit, all of
+        # them miss alike.
         starts = {node: _start(op, node) for node in dict.fromkeys(path[0] for path in paths)}
-        misses = [_climb(op, composite, path, starts[path[0]], taken) for path in paths]
+        first = {path[0]: path for path in reversed(paths)}
+        differing = [p for p in paths if starts[p[0]][0] or first[p[0]] is p]
+        misses = [_climb(op, composite, path, starts[path[0]], taken) for path in differing]
         partial = [miss for miss in misses if miss is not None]
         best = max(partial, key=lambda miss: len(miss.matched), default=None)
         if best is not None and best.matched and len(partial) == len(misses):
