@@ -1,11 +1,15 @@
-"""How random tests run: `ci` draws the same examples each time, `fuzz` draws new ones, and more.
+"""What all tests share: how random tests run, and that none sees the targets of another.
 
-Chosen by the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it.
+The profile `ci` draws the same examples each time, `fuzz` draws new ones, and more. It is chosen by
+the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it.
 """
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from byocir.patterns import targets
 
 _COMMON = {
     "deadline": None,  # machines under load would fail tests that are right
@@ -16,3 +20,9 @@ _COMMON = {
 settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def _own_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Targets that a test makes known are forgotten after it."""
+    monkeypatch.setattr(targets, "_registered", dict(targets._registered))
