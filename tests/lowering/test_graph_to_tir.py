@@ -168,10 +168,15 @@ def test_an_op_that_has_no_lowering_is_named():
         lower_op(op)
 
 
-def test_values_far_outside_saturate():
-    """Also beyond what 32 bits hold, where a conversion to integers would go wrong."""
-    x = np.array([-np.inf, -1e20, -1e5, 1e5, 1e20, np.inf], np.float32)
-    scale, zero = np.float32(0.5).reshape(()), np.array(3, np.uint8)
-    module = lower(Case(graph.QuantizeOp, [x, scale, zero], axis=1).module())
-    (found,) = evaluate_function(module, "main", [x, scale, zero])
-    np.testing.assert_array_equal(found, np.array([0, 0, 0, 255, 255, 255], np.uint8))
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("number", [0, 3])
+def test_values_far_outside_saturate(dtype, number):
+    """Also beyond what 32 bits hold, where a conversion to integers would go wrong; NaN, too."""
+    x = np.array([-np.inf, -1e20, -1e5, np.nan, 0.3, 1e5, 1e20, np.inf], np.float32)
+    inputs = [x, np.float32(0.5).reshape(()), np.array(number, dtype)]
+    case = Case(graph.QuantizeOp, inputs, axis=1)
+    (expected,) = evaluate_function(case.module(), "main", inputs)
+    (found,) = evaluate_function(lower(case.module()), "main", inputs)
+    np.testing.assert_array_equal(found, expected)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    assert found.tolist() == [low, low, low, low, 1 + number, high, high, high]

@@ -40,9 +40,10 @@ from byocir.dialects.locations import names
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph_arrays import ARRAY_RULES
-from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES, saturate
+from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.rule import Rule
+from byocir.evaluate.scalar import saturate
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
 

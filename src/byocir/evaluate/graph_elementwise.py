@@ -11,17 +11,7 @@ from xdsl.ir import Operation
 from byocir.dialects.graph import CastOp, PowOp, SoftsignOp
 from byocir.dialects.types import dtype_of
 from byocir.evaluate.rule import Rule
-
-
-def saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats clipped to what the integer type holds, towards zero; NaN is its least number, as in
-    ONNX Runtime's QuantizeLinear."""
-    limits = np.iinfo(dtype)
-    low, high = x.dtype.type(limits.min), x.dtype.type(limits.max)
-    # The greatest number of a wide type is no float: what rounds to it does not fit.
-    fits = np.fmin(np.fmax(x, low), high)
-    with np.errstate(invalid="ignore"):
-        return np.where(fits >= high, limits.max, fits.astype(dtype)).astype(dtype)
+from byocir.evaluate.scalar import saturate
 
 
 def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:

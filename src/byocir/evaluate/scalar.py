@@ -153,6 +153,19 @@ UNARY: dict[type[Operation], Function] = {
 }
 """Ops of one operand, with a result of its type."""
 
+
+def saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats clipped to what the integer type holds, towards zero; NaN is its least number, as in
+    ONNX Runtime's QuantizeLinear."""
+    limits = np.iinfo(dtype)
+    x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)  # 16 bits hold few limits
+    low, high = x.dtype.type(limits.min), x.dtype.type(limits.max)
+    # The greatest number of a wide type is no float: what rounds to it does not fit.
+    fits = np.fmin(np.fmax(x, low), high)
+    with np.errstate(invalid="ignore"):
+        return np.where(fits >= high, limits.max, fits.astype(dtype)).astype(dtype)
+
+
 CONVERSIONS: dict[type[Operation], Callable[[np.ndarray, np.dtype], np.ndarray]] = {
     arith.ExtFOp: lambda x, to: x.astype(to),
     arith.TruncFOp: lambda x, to: x.astype(to),
@@ -161,8 +174,8 @@ CONVERSIONS: dict[type[Operation], Callable[[np.ndarray, np.dtype], np.ndarray]]
     arith.TruncIOp: convert,
     arith.SIToFPOp: lambda x, to: _signed_bool(x).astype(to),
     arith.UIToFPOp: lambda x, to: unsigned(x).astype(to),
-    arith.FPToSIOp: lambda x, to: np.trunc(x).astype(to),
-    arith.FPToUIOp: lambda x, to: np.trunc(x).astype(_unsigned_dtype(to)).view(to),
+    arith.FPToSIOp: saturate,
+    arith.FPToUIOp: lambda x, to: saturate(x, _unsigned_dtype(to)).view(to),
     arith.IndexCastOp: convert,
     UnrealizedConversionCastOp: lambda x, to: x.view(to),
 }
