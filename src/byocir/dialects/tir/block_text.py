@@ -31,6 +31,7 @@ def format_iterators(iterators: Sequence[IteratorAttr]) -> str:
 
 
 def parse_iterators(parser: Parser) -> list[IteratorAttr]:
+    """What `format_iterators` prints, in brackets."""
     iterators: list[IteratorAttr] = []
     kind = IteratorKind.PARALLEL
     parser.parse_punctuation("[")
@@ -56,6 +57,7 @@ def print_access(
     *,
     first: bool,
 ) -> None:
+    """`%a[m, k] pad 0 : tensor<…>`, behind a comma unless it is the first."""
     printer.print_string("" if first else ", ")
     printer.print_ssa_value(value)
     printer.print_string(f"[{', '.join(format_expr(e, names) for e in map_.results)}]")
@@ -67,6 +69,7 @@ def print_access(
 
 
 def parse_accesses(parser: Parser, names: Sequence[str]) -> list[Access]:
+    """`(%a[m, k] : tensor<…>, %b[k, n] pad 0 : tensor<…>)`: values and where they are accessed."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: _parse_access(parser, names)
     )
@@ -84,6 +87,7 @@ def _parse_access(parser: Parser, names: Sequence[str]) -> Access:
 
 
 def parse_guard(parser: Parser, names: Sequence[str]) -> AffineExpr:
+    """`i + j - 3 >= 0`: what must hold for an iteration to run."""
     expr = parse_expr(parser, names)
     parser.parse_punctuation(">")
     parser.parse_punctuation("=")

@@ -18,6 +18,8 @@ class IteratorKind(StrEnum):
 
 @irdl_attr_definition
 class IteratorKindAttr(EnumAttribute[IteratorKind], SpacedOpaqueSyntaxAttribute):
+    """Whether an iterator is parallel or a reduction."""
+
     name = "tir.kind"
 
 

@@ -232,6 +232,8 @@ class LoopKind(StrEnum):
 
 @irdl_attr_definition
 class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
+    """How a loop runs: in order, or as schedules may have it."""
+
     name = "tir.loop"
 
 

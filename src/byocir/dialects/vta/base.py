@@ -63,6 +63,7 @@ def integers(values: tuple[int, ...]) -> Numbers:
 
 
 def value_of(attr: IntegerAttr | None) -> int:
+    """The number of a field; one that is left out is 0."""
     return 0 if attr is None else attr.value.data
 
 
@@ -137,5 +138,6 @@ class InstructionOp(IRDLOperation, ABC):
 
 
 def expect_numbers(name: str, attr: Numbers, count: int) -> None:
+    """Raises VerifyException unless a field has so many numbers."""
     found = len(attr.get_values())
     expect(found == count, f"expected {count} numbers in {name}, found {found}")

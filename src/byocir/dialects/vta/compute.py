@@ -42,6 +42,8 @@ class AluKind(StrEnum):
 
 @irdl_attr_definition
 class AluKindAttr(EnumAttribute[AluKind], SpacedOpaqueSyntaxAttribute):
+    """An operation of the ALU."""
+
     name = "vta.alu"
 
 

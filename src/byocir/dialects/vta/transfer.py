@@ -46,6 +46,8 @@ class LoadMemory(StrEnum):
 
 @irdl_attr_definition
 class LoadMemoryAttr(EnumAttribute[LoadMemory], SpacedOpaqueSyntaxAttribute):
+    """The scratchpad that a load fills."""
+
     name = "vta.memory"
 
 

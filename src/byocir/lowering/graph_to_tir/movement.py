@@ -23,10 +23,12 @@ def first(x: Emitted, acc: Emitted) -> Emitted:
 
 
 def modulo(index: AffineExpr, size: int) -> AffineExpr:
+    """`index mod size`, at least 0."""
     return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, index, AffineExpr.constant(size))
 
 
 def divided(index: AffineExpr, size: int) -> AffineExpr:
+    """`index / size`, rounded down."""
     return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
 
 
