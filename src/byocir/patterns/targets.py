@@ -23,11 +23,11 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
-from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
+from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
@@ -68,6 +68,11 @@ class Taker(Protocol):
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
         """What a match of a composite costs: seconds by "latency", joules by "energy", what crosses
         by "bytes"; empty where the target does not know."""
+        ...
+
+    def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
+        """The blocks that compute a composite, written with `emit`, and their results; None for
+        what its ops become by default."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec: ...

@@ -16,20 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
-from byocir.dialects.byoc import TargetAttr
+from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.targets.device import Device
+
+if TYPE_CHECKING:
+    from byocir.lowering.graph_to_tir.emit import Emitter
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a region function: its symbol and its inputs give its outputs."""
@@ -82,6 +85,13 @@ class Target(ArgSpecConvertible):
         """The target's own passes at a named point, as pipeline text or pass objects. They run on
         the whole module and look at functions whose `byoc.target` is theirs."""
         return ()
+
+    def lower(self, composite: CompositeOp, emit: Emitter) -> Sequence[SSAValue] | None:
+        """How a composite that was taken at graph level becomes blocks, for targets whose
+        `codegen_level` is "tensor": written with `emit`, from the arguments and ops of
+        `composite.body.block`, its results in order. None, the default, lowers its ops one by one.
+        """
+        return None
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         """Generates code for all of the target's functions together: named blobs. The functions'

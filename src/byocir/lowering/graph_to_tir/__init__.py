@@ -43,9 +43,10 @@ from byocir.lowering.graph_to_tir import (
     shape,
     unary,
 )
+from byocir.lowering.graph_to_tir.composites import lower_composites
 from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.lowering.graph_to_tir.registry import LOWERINGS, cannot_lower, lowers
-from byocir.patterns.targets import find
+from byocir.patterns.targets import Taker, find
 
 FAMILIES = (
     contraction,
@@ -75,7 +76,10 @@ class ConvertGraphToTirPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for top in list(op.body.block.ops):
-            if not _stays_at_graph_level(top):
+            target = _target_of(top)
+            if target is None or target.codegen_level != "graph":
+                if target is not None:
+                    lower_composites(top, target)
                 for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
                     if not _is_foreign(inner):
                         lower_op(inner)
@@ -89,9 +93,10 @@ def _is_foreign(op: Operation) -> bool:
     return around is not None
 
 
-def _stays_at_graph_level(top: Operation) -> bool:
+def _target_of(top: Operation) -> Taker | None:
+    """The target whose region function this is."""
     target = top.attributes.get(TARGET)
-    return isinstance(target, TargetAttr) and find(target).codegen_level == "graph"
+    return find(target) if isinstance(target, TargetAttr) else None
 
 
 def lower_op(op: Operation) -> None:

@@ -1,0 +1,58 @@
+"""Composites that their target defines as blocks itself, in place of what their ops become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.errors import ByocirError
+from byocir.lowering.graph_to_tir.emit import Emitter
+from byocir.patterns.mistakes import place_of
+from byocir.patterns.targets import Taker
+from byocir.rewrites.driver import is_dead
+
+
+def lower_composites(top: Operation, target: Taker) -> None:
+    """Gives the composites of a region function the bodies that their target has for them. Raises
+    ByocirError B306 where the target's `lower` fails, or gives values of other types."""
+    for composite in [op for op in top.walk() if isinstance(op, CompositeOp)]:
+        emitter = Emitter(composite.location)
+        results = _lowered(composite, target, emitter)
+        if results is None:
+            continue
+        block = composite.body.block
+        end = block.last_op
+        assert end is not None
+        block.insert_ops_before(emitter.ops, end)
+        end.operands = results
+        for op in reversed([*block.ops]):
+            if is_dead(op):
+                op.detach()
+                op.erase()
+
+
+def _lowered(composite: CompositeOp, target: Taker, emitter: Emitter) -> list[Any] | None:
+    try:
+        results = target.lower(composite, emitter)
+    except ByocirError:
+        raise
+    except Exception as error:
+        raise ByocirError(
+            "B306",
+            f"target '{target.name}' failed to lower {composite.pattern.data} with "
+            f"{type(error).__name__}: {error}",
+            where=place_of(type(target).lower, error),
+        ) from error
+    if results is None:
+        return None
+    expected = [output.type for output in composite.outputs]
+    found = [getattr(result, "type", type(result).__name__) for result in results]
+    if found != expected:
+        raise ByocirError(
+            "B306",
+            f"expected target '{target.name}' to lower {composite.pattern.data} to "
+            f"{', '.join(map(str, expected))}, found {', '.join(map(str, found)) or 'nothing'}",
+        )
+    return list(results)
