@@ -37,10 +37,9 @@ test: .venv/dev ## run the tests
 	$(BIN)/python -m pytest -n auto
 
 fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (default 300)
-	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
-	while [ $$(date +%s) -lt $$end ]; do \
-		HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -x -m hypothesis || exit 1; \
-	done
+	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
+	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$$seed \
+		$(BIN)/python -m pytest -n auto -m hypothesis
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py

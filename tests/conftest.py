@@ -1,10 +1,13 @@
 """What all tests share: how random tests run, and that none sees the targets of another.
 
 The profile `ci` draws the same examples each time, `fuzz` draws new ones, and more. It is chosen by
-the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it.
+the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it, and FUZZ_SECONDS: tests run in the
+random order of FUZZ_SEED, and none begins after that time.
 """
 
 import os
+import random
+import time
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +23,19 @@ _COMMON = {
 settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+_SECONDS, _SEED = os.environ.get("FUZZ_SECONDS"), os.environ.get("FUZZ_SEED", "0")
+_BEGAN = time.monotonic()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if _SECONDS:
+        random.Random(_SEED).shuffle(items)
+
+
+def pytest_runtest_setup() -> None:
+    if _SECONDS and time.monotonic() - _BEGAN > float(_SECONDS):
+        pytest.skip("out of time")
 
 
 @pytest.fixture(autouse=True)
