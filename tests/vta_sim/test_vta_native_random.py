@@ -41,11 +41,11 @@ from byocir.vta_sim.simulate import count
 from byocir.vta_sim.tokens import link, order_of
 
 BLOCK32_BATCH2 = VTAConfig(
-    log_batch=1, log_block=5, log_inp_buff_size=13, log_wgt_buff_size=17, log_acc_buff_size=14
+    log_batch=1, log_block=5, log_inp_buff_size=13, log_wgt_buff_size=17, log_acc_buff_size=15
 )
 BATCH8_BLOCK2 = VTAConfig(
     log_batch=3, log_block=1, log_uop_buff_size=9, log_inp_buff_size=12, log_wgt_buff_size=10,
-    log_acc_buff_size=12,
+    log_acc_buff_size=13,
 )  # fmt: skip
 CONFIGS = {
     config.name: config
