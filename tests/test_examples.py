@@ -91,7 +91,7 @@ def test_an_emit_that_fails_is_the_targets_mistake(tmp_path: Path):
         Path(TOY).read_text()
         + "\n    def emit(self, module, symbols):\n        return module.none\n"
     )
-    with pytest.raises(byocir.ByocirError, match="target 'npu' failed to emit") as error:
+    with pytest.raises(byocir.ByocirError, match="target 'npu' failed in emit") as error:
         byocir.compile(DIGITS, targets=str(path), shapes={"image": (1, 1, 8, 8)})
     line = len(path.read_text().splitlines())
     assert (error.value.code, error.value.where) == ("B219", f"{path}:{line}")

@@ -28,7 +28,6 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
-from byocir.patterns.mistakes import place_of
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
@@ -38,6 +37,7 @@ from byocir.runtime.native import has_c, host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.targets.base import Point, Target, target_of
+from byocir.targets.calls import call
 from byocir.targets.files import check_target, named_target
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def generate(
         if made:
             blobs[target.name] = made
             _declare(module, symbols)
-            for profile in target.profile(made):
+            for profile in call(target, target.profile, made):
                 report.device[profile.symbol] = profile.to_dict()
     if host == C and has_c(module):
         report.host_runs_on, report.memory = C, memory_of(host_code(module))
@@ -225,26 +225,16 @@ def generate(
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
     """What a target generates; raises ByocirError B218 for what a package cannot hold, B219 where
     a target from outside fails."""
-    try:
-        made: Any = target.emit(module, symbols)
-    except ByocirError:
-        raise
-    except Exception as error:
-        if type(target).__module__.startswith("byocir."):
-            raise  # a mistake of ours
-        raise ByocirError(
-            "B219",
-            f"target '{target.name}' failed to emit with {type(error).__name__}: {error}",
-            where=place_of(type(target).emit, error),
-        ) from error
+    made: Any = call(target, target.emit, module, symbols)
     blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {"": made}
     for name, blob in blobs.items():
-        if not isinstance(name, str) or not name or not isinstance(blob, bytes):
+        named = isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\")
+        if not named or not isinstance(blob, bytes):
             raise ByocirError(
                 "B218",
-                f"expected target '{target.name}' to emit bytes by name, found "
+                f"expected target '{target.name}' to emit bytes by plain names, found "
                 f"{type(blob).__name__} for {name!r}",
-                help="encode text: text.encode()",
+                help="encode text, text.encode(); names have no slashes",
             )
     return blobs
 
@@ -313,7 +303,14 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
 def _at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
     passes: list[ModulePass] = []
     for target in targets:
-        for entry in target.passes(point):
+        entries: Any = call(target, target.passes, point)
+        for entry in [entries] if isinstance(entries, str) else entries or ():
+            if not isinstance(entry, str | ModulePass):
+                raise ByocirError(
+                    "B228",
+                    f"expected passes of target '{target.name}' as pipeline text or ModulePass, "
+                    f"found {type(entry).__name__} {point}",
+                )
             passes += parse_pipeline(entry) if isinstance(entry, str) else [entry]
     return passes
 

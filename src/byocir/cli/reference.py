@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ def run_onnxruntime(
     model: Path, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[dict[str, np.ndarray]]:
     """What ONNX Runtime makes of a model, for one feed after the other. Raises ByocirError B118
-    when it is not installed."""
+    when it is not installed, B119 when it cannot run the model."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError as error:
@@ -27,7 +28,25 @@ def run_onnxruntime(
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    with _told(model):
+        session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     names: list[str] = [output.name for output in session.get_outputs()]
     for feed in feeds:
-        yield dict(zip(names, session.run(names, dict(feed)), strict=True))
+        with _told(model):
+            outputs = session.run(names, dict(feed))
+        yield dict(zip(names, outputs, strict=True))
+
+
+@contextmanager
+def _told(model: Path) -> Generator[None]:
+    """What ONNX Runtime raises has no class of its own."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ByocirError(
+            "B119",
+            f"expected a model that ONNX Runtime runs, found: {reason[0]}",
+            where=str(model),
+            help="without --verify the model runs without ONNX Runtime",
+        ) from error

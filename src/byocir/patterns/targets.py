@@ -109,7 +109,10 @@ def find_class(name: str) -> TakerClass:
     for entry in _entry_points():
         if entry.name == name:
             return entry.load()
-    raise ByocirError("B210", f"unknown target '{name}'", help=did_you_mean(name, names()))
+    near = did_you_mean(name, names())
+    raise ByocirError(
+        "B210", f"unknown target '{name}'", help=f"{near}; one in a file is given as npu.py:Npu"
+    )
 
 
 def instantiate(spec: ArgSpec) -> Taker:

@@ -34,6 +34,7 @@ from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.runtime.native import has_c, host_code
 from byocir.runtime.package import Package
+from byocir.targets import calls
 from byocir.targets.base import target_of
 from byocir.targets.device import Device, DeviceRegion
 
@@ -104,7 +105,8 @@ def _device(package: Package, code: HostCode) -> Device:
             "B351", f"expected regions of one target in a project, found {', '.join(targets)}"
         )
     (attribute,) = (t for t in package.targets if t.target_name.data == targets[0])
-    device = target_of(attribute).device(package.blobs.get(targets[0], {}))
+    target = target_of(attribute)
+    device = calls.call(target, target.device, package.blobs.get(targets[0], {}))
     if device is None:
         raise ByocirError(
             "B351",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -27,6 +28,7 @@ from byocir.runtime.host import Host
 from byocir.runtime.native import HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
+from byocir.targets.calls import call, loaded
 from byocir.targets.files import named_target
 
 Blobs = Mapping[str, Mapping[str, bytes]]
@@ -45,6 +47,7 @@ class Package:
         default_factory=dict[bool, Interpreter], repr=False
     )
     _programs: dict[bool, HostProgram] = field(default_factory=dict[bool, HostProgram], repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
     def targets(self) -> list[TargetAttr]:
@@ -65,17 +68,23 @@ class Package:
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
-        `check` has targets look for mistakes in their own code.
+        `check` has targets look for mistakes in their own code. Threads take turns.
 
         Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
         installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
-        a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs, B401 to
-        B404 where the host runs as C and no compiler works."""
-        if check not in self._interpreters:
-            self._interpreters[check] = Interpreter(
-                self.module, self._externals(check), engine=self._host
-            )
-        interpreter = self._interpreters[check]
+        a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs, B219
+        and B227 for a target that fails, B401 to B404 where the host runs as C and no compiler
+        works."""
+        with self._lock:  # interpreter and C code have one working memory
+            if check not in self._interpreters:
+                self._interpreters[check] = Interpreter(
+                    self.module, self._externals(check), engine=self._host
+                )
+            return self._run(self._interpreters[check], feeds, check)
+
+    def _run(
+        self, interpreter: Interpreter, feeds: Mapping[str, Any], check: bool
+    ) -> dict[str, Any]:
         self.report.ran_on = self._host.ran_on
         if self.report.host_runs_on != C:
             return evaluate(self.module, feeds, interpreter=interpreter)
@@ -102,7 +111,7 @@ class Package:
 
     def profile(self) -> list[Profile]:
         """Where each target's programs spend their time, for targets that can tell."""
-        return [p for target, blobs in self._with_code() for p in target.profile(blobs)]
+        return [p for t, blobs in self._with_code() for p in call(t, t.profile, blobs)]
 
     def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
         pairs = [(target_of(a), self.blobs.get(a.target_name.data, {})) for a in self.targets]
@@ -112,9 +121,8 @@ class Package:
         externals: dict[str, External] = {}
         for target, blobs in self._with_code():
             symbols = [r.symbol for r in self.report.regions if r.target == target.name]
-            runner = target.load_checked(blobs) if check else target.load(blobs)
-            if runner is not None:
-                externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
+            runner = loaded(target, blobs, check=check)
+            externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
         return externals
 
 

@@ -100,7 +100,9 @@ class Target(ArgSpecConvertible):
         return {}
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """How the in-process runtime runs what `emit` made; None leaves it to the evaluator."""
+        """How the in-process runtime runs what `emit` made: a function of a region's symbol and its
+        inputs, which it must not write. What it gives is copied. None: it cannot, and running a
+        package raises ByocirError B227."""
         return None
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:

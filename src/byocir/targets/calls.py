@@ -1,0 +1,62 @@
+"""Calls of what a target from outside wrote: its mistakes are told, with the place, as its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from byocir.errors import ByocirError
+from byocir.patterns.mistakes import place_of
+from byocir.targets.base import Runner, Target
+from byocir.vta_sim import VTAError
+
+_T = TypeVar("_T")
+
+
+def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
+    """What a method of a target gives. Raises ByocirError B219, with file and line, where it
+    fails."""
+    try:
+        return method(*arguments)
+    except (ByocirError, VTAError):
+        raise
+    except Exception as error:
+        if type(target).__module__.startswith("byocir."):
+            raise  # a mistake of ours
+        name = getattr(method, "__name__", str(method))
+        raise ByocirError(
+            "B219",
+            f"target '{target.name}' failed in {name} with {type(error).__name__}: {error}",
+            where=place_of(method, error),
+        ) from error
+
+
+def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
+    """What runs a target's code. It sees inputs that it cannot write, and what it gives is copied:
+    it may give the same buffer each time. Raises ByocirError B219 where it fails, B227 for a target
+    that cannot run what it emitted."""
+    found: Any = call(target, target.load_checked if check else target.load, blobs)
+    if not callable(found):
+        raise ByocirError(
+            "B227",
+            f"expected target '{target.name}' to load what it emitted, found "
+            f"{'no load' if found is None else type(found).__name__}",
+            help="define load beside emit: it gives a function of a symbol and inputs",
+        )
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        made: Any = call(target, found, symbol, [_read_only(array) for array in inputs])
+        if not isinstance(made, Sequence):
+            return made  # told where outputs are checked
+        results = cast(Sequence[Any], made)
+        return [each.copy() if isinstance(each, np.ndarray) else each for each in results]
+
+    return run
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

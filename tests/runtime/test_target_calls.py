@@ -1,0 +1,136 @@
+"""Targets from outside at work: what they may do, and how their mistakes are told."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+
+import byocir
+from byocir.patterns import Composite, RegionPolicy, op, wildcard
+
+RELU = Composite("npu.relu", (op("graph.relu", wildcard("x")),))
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
+
+
+@dataclass(frozen=True)
+class Npu(byocir.Target):
+    """Runs relu in numpy, with the mistake it is told."""
+
+    name: ClassVar[str] = "npu"
+    patterns: ClassVar[tuple[Composite, ...]] = (RELU,)
+
+    mistake: str = ""
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        return RegionPolicy(merge="none")
+
+    def passes(self, point: str) -> Any:
+        if self.mistake == "passes raise":
+            raise KeyError("pass")
+        return [3] if self.mistake == "passes are numbers" else "clean-up"
+
+    def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        name = "../evil" if self.mistake == "emits elsewhere" else "code"
+        return {name: " ".join(symbols).encode()}
+
+    def load(self, blobs: Mapping[str, bytes]) -> Any:
+        if self.mistake == "load raises":
+            raise OSError("no device")
+        buffer = np.zeros((2, 3), np.float32)
+
+        def run(symbol: str, inputs: Sequence[np.ndarray]) -> Any:
+            if self.mistake == "runner raises":
+                raise ZeroDivisionError("code")
+            out = inputs[0] if self.mistake == "writes inputs" else buffer
+            return [np.maximum(inputs[0], 0, out=out)]
+
+        return {"no load": None, "loads a number": 3}.get(self.mistake, run)
+
+    def profile(self, blobs: Mapping[str, bytes]) -> Any:
+        if self.mistake == "profile raises":
+            raise ValueError("time")
+        return ()
+
+
+def model() -> onnx.ModelProto:
+    """y = relu(x) + relu(-x), the size of x."""
+
+    def info(name: str) -> onnx.ValueInfoProto:
+        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3])
+
+    nodes = [
+        onnx.helper.make_node(kind, inputs, [output], output)
+        for kind, inputs, output in (
+            ("Relu", ["x"], "p"),
+            ("Neg", ["x"], "n"),
+            ("Relu", ["n"], "q"),
+            ("Add", ["p", "q"], "y"),
+        )
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x")], [info("y")])
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_a_runner_may_give_the_same_buffer_each_time(host: str):
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    package = byocir.compile(model(), targets=[Npu()], host=host)
+    np.testing.assert_array_equal(package.run({"x": x})["y"], np.abs(x))
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_a_runner_cannot_write_its_inputs(host: str):
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    kept = x.copy()
+    package = byocir.compile(model(), targets=[Npu(mistake="writes inputs")], host=host)
+    with pytest.raises(byocir.ByocirError, match=r"B219.*ValueError: output array is read-only"):
+        package.run({"x": x})
+    np.testing.assert_array_equal(x, kept)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("passes raise", r"B219.*failed in passes with KeyError: 'pass'\n.*\.py:\d+"),
+        ("passes are numbers", r"B228.*found int before-match"),
+        ("emits elsewhere", r"B218.*'\.\./evil'"),
+        ("profile raises", r"B219.*failed in profile with ValueError: time"),
+    ],
+)
+def test_mistakes_while_compiling(mistake: str, message: str):
+    with pytest.raises(byocir.ByocirError, match=message):
+        byocir.compile(model(), targets=[Npu(mistake=mistake)])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("no load", r"B227.*found no load"),
+        ("loads a number", r"B227.*found int"),
+        ("load raises", r"B219.*failed in load with OSError: no device\n.*\.py:\d+"),
+        ("runner raises", r"B219.*failed in run with ZeroDivisionError: code\n.*\.py:\d+"),
+    ],
+)
+def test_mistakes_while_running(mistake: str, message: str):
+    package = byocir.compile(model(), targets=[Npu(mistake=mistake)])
+    with pytest.raises(byocir.ByocirError, match=message):
+        package.run({"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_threads_take_turns(host: str):
+    package = byocir.compile(DIGITS, shapes={"image": (1, 1, 8, 8)}, host=host)
+    rng = np.random.default_rng(0)
+    feeds = [{"image": rng.random((1, 1, 8, 8), np.float32)} for _ in range(40)]
+    expected = [package.run(feed)["logits"] for feed in feeds]
+    with ThreadPoolExecutor(4) as threads:
+        found = [outputs["logits"] for outputs in threads.map(package.run, feeds)]
+    np.testing.assert_array_equal(found, expected)
