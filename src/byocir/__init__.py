@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from byocir.compiler import compile, import_onnx, partition
+    from byocir.compiler import compile, export_onnx, import_onnx, partition
     from byocir.errors import ByocirError
     from byocir.runtime.package import Package, load
     from byocir.runtime.report import Report
@@ -32,6 +32,7 @@ _HOMES = {
     "Target": "byocir.targets.base",
     "Vta": "byocir.targets.vta",
     "compile": "byocir.compiler",
+    "export_onnx": "byocir.compiler",
     "import_onnx": "byocir.compiler",
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
@@ -45,6 +46,7 @@ __all__ = [
     "Target",
     "Vta",
     "compile",
+    "export_onnx",
     "import_onnx",
     "load",
     "partition",

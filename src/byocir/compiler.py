@@ -28,6 +28,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.module import MAIN
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
@@ -47,6 +48,7 @@ LEVELS = ("graph", "tensor")
 HOSTS = (REFERENCE, C)
 FOR_C = "flatten-windows,fuse-blocks"
 NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"
+LOWERING = "convert-graph-to-tir"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
@@ -100,6 +102,44 @@ def partition(
     return report_of(module)
 
 
+def export_onnx(
+    module: ModuleOp,
+    targets: Targets = (),
+    *,
+    function: str = MAIN,
+    rewritten: bool = False,
+    levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
+    objective: str = "",
+) -> ModelProto:
+    """The ONNX model of a module at the graph level: imported, rewritten or partitioned.
+
+    What was handed over is back in its place. With `targets` a copy is partitioned, as `partition`
+    does it, and the metadata of each node say where it went and why (`byocir.runtime.annotate`); a
+    module that names its targets itself gives its own report. `rewritten` writes the ops that the
+    first hand-off saw instead of those of the module, and so does naming a region's `function`.
+    The module stays as it is.
+
+    Raises ByocirError B109 for ops without an ONNX form, such as those of the tensor level, B302
+    for a function that there is not or that was generated code for.
+    """
+    from byocir.frontend.onnx.handed_over import function_named
+    from byocir.runtime.annotate import annotated_onnx
+
+    if not targets:
+        return annotated_onnx(function_named(module, function), report_of(module))
+    whole = module.clone()
+    if placement:
+        set_placement(whole, placement)
+    passes = partition_pipeline(whole, targets, levels, objective)
+    lowering = [pass_.name for pass_ in passes].index(LOWERING)
+    context = load_context()
+    run_passes(whole, context, passes[:lowering])
+    exported = whole.clone() if rewritten or function != MAIN else module
+    run_passes(whole, context, passes[lowering:])
+    return annotated_onnx(function_named(exported, function), report_of(whole))
+
+
 def partition_pipeline(
     module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
 ) -> list[ModulePass]:
@@ -114,7 +154,7 @@ def partition_pipeline(
     if "graph" in levels:
         passes += parse_pipeline(f"{place}match-composites,{HAND_OFF}")
         passes += _at(instances, "after-outline")
-    passes += parse_pipeline("convert-graph-to-tir")
+    passes += parse_pipeline(LOWERING)
     if "tensor" in levels:
         passes += parse_pipeline(f"{place}match-composites{{level=tensor}},{HAND_OFF}")
     if placed:

@@ -10,11 +10,14 @@ import zlib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from byocir.errors import ByocirError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -53,6 +56,28 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name (.npz); raises ByocirError B112."""
     with _reported(path), path.open("wb") as file:
         np.savez(file, **dict[str, Any](arrays))
+
+
+PROTOBUF_LIMIT = 2**31 - 2**26
+"""The most bytes of weights in one file of ONNX: protobuf ends at 2 GB, and nodes need some."""
+
+
+def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> list[Path]:
+    """Writes an ONNX model; with more bytes of weights than `limit` these go into a file of their
+    own beside it, and out of the model. Gives the files written; raises ByocirError B112."""
+    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= limit:
+        write_bytes(path, model.SerializeToString(deterministic=True))
+        return [path]
+    from onnx import external_data_helper as external
+
+    weights = path.with_name(f"{path.name}.data")
+    check_writable(weights)
+    external.convert_model_to_external_data(model, location=weights.name)
+    with _reported(weights):
+        weights.unlink(missing_ok=True)  # onnx would append
+        external.write_external_data_tensors(model, str(path.parent))
+    write_bytes(path, model.SerializeToString(deterministic=True))
+    return [path, weights]
 
 
 def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray]:

@@ -33,6 +33,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run(verbs.add_parser("run", help="compile a model (or load a package) and run it"))
     _add_compile(verbs.add_parser("compile", help="compile a model into a package"))
     _add_export(verbs.add_parser("export", help="write a model as a C project without Python"))
+    _add_export_onnx(
+        verbs.add_parser("export-onnx", help="write a model as ONNX, with what became of each node")
+    )
     _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
@@ -52,14 +55,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _add_model(parser: argparse.ArgumentParser, what: str = "an ONNX file") -> None:
+def _add_model(
+    parser: argparse.ArgumentParser, what: str = "an ONNX file", default: str = "vta"
+) -> None:
     parser.add_argument("model", type=Path, help=what)
     parser.add_argument(
         "--target",
         action="append",
         metavar="T",
         help="a target with options, e.g. vta{rounding=half_even}, or one in a file, npu.py:Npu; "
-        "repeat in order of preference (default: vta)",
+        f"repeat in order of preference (default: {default})",
     )
     parser.add_argument(
         "--levels",
@@ -140,6 +145,18 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_export, host="c")
 
 
+def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, default="none, the model as it is read")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the file")
+    parser.add_argument(
+        "--rewritten",
+        action="store_true",
+        help="write what is handed over at the graph level, instead of the model's own nodes",
+    )
+    parser.add_argument("--region", metavar="NAME", help="only this region, e.g. vta_0, rewritten")
+    parser.set_defaults(verb=_export_onnx)
+
+
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a package")
     one = parser.add_mutually_exclusive_group()
@@ -183,6 +200,12 @@ def _export(options: argparse.Namespace) -> int:
     from byocir.cli.export import export
 
     return export(options)
+
+
+def _export_onnx(options: argparse.Namespace) -> int:
+    from byocir.cli.export_onnx import export_onnx
+
+    return export_onnx(options)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from byocir.dialects.byoc import Node
 from byocir.errors import ByocirError, did_you_mean
@@ -71,16 +71,34 @@ def explain(report: Report, node: str | None = None) -> str:
     every rule that failed with what was seen. For one node every pattern that was tried, and what
     keeps its region apart from others. Raises ByocirError B230 for a node the model does not
     have."""
-    chosen = [_known(report, node)] if node is not None else report.nodes
+    if node is not None:
+        return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
+    lines = [f"note: {note}" for note in report.notes]
+    lines.extend(line for about in node_lines(report).values() for line in about)
+    lines.extend(line for region in report.regions for line in _cuts(region, report))
+    return "\n".join(lines)
+
+
+def node_lines(report: Report) -> dict[str, list[str]]:
+    """What `explain` says of each node, by name."""
+    return _lines(report, report.nodes, verbose=False)
+
+
+def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str, list[str]]:
     placement = report.placement
     region_of = {name: region for region in report.regions for name in region.nodes}
-    lines = [f"note: {note}" for note in report.notes] if node is None else []
-    for entry in chosen:
-        where = placement.get(entry.name, "folded")
-        lines.extend(_node(entry, region_of.get(entry.name), where, report, node is not None))
-    if node is None:
-        lines.extend(line for region in report.regions for line in _cuts(region, report))
-    return "\n".join(lines)
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        where = placement.get(node.name, "folded")
+        found[node.name] = [*_node(node, region_of.get(node.name), where, report, verbose)]
+    return found
+
+
+def closest_miss(report: Report, node: str) -> str:
+    """The pattern that came closest to a node, how far it came, and every rule that failed, in one
+    line; empty if none was tried and declined."""
+    declined = _furthest(report.reasons.get(node, []))[:1]
+    return "; ".join(" ".join(line.split()) for line in _declined(declined))
 
 
 def node_data(report: Report, name: str) -> str:

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.byoc import CompositeOp, inline
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.types import holds_numbers
 from byocir.errors import ByocirError
@@ -100,11 +99,7 @@ class Ort(Target):
 
 def _model(function: FuncOp) -> bytes:
     """The ONNX model of a region function."""
-    whole = function.clone()
-    for op in list(whole.body.block.ops):
-        if isinstance(op, CompositeOp):
-            inline(op)
-    return export_onnx(whole).SerializeToString(deterministic=True)
+    return export_onnx(function).SerializeToString(deterministic=True)
 
 
 @cache

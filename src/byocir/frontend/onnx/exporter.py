@@ -1,36 +1,45 @@
 """Graph level to ONNX, through the op table.
 
-Requires a function of graph ops and foreign ops. Guarantees: a model valid for onnx's checker that
-computes the same; nodes carry their locations' names. Its opset is the working one if all nodes
-mean there what they do at theirs, else the next that they agree on, newer ones first.
+Requires a function of graph ops and foreign ops; what was handed over to targets at the graph
+level is put back in its place. Guarantees: a model valid for onnx's checker that computes the same;
+inputs and outputs keep their names and sizes, nodes carry their locations' names. Its opset is the
+working one if all nodes mean there what they do at theirs, else the next that they agree on, newer
+ones first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from byocir.dialects.byoc import NAME
+from byocir.dialects.byoc import DIMS, NAME
 from byocir.dialects.graph import ConstantOp, ForeignOp, GraphOp, YieldOp
 from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.foreign import node_of
 from byocir.frontend.onnx.forms import Versioned, common_opset
+from byocir.frontend.onnx.handed_over import BEFORE_LOWERING, Place, inlined
 from byocir.frontend.onnx.opset import IR_VERSION, OPSET, RUNTIME_OPSET
+from byocir.frontend.onnx.shapes import UNNAMED
 from byocir.frontend.onnx.table import WRITERS
 from byocir.frontend.onnx.types import proto_of
 from byocir.frontend.onnx.writer import GraphWriter
 
+Notes = Callable[[Operation, Place | None], Mapping[str, str]]
+"""What is written into the metadata of an op's nodes, given where the op was handed over to."""
 
-def export_onnx(source: ModuleOp | FuncOp) -> onnx.ModelProto:
+
+def export_onnx(source: ModuleOp | FuncOp, notes: Notes = lambda op, place: {}) -> onnx.ModelProto:
     """The ONNX model of a function of graph ops, or of the only function of a module. Raises
-    ByocirError B109 for an op that has no ONNX form, and for ops that no opset has together."""
-    function = source if isinstance(source, FuncOp) else _only_function(source)
-    graph = GraphWriter()
+    ByocirError B109 for an op that has no ONNX form, and for ops that no opset has together, B302
+    for a call of a function without a body."""
+    function, places = inlined(source if isinstance(source, FuncOp) else _only_function(source))
+    graph = GraphWriter(notes=lambda op: notes(op, places.get(op)))
     inputs = _port_names(function.arg_attrs, "input", len(function.args))
     outputs = _port_names(function.res_attrs, "output", len(function.function_type.outputs))
     for argument, name in zip(function.args, inputs, strict=True):
@@ -65,10 +74,15 @@ def _write_block(block: Block, graph: GraphWriter) -> Sequence[SSAValue]:
     for op in block.ops:
         if isinstance(op, ReturnOp | YieldOp):
             return list(op.operands)
+        if isinstance(op, ConstantOp):
+            continue  # an initializer, if anything uses it
+        before = len(graph.nodes)
         if isinstance(op, ForeignOp):
             _write_foreign(op, graph)
-        elif not isinstance(op, ConstantOp):
+        else:
             _write(op, graph)
+        for node in graph.nodes[before:]:
+            node.metadata_props.extend(_entries(graph.notes(op)))
     return ()
 
 
@@ -79,6 +93,7 @@ def _write(op: Operation, graph: GraphWriter) -> None:
             "B109",
             f"expected graph ops that have an ONNX form, found {op.name}",
             where=", ".join(names(op.location)),
+            help=BEFORE_LOWERING,
         )
     graph.prefix = "+".join(names(op.location)) or op.name.removeprefix("graph.")
     made = write(op, graph)
@@ -129,7 +144,7 @@ def _name_results(graph: GraphWriter, results: Sequence[SSAValue], outputs: Sequ
         name = graph.name(value)
         if name in made and name not in renamed:
             renamed[name] = wanted
-        else:
+        elif name != wanted:  # an input may be an output under its own name
             copy = onnx.helper.make_node("Identity", [name], [wanted], name=graph.fresh(wanted))
             graph.add(copy, OPSET)
     for node in graph.nodes:
@@ -157,7 +172,10 @@ def _model(
         onnx.helper.make_graph(
             graph.nodes,
             function.sym_name.data,
-            [_port(name, value) for name, value in zip(inputs, function.args, strict=True)],
+            [
+                _port(name, value, dims)
+                for name, value, dims in zip(inputs, function.args, _dims(function), strict=True)
+            ],
             [_port(name, value) for name, value in zip(outputs, results, strict=True)],
             list(graph.initializers.values()),
         ),
@@ -201,5 +219,25 @@ def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
     ]
 
 
-def _port(name: str, value: SSAValue) -> onnx.ValueInfoProto:
-    return onnx.ValueInfoProto(name=name, type=proto_of(value.type))
+def _dims(function: FuncOp) -> list[Sequence[str]]:
+    """The sizes of each input as the model wrote them, where it left some open."""
+    found: list[Sequence[str]] = []
+    for index in range(len(function.args)):
+        attributes = function.arg_attrs
+        dims = attributes.data[index].data.get(DIMS) if attributes is not None else None
+        texts = cast("ArrayAttr[StringAttr]", dims) if isinstance(dims, ArrayAttr) else ()
+        found.append([text.data for text in texts])
+    return found
+
+
+def _port(name: str, value: SSAValue, dims: Sequence[str] = ()) -> onnx.ValueInfoProto:
+    """An input or output; sizes that are open have the names they had."""
+    port = onnx.ValueInfoProto(name=name, type=proto_of(value.type))
+    for size, text in zip(port.type.tensor_type.shape.dim, dims, strict=False):
+        if not size.HasField("dim_value") and text != UNNAMED:
+            size.dim_param = text
+    return port
+
+
+def _entries(texts: Mapping[str, str]) -> list[onnx.StringStringEntryProto]:
+    return [onnx.StringStringEntryProto(key=key, value=text) for key, text in texts.items()]

@@ -10,6 +10,8 @@ import onnx
 
 from byocir.errors import ByocirError, did_you_mean
 
+UNNAMED = "?"
+
 Declared = list[int | str] | None
 """A shape as the file has it: sizes or their names ("?" without one); None if it has no shape."""
 
@@ -66,7 +68,7 @@ def _declared(value: onnx.ValueInfoProto) -> Declared:
     if not tensor.HasField("shape"):
         return None
     return [
-        size.dim_value if size.HasField("dim_value") else size.dim_param or "?"
+        size.dim_value if size.HasField("dim_value") else size.dim_param or UNNAMED
         for size in tensor.shape.dim
     ]
 
@@ -85,7 +87,7 @@ def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[
         raise wrong
     for size, pinned in zip(declared, pin, strict=True):
         expected = symbols.setdefault(size, pinned) if isinstance(size, str) else size
-        if expected == pinned or size == "?":
+        if expected == pinned or size == UNNAMED:
             continue
         if isinstance(size, str):
             wrong.help = f"'{size}' is {expected} in another dimension"

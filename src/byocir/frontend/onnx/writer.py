@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp
@@ -49,6 +49,8 @@ class GraphWriter:
     prefix: str = "node"
     versioned: list[Versioned] = field(default_factory=list[Versioned])
     """All nodes with the opset of their domain that they are written for."""
+    notes: Callable[[Operation], Mapping[str, str]] = lambda op: {}
+    """What is written into the metadata of an op's nodes."""
 
     def __post_init__(self) -> None:
         self._names: ChainMap[SSAValue, str] = ChainMap()
@@ -58,7 +60,7 @@ class GraphWriter:
     def inner(self) -> GraphWriter:
         """The writer of a graph inside a node: it has nodes and constants of its own, and sees all
         names outside."""
-        made = GraphWriter(prefix=self.prefix, versioned=self.versioned)
+        made = GraphWriter(prefix=self.prefix, versioned=self.versioned, notes=self.notes)
         made._names, made._taken = self._names.new_child(), self._taken
         return made
 

@@ -1,0 +1,57 @@
+"""`byocir export-onnx`: a model as ONNX again, with what became of each node in its metadata."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import byocir
+from byocir.cli.files import check_writable, write_model
+from byocir.cli.guard import OK
+from byocir.cli.run import is_package, levels_of, placement_of, shapes_of
+from byocir.errors import ByocirError
+from byocir.evaluate.module import MAIN
+
+OF_TARGETS = ("levels", "objective", "placement", "rewritten", "region")
+
+
+def export_onnx(options: argparse.Namespace) -> int:
+    """Writes the model; gives the exit code."""
+    model, path = options.model, options.output
+    _check(options)
+    check_writable(path)
+    if path.exists() and path.samefile(model):
+        raise ByocirError("B112", "expected another file than the model to write", where=str(path))
+    exported = byocir.export_onnx(
+        byocir.import_onnx(model, shapes=shapes_of(options)),
+        options.target or (),
+        function=options.region or MAIN,
+        rewritten=options.rewritten,
+        levels=levels_of(options),
+        placement=placement_of(options),
+        objective=options.objective or "",
+    )
+    nodes = len(exported.graph.node)
+    files = write_model(path, exported)
+    print(f"wrote {nodes:,} nodes to {_listed(files)}")
+    return OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises ByocirError B114 for options without a meaning here, B109 for a package."""
+    if is_package(options.model):
+        raise ByocirError(
+            "B109",
+            "expected an ONNX model, found a package, whose regions are code",
+            where=str(options.model),
+            help="give the model that it was compiled from",
+        )
+    given = [name for name in OF_TARGETS if getattr(options, name)]
+    if given and not options.target:
+        raise ByocirError(
+            "B114", f"expected --target with --{given[0]}, found none", help="e.g. --target vta"
+        )
+
+
+def _listed(files: list[Path]) -> str:
+    return " and ".join(map(str, files))

@@ -1,0 +1,119 @@
+"""What was handed over, back in its place: a function as it was before, for the way out.
+
+Calls of region functions, regions, composites and markers become the ops they stand for. Where each
+op was is kept beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import (
+    TARGET,
+    BeginOp,
+    CallOp,
+    CompositeOp,
+    EndOp,
+    RegionOp,
+    TargetAttr,
+    YieldOp,
+    inline,
+)
+from byocir.dialects.locations import names, of_names
+from byocir.errors import ByocirError, did_you_mean
+
+BEFORE_LOWERING = "export the module as it is before it is lowered to the tensor level"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an op was: its target, the function of its region, and the composite of which it is
+    part, with the level of the match. What there was none of is empty."""
+
+    target: str
+    region: str
+    composite: str
+    level: str
+
+
+Places = dict[Operation, Place]
+"""The ops of an inlined function that some target takes."""
+
+
+def function_named(module: ModuleOp, name: str) -> FuncOp:
+    """A function of a module that has a body. Raises ByocirError B302 if there is none."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    bodies = [symbol for symbol, function in functions.items() if not function.is_declaration]
+    if name in bodies:
+        return functions[name]
+    found, help_ = "none", did_you_mean(name, bodies)
+    if name in functions:
+        found, help_ = "its declaration", "its code was generated: take the module before that"
+    raise ByocirError("B302", f"expected a function @{name} with a body, found {found}", help=help_)
+
+
+def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
+    """A copy of a function in which nothing is handed over any more, and where its ops were.
+
+    Arrays are not copied. Raises ByocirError B302 for a call of a function without a body, B109 for
+    one on buffers.
+    """
+    module, whole = function.parent_op(), function.clone()
+    symbols: dict[Operation, str] = {whole: function.sym_name.data}
+    for call in [op for op in whole.walk() if isinstance(op, CallOp)]:
+        assert isinstance(module, ModuleOp)
+        callee = function_named(module, call.callee.root_reference.data)
+        symbols[_region_of(call, callee)] = callee.sym_name.data
+    places: Places = {}
+    for op in list(whole.walk()):
+        if isinstance(op, CompositeOp):
+            places.update(_places(op, symbols))
+            inline(op)
+    for op in list(whole.walk()):
+        if isinstance(op, RegionOp):
+            inline(op)
+        elif isinstance(op, BeginOp | EndOp):
+            Rewriter.replace_op(op, [], [op.input])
+    return whole, places
+
+
+def _region_of(call: CallOp, callee: FuncOp) -> RegionOp:
+    """Puts the function's body in place of its call. Regions that compute the same share a function
+    with the locations of all; the copy has those of its own."""
+    target, types = callee.attributes.get(TARGET), [result.type for result in call.outputs]
+    if not isinstance(target, TargetAttr) or list(callee.function_type.outputs) != types:
+        raise ByocirError(
+            "B109",
+            f"expected a region function of tensors, found @{callee.sym_name.data} of "
+            f"{callee.function_type}",
+            help=BEFORE_LOWERING,
+        )
+    record, body = call.handed_off, callee.body.clone()
+    own = {node.data for each in record.composites for node in each.nodes} if record else set[str]()
+    for op in body.walk():
+        kept = [name for name in names(op.location) if name in own]
+        op.location = of_names(kept) if kept else op.location
+    terminator = body.block.last_op
+    assert isinstance(terminator, ReturnOp)
+    Rewriter.replace_op(terminator, YieldOp.create(operands=list(terminator.arguments)))
+    region = RegionOp.of(target, list(call.inputs), types, body, call.location)
+    Rewriter.replace_op(call, region)
+    return region
+
+
+def _places(op: CompositeOp, symbols: dict[Operation, str]) -> Places:
+    around = op.parent_op()
+    target: Attribute | None = None
+    if isinstance(around, RegionOp):
+        target = around.target
+    elif isinstance(around, FuncOp):
+        target = around.attributes.get(TARGET)
+    taker = target.target_name.data if isinstance(target, TargetAttr) else ""
+    region = symbols.get(around, "") if taker and around is not None else ""
+    place = Place(taker, region, op.pattern.data, op.level.data)
+    return dict.fromkeys(op.body.walk(), place)
