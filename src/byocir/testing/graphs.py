@@ -187,7 +187,7 @@ class _Builder:
         count = sum(1 for _ in self.block.ops)
         try:
             made = self._ops[name].make(*values, location=named(f"n{count}"), **properties)
-        except (VerifyException, ValueError, IndexError) as error:
+        except (VerifyException, ValueError, IndexError, KeyError) as error:
             raise Unfit from error
         if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
             raise Unfit

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
+from xdsl.irdl import AttrConstraint, IRDLOperation, OptPropertyDef
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr
-from byocir.dialects.graph.base import PropertyValue
+from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr, Graph
+from byocir.dialects.graph.base import FLOAT, INT, PropertyValue
 from byocir.dialects.types import (
     Shape,
     dtype_of,
@@ -312,6 +313,32 @@ def _reduce(d: Draft) -> Proposal:
     return types, {"axes": axes, "keepdims": d.attribute("keepdims", 1, 0)}
 
 
+def _norm(d: Draft) -> Proposal:
+    """Scale and bias have the sizes of the dimensions from `axis` on."""
+    shape = d.known(0)
+    shape = _any_shape(d) if shape is None else shape
+    if not shape:
+        raise Unfit
+    axis = d.attribute("axis", len(shape) - 1, 0)
+    element = d.kind(0, f32)
+    types = d.types((shape, element), (shape[axis:], element), (shape[axis:], element))
+    return types, {"axis": axis, "epsilon": d.attribute("epsilon", 1e-5)}
+
+
+def _defaults(name: str, d: Draft) -> Properties:
+    """Values for the attributes that an op must have and nothing else tells."""
+    properties: Properties = {}
+    for key, definition in _DEFINITIONS[name].get_irdl_definition().properties.items():
+        options = _OPTIONS.get(key) or _NUMBERS.get(definition.constr, ())
+        if options and not isinstance(definition, OptPropertyDef):
+            properties[key] = d.attribute(key, *options)
+    return properties
+
+
+_DEFINITIONS = {op.name: op for op in Graph.operations if issubclass(op, IRDLOperation)}
+_OPTIONS: dict[str, Sequence[PropertyValue]] = {"approximate": ("none", "tanh")}
+_NUMBERS: dict[AttrConstraint, Sequence[PropertyValue]] = {INT: (0, 1), FLOAT: (0.5, 1.0)}
+
 PROPOSALS: dict[str, Propose] = {
     "graph.average_pool": _pool(count_include_pad=(0, 1)),
     "graph.clip": _clip,
@@ -323,14 +350,22 @@ PROPOSALS: dict[str, Propose] = {
         d.types(((1, d.size((0, 1)), 4, 4), d.kind(0, d.element))),
         {},
     ),
+    "graph.layer_norm": _norm,
     "graph.log_softmax": _axis,
     "graph.matmul": _matmul,
     "graph.max_pool": _pool(),
     "graph.quantize": _quantize(f32, i8),
-    "graph.reduce_mean": _reduce,
-    "graph.reduce_sum": _reduce,
+    "graph.lp_pool": _pool(p=(1, 2)),
+    **{
+        f"graph.reduce_{kind}": _reduce
+        for kind in (
+            *("l1", "l2", "log_sum", "log_sum_exp", "max", "mean", "min", "prod", "sum"),
+            "sum_square",
+        )
+    },
     "graph.requantize": _requantize,
     "graph.reshape": _reshape,
+    "graph.rms_norm": _norm,
     "graph.softmax": _axis,
     "graph.squeeze": _squeeze,
     "graph.sum_pool": _pool(),
@@ -343,5 +378,8 @@ PROPOSALS: dict[str, Propose] = {
 def propose(name: str, draft: Draft) -> Proposal:
     """Types of the operands and attributes of an op; what the pattern fixes is among them. Raises
     Unfit where nothing can be proposed."""
-    types, properties = PROPOSALS.get(name, _same)(draft)
+    if name in PROPOSALS:
+        types, properties = PROPOSALS[name](draft)
+    else:
+        types, properties = _same(draft)[0], _defaults(name, draft)
     return types, {**{key: draft.attribute(key) for key in draft.fixed}, **properties}
