@@ -2,13 +2,12 @@
 
     python docs/first_target.py
 
-Snippets run in order, from the root of the repository, after the imports of `examples/toy_npu.py`.
+Snippets run in order, from the root of the repository, as a reader would type them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
@@ -31,7 +30,7 @@ def quoted(page: str) -> list[str]:
 
 def render(page: str) -> str:
     """The page with what its snippets print."""
-    names, printed = {**vars(_toy()), "__name__": "__main__"}, ""
+    names, printed = {"__name__": "__main__"}, ""
 
     def run(fence: re.Match[str]) -> str:
         nonlocal printed
@@ -56,15 +55,6 @@ def render(page: str) -> str:
             return FENCE.sub(run, page)
         finally:
             os.chdir(here)
-
-
-def _toy() -> object:
-    spec = importlib.util.spec_from_file_location("toy_npu", TOY)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":
