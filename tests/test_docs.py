@@ -130,7 +130,7 @@ def test_the_first_target_page_shows_what_its_snippets_print():
     first_target = script("first_target")
     assert first_target.render(page) == page, "run: python docs/first_target.py"
     toy = first_target.TOY.read_text()
-    assert len(first_target.quoted(page)) == 6
+    assert len(first_target.quoted(page)) == 5
     for snippet in first_target.quoted(page):
         assert snippet in toy
     (lines,) = re.findall(r"toy_npu.py\), (\d+) lines", page)
