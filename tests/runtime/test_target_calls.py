@@ -134,3 +134,20 @@ def test_threads_take_turns(host: str):
     with ThreadPoolExecutor(4) as threads:
         found = [outputs["logits"] for outputs in threads.map(package.run, feeds)]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_target_of_floats_is_not_told_to_quantise():
+    """What it missed is told as a share of the work."""
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [2, 4]), ("y", [2, 3]))
+    )
+    weights = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [weights])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    (note,) = byocir.compile(proto, targets=[Npu()]).report.notes
+    assert note.startswith("100.0 % of the multiply-accumulates stay on the host: product (24)")
+    (note,) = byocir.compile(proto, targets="vta").report.notes
+    assert note.startswith("nothing was offloaded to vta: the model's tensors are f32")

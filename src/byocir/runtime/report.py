@@ -38,7 +38,7 @@ from byocir.dialects.byoc import (
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of, static_shape
-from byocir.patterns.targets import targets_of
+from byocir.patterns.targets import find, targets_of
 
 SCHEMA_VERSION = 1
 HOST = "host"
@@ -371,7 +371,9 @@ def _shares(report: Report, module: ModuleOp) -> list[str]:
     if not report.targets or not on_host:
         return []
     share = 100 * on_host / total
-    if not report.regions and any(_is_float_contraction(op) for op in _host_ops(module)):
+    integer = any(find(target).fixed_point for target in targets_of(module))
+    floats = any(_is_float_contraction(op) for op in _host_ops(module))
+    if integer and floats and not report.regions:
         missing = (
             _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
         )
