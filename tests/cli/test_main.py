@@ -343,11 +343,22 @@ def test_explain_reads_packages_and_tells_one_node_as_json(
     assert "error[B114]" in capsys.readouterr().err
 
 
+def test_a_package_is_not_compiled_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "digits.bpkg"
+    assert main(["compile", MODEL, *SHAPE, "-o", str(path)]) == 0
+    before = path.read_bytes()
+    assert main(["compile", str(path)]) == 1
+    assert "error[B102]: expected an ONNX model, found a package" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
 def test_timing_is_told_on_request(capsys: pytest.CaptureFixture[str]):
     assert main(["run", MODEL, *SHAPE]) == 0
     assert "simulated cycles" not in capsys.readouterr().out
     assert main(["run", MODEL, *SHAPE, "--timing"]) == 0
     assert "simulated cycles per run" in capsys.readouterr().out
+    assert main(["run", MODEL, *SHAPE, "--timing", "--target", "json"]) == 0
+    assert "no target tells what its code takes" in capsys.readouterr().out
 
 
 def test_check_each_names_the_pass_that_changes_a_result(

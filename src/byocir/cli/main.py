@@ -181,9 +181,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _compile(options: argparse.Namespace) -> int:
     from byocir.cli.files import check_writable
-    from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, write_report
+    from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
     from byocir.runtime.explain import summary
 
+    if is_package(options.model):
+        where = str(options.model)
+        raise ByocirError("B102", "expected an ONNX model, found a package", where=where)
     path = options.output or options.model.with_suffix(PACKAGE_SUFFIX)
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):

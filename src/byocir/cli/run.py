@@ -203,8 +203,8 @@ def run(options: argparse.Namespace) -> int:
     steps.end()
     print(summary(package.report))
     if options.timing:
-        for profile in package.profile():
-            print(cycles_table(profile))
+        tables = [cycles_table(profile) for profile in package.profile()]
+        print("\n".join(tables) or "no target tells what its code takes")
     write_report(package.report, options.report)
     for name, array in outputs.items():
         print(f"{name}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
