@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CallOp, TargetAttr
+from byocir.dialects.byoc import LEVELS, TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
@@ -44,7 +44,6 @@ from byocir.targets.files import check_target, named_target
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-LEVELS = ("graph", "tensor")
 HOSTS = (REFERENCE, C)
 FOR_C = "flatten-windows,fuse-blocks"
 NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"

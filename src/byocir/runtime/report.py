@@ -25,6 +25,7 @@ from xdsl.traits import ConstantLike
 from byocir.dialects import tir
 from byocir.dialects.byoc import (
     DIMS,
+    HOST,
     NAME,
     TARGET,
     TARGETS,
@@ -41,7 +42,6 @@ from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of,
 from byocir.patterns.targets import find, targets_of
 
 SCHEMA_VERSION = 1
-HOST = "host"
 REFERENCE, C = "reference", "c"
 """What runs the host's ops in process: the evaluator that defines their meaning, or C code made
 from the module (what has no form in C runs in the evaluator)."""

@@ -13,14 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+from byocir.dialects.byoc import LEVELS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.patterns.targets import register
 from byocir.targets.base import Target
-
-LEVELS = ("graph", "tensor")
 
 _GIVEN = re.compile(
     r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL

@@ -34,7 +34,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEffect
 
-from byocir.dialects.byoc.records import CutAttr, HandedOffAttr, TargetAttr
+from byocir.dialects.byoc.records import LEVELS, CutAttr, HandedOffAttr, TargetAttr
 from byocir.dialects.checks import expect
 
 
@@ -117,7 +117,7 @@ class CompositeOp(_Enclosing):
     def verify_(self) -> None:
         self._verify_body(self.body)
         level = self.level.data
-        expect(level in ("graph", "tensor"), f"expected level graph or tensor, found {level}")
+        expect(level in LEVELS, f"expected level graph or tensor, found {level}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -21,6 +21,8 @@ TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""
 LEVEL = "byoc.level"
 """Function attribute: the level, "graph" or "tensor", at which it was handed over."""
+LEVELS = ("graph", "tensor")
+"""Where work is handed over."""
 TARGETS = "byoc.targets"
 """Module attribute: the targets in order of preference."""
 OBJECTIVE = "byoc.objective"

@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
-from byocir.dialects.byoc import PLACE, TARGET, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import LEVELS, PLACE, TARGET, DecisionAttr, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
@@ -33,8 +33,6 @@ from byocir.rewrites.byoc.bids import Offer, bids, told
 from byocir.rewrites.byoc.collector import collector_paused
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.order import sort_block
-
-LEVELS = ("graph", "tensor")
 
 
 @dataclass(frozen=True)
