@@ -11,7 +11,22 @@ from graph_moves import (
     rearrangement,
     shape_up_to,
 )
-from graph_ops import Case, array, sizes
+from graph_ops import (
+    Case,
+    activation,
+    array,
+    binary,
+    clip,
+    concat,
+    conv,
+    matmul,
+    movement,
+    pool,
+    quantisation,
+    reduction,
+    requantisation,
+    sizes,
+)
 from hypothesis import strategies as st
 
 from byocir.dialects import graph as g
@@ -305,6 +320,17 @@ def conv_transpose(draw):
 
 
 FAMILIES = [
+    activation,
+    binary,
+    clip,
+    concat,
+    conv,
+    matmul,
+    movement,
+    pool,
+    quantisation,
+    reduction,
+    requantisation,
     constant_gather,
     nearest_resize,
     function,

@@ -3,20 +3,7 @@
 import numpy as np
 import pytest
 from graph_families import FAMILIES
-from graph_ops import (
-    Case,
-    activation,
-    binary,
-    clip,
-    concat,
-    conv,
-    matmul,
-    movement,
-    pool,
-    quantisation,
-    reduction,
-    requantisation,
-)
+from graph_ops import Case
 from hypothesis import given, settings
 from xdsl.context import Context
 
@@ -54,24 +41,7 @@ def check(case):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize(
-    "cases",
-    [
-        activation,
-        binary,
-        clip,
-        concat,
-        conv,
-        matmul,
-        movement,
-        pool,
-        quantisation,
-        reduction,
-        requantisation,
-        *FAMILIES,
-    ],
-    ids=lambda cases: cases.__name__,
-)
+@pytest.mark.parametrize("cases", FAMILIES, ids=lambda cases: cases.__name__)
 def test_lowering_computes_what_the_op_computes(cases):
     @settings(max_examples=2 * settings.default.max_examples // 3)
     @given(cases())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from c_host import run_c
 from graph_families import FAMILIES
-from graph_ops import Case, conv, matmul, pool, quantisation, reduction, sizes
+from graph_ops import Case, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
@@ -42,9 +42,7 @@ def same(found, expected):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize(
-    "cases", [conv, matmul, pool, quantisation, reduction, *FAMILIES], ids=lambda c: c.__name__
-)
+@pytest.mark.parametrize("cases", FAMILIES, ids=lambda c: c.__name__)
 def test_passes_keep_every_bit(cases):
     @settings(max_examples=settings.default.max_examples // 4)
     @given(cases())

@@ -4,19 +4,6 @@ import numpy as np
 import pytest
 from c_host import SANITIZED, run_c
 from graph_families import FAMILIES
-from graph_ops import (
-    activation,
-    binary,
-    clip,
-    concat,
-    conv,
-    matmul,
-    movement,
-    pool,
-    quantisation,
-    reduction,
-    requantisation,
-)
 from hypothesis import given, settings
 from xdsl.context import Context
 
@@ -48,24 +35,7 @@ def check(case):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize(
-    "cases",
-    [
-        activation,
-        binary,
-        clip,
-        concat,
-        conv,
-        matmul,
-        movement,
-        pool,
-        quantisation,
-        reduction,
-        requantisation,
-        *FAMILIES,
-    ],
-    ids=lambda cases: cases.__name__,
-)
+@pytest.mark.parametrize("cases", FAMILIES, ids=lambda cases: cases.__name__)
 def test_c_computes_what_the_evaluator_computes(cases):
     @settings(max_examples=settings.default.max_examples // 20, deadline=None)
     @given(cases())
