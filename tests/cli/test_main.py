@@ -386,7 +386,7 @@ def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.Capt
     explain = ["explain", *model, "--node", "/stem/conv/Conv", "--placement", str(file)]
     assert main(explain) == 0
     assert "is placed on host" in capsys.readouterr().out
-    for content in ("[]", "{", '{"a": 1}'):
+    for content in ("[]", "{", '{"a": 1}', "[" * 100_000):
         file.write_text(content)
         assert main(explain) == 1
         assert "error[B245]" in capsys.readouterr().err

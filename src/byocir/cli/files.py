@@ -3,6 +3,7 @@ that cannot be written are refused before long work begins."""
 
 from __future__ import annotations
 
+import json
 import os
 import tokenize
 import zipfile
@@ -78,6 +79,17 @@ def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> l
         external.write_external_data_tensors(model, str(path.parent))
     write_bytes(path, model.SerializeToString(deterministic=True))
     return [path, weights]
+
+
+def read_json(path: Path, code: str) -> Any:
+    """The value of a JSON file. Raises ByocirError B101 (no file) or `code` (not JSON)."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "none"
+        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise ByocirError(code, f"expected JSON, found: {error}", where=str(path)) from error
 
 
 def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 
 import byocir
-from byocir.cli.files import read_arrays
+from byocir.cli.files import read_arrays, read_json
 from byocir.cli.guard import CHECK_FAILED
 from byocir.cli.profile import cycles_table
 from byocir.cli.reference import run_onnxruntime
@@ -116,11 +116,7 @@ class Job:
 
 def _read_fields(path: Path) -> dict[str, Any]:
     """The job's fields, each of the form it must have."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
-        found = str(error)
-        raise ByocirError("B113", f"expected JSON, found: {found}", where=str(path)) from error
+    data = read_json(path, "B113")
     if not isinstance(data, dict):
         raise _not_a_job(path, "an object", data)
     fields = cast(dict[str, Any], data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 import zipfile
@@ -16,10 +15,18 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.cli.arguments import Shapes, read_shapes
-from byocir.cli.files import check_writable, make_folder, read_arrays, write_arrays, write_text
+from byocir.cli.files import (
+    check_writable,
+    make_folder,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_text,
+)
 from byocir.cli.profile import cycles_table
-from byocir.compiler import LEVELS, generate
+from byocir.compiler import generate
 from byocir.dialects.array import Array
+from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import large_arrays, save_arrays
 from byocir.errors import ByocirError
@@ -88,12 +95,7 @@ def placement_of(options: argparse.Namespace) -> dict[str, str]:
     path: Path | None = options.placement
     if path is None:
         return {}
-    if not path.is_file():
-        raise ByocirError("B101", "expected a file, found none", where=str(path))
-    try:
-        placement: Any = json.loads(path.read_text())
-    except (ValueError, OSError) as error:
-        raise ByocirError("B245", f"expected JSON, found: {error}", where=str(path)) from error
+    placement = read_json(path, "B245")
     entries: dict[str, Any] = {"": None}
     if isinstance(placement, dict):
         entries = cast(dict[str, Any], placement)
