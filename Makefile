@@ -45,6 +45,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
 	$(BIN)/python benchmarks/host.py
 	$(BIN)/python benchmarks/vta_sim.py
+	$(BIN)/python benchmarks/sanitizer.py
 	$(BIN)/python benchmarks/partition.py
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
