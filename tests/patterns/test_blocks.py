@@ -210,7 +210,7 @@ def test_other_numbers_of_inputs_and_iterators():
     assert found.reason == "expected at most 1 reduction iterators, found 3"
     a, b = wildcard(), wildcard()
     found = attempt(matmul(), block("m n *p | k", a["m k"], b["n k"], product))
-    assert found.reason == "expected 3 parallel iterators or more, found 2"
+    assert found.fits, "a group may be empty"
     found = attempt(matmul(), block("m | k", a["m k"], b["k"], product))
     assert found.reason == "expected indices [m k], [k] for [m], found [m, k], [n, k] for [m, n]"
 

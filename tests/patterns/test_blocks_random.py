@@ -1,8 +1,8 @@
-"""Random contractions match their pattern with the right unknowns; near misses do not."""
+"""Random blocks match their pattern, and it says the right things of them; near misses do not."""
 
 import math
 
-from block_programs import Conv, Read, Spec, attempt, product
+from block_programs import Conv, Read, Spec, at, attempt, product
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ SMALL = st.integers(1, 4)
 def conv_pattern():
     x, k = wildcard("x"), wildcard("k")
     image = x["n c (h*sh + r*dh - ph) (w*sw + s*dw - pw)"].padded(0)
-    return block("n o h w | c r s", image, k["o c r s"], product)
+    return block("n o h w | c r s", image, k["o c r s"], product) @ "conv"
 
 
 @st.composite
@@ -43,6 +43,13 @@ def test_every_convolution_matches_one_pattern(conv, spelling):
     assert found == [conv.strides, conv.dilations, conv.pads]
     assert len(match["x"].type.shape) == 4
     assert match["k"].type.shape == tuple(conv.sizes[name] for name in "ocrs")
+    told = match["conv"]
+    assert told.extents == conv.sizes
+    assert told.operands == tuple(spelling["swap"])
+    assert told.pads == (0 if any(conv.pads) else None, None)
+    for name, size in conv.sizes.items():
+        if size > 1:  # those of extent 1 may stand for each other
+            assert told.iterators[name] == (spelling["order"].index(name),)
 
 
 @given(convolutions(), spellings(), st.data())
@@ -150,3 +157,131 @@ def test_any_product_matches_the_grouped_pattern(spec, data):
     expected = math.prod(spec.parallel[n] for n in spec.parallel if n != "n") * spec.reduction["k"]
     sizes = {math.prod(match[name].type.shape) for name in "ab"}
     assert expected in sizes
+
+
+COUNTS = st.integers(0, 2)
+
+
+@st.composite
+def contractions(draw):
+    """A product of anything: batches, rows, columns and sums of several iterators each, or none."""
+    groups = {g: [f"{g}{i}" for i in range(draw(COUNTS))] for g in "bmn"}
+    groups["k"] = [f"k{i}" for i in range(draw(st.integers(1, 2)))]
+    sizes = {name: draw(SMALL) for names in groups.values() for name in names}
+    b, m, n, k = (groups[g] for g in "bmnk")
+    reads = [Read(at(*b, *m, *k)), Read(at(*b, *n, *k))]
+    parallel = {name: sizes[name] for name in (*b, *m, *n)}
+    spec = Spec(parallel, {name: sizes[name] for name in k}, reads, at(*b, *m, *n), product)
+    spec.order = draw(st.permutations(list(sizes)))
+    spec.swap = draw(st.permutations([0, 1]))
+    spec.names = dict(zip(sizes, draw(st.permutations(list(sizes))), strict=True))
+    return spec, groups
+
+
+def any_contraction():
+    x, y = wildcard("x"), wildcard("y")
+    return block("*b *m *n | *k", x["*b *m *k"], y["*b *n *k"], product) @ "gemm"
+
+
+@given(contractions(), st.data())
+def test_one_pattern_is_every_contraction_and_tells_its_groups(made, data):
+    """Dimensions of size one may stand anywhere, and iterators of extent 1 be in any group."""
+    spec, groups = made
+    for index in [*(read.index for read in spec.reads), spec.out]:
+        if data.draw(st.booleans()):
+            index.insert(data.draw(st.integers(0, len(index))), ({}, 0))
+    match = attempt(spec, any_contraction()).match
+    assert match is not None
+    told = match["gemm"]
+    # Whether rows or columns: an operand may be either factor.
+    swapped = told.operands != tuple(spec.swap)
+    groups = {**groups, "m": groups["n"], "n": groups["m"]} if swapped else groups
+    for group, names in groups.items():
+        live = [spec.loops.index(name) for name in names if spec.extent(name) > 1]
+        found = [i for i in told.iterators[group] if match.root.extents[i] > 1]
+        assert found == live
+        assert told.extents[group] == math.prod(spec.extent(name) for name in names)
+
+
+@given(contractions(), st.data())
+def test_a_contraction_read_elsewhere_does_not_match(made, data):
+    spec, _ = made
+    read = spec.reads[data.draw(st.integers(0, 1))]
+    live = [i for i, (terms, _) in enumerate(read.index) if any(spec.extent(n) > 1 for n in terms)]
+    if not live:
+        return
+    dim = data.draw(st.sampled_from(live))
+    ((name, _),) = read.index[dim][0].items()
+    change = data.draw(st.sampled_from(["stride", "shift", "sum", "twice"]))
+    others = [n for n in spec.loops if n != name and spec.extent(n) > 1]
+    if change == "stride":
+        read.index[dim] = ({name: 2}, 0)
+    elif change == "shift" or (change == "sum" and not others):
+        read.index[dim] = ({name: 1}, 1)
+    elif change == "sum":
+        read.index[dim] = ({name: 1, others[0]: 1}, 0)
+    else:
+        read.index.append(({name: 1}, 0))
+    assert not attempt(spec, any_contraction()).fits
+
+
+@given(contractions(), st.sampled_from(sorted(BODIES)))
+def test_a_contraction_with_another_body_does_not_match(made, name):
+    spec, _ = made
+    spec.body = BODIES[name]
+    assert attempt(spec, any_contraction()).reason.startswith("expected body ")
+
+
+@given(st.data())
+def test_one_pattern_is_every_strided_transposed_or_padded_copy_of_a_rank(data):
+    sizes = {name: data.draw(st.integers(2, 4)) for name in "ij"}
+    stride, start = data.draw(st.integers(1, 3)), data.draw(st.integers(-2, 2))
+    transposed = data.draw(st.booleans())
+    row = ({"i": stride}, start)
+    index = [*at("j"), row] if transposed else [row, *at("j")]
+    outside = -5 if start < 0 else None
+    read = Read(index, i32, pad=outside)
+    order = data.draw(st.permutations("ij"))
+    spec = Spec(sizes, {}, [read], at("i", "j"), lambda acc, x: x, init=None, order=order)
+    x = wildcard("x")
+    pattern = block("i j", x["(i*s + o) j"].padded(-5), lambda acc, e: e) @ "copy"
+    across = block("i j", x["j (i*s + o)"].padded(-5), lambda acc, e: e) @ "copy"
+    fitting, other = (across, pattern) if transposed else (pattern, across)
+    match = attempt(spec, fitting).match
+    assert match is not None
+    assert (match["s"], match["o"], match["copy"].pads) == (stride, start, (outside,))
+    assert match["copy"].iterators == {"i": (order.index("i"),), "j": (order.index("j"),)}
+    if (stride, start) != (1, 0):
+        assert not attempt(spec, other).fits
+    without_pad = block("i j", x["(i*s + o) j"], lambda acc, e: e)
+    assert attempt(spec, without_pad).fits == (not transposed and outside is None)
+
+
+@given(st.data())
+def test_one_pattern_is_every_reduction_over_windows(data):
+    sizes = {name: data.draw(SMALL) for name in "nchw"}
+    window = {name: data.draw(st.integers(1, 3)) for name in "rs"}
+    stride, dilation, pad = (data.draw(st.integers(low, 3)) for low in (1, 1, 0))
+    rows = ({"h": stride, "r": dilation}, -pad)
+    columns = ({"w": 1, "s": 1}, 0)
+    image = Read([*at("n", "c"), rows, columns], i32, pad=-9 if pad else None, slack=pad)
+    order = data.draw(st.permutations("nchwrs"))
+    spec = Spec(sizes, window, [image], at(*"nchw"), lambda acc, x: acc.max(x), init=-9)
+    spec.order = order
+    x = wildcard("x")
+    read = x["*i (h*sh + r*dh - ph) (w*sw + s*dw - pw)"].padded(-9)
+    pattern = block("*i h w | r s", read, lambda acc, x: acc.max(x), init=-9) @ "pool"
+    match = attempt(spec, pattern).match
+    assert match is not None
+    assert match["ph"] == pad
+    assert match["pool"].extents == {"i": sizes["n"] * sizes["c"], **_hw(sizes), **window}
+    if sizes["h"] > 1:
+        assert match["sh"] == stride
+    if window["r"] > 1:
+        assert match["dh"] == dilation
+    spec.init = 0
+    assert not attempt(spec, pattern).fits
+
+
+def _hw(sizes):
+    return {name: sizes[name] for name in "hw"}

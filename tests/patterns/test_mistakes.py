@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from pattern_programs import F, attempt, by_name, elementwise, module_of
+from xdsl.dialects.builtin import TensorType
 
 from byocir.compiler import partition
+from byocir.dialects.types import i8
 from byocir.errors import ByocirError
 from byocir.patterns import (
     Composite,
@@ -58,6 +60,39 @@ def test_an_attribute_that_there_is_not():
     error = refused(lambda: op("graph.conv", wildcard(), constant(), groups=1), "B204")
     assert error.help == "did you mean 'group'?"
     assert op("graph.reshape", wildcard(), shape=(1, 2)).root_names() == {"graph.reshape"}
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "value", "wanted"),
+    [
+        ("conv", "group", "one", "an integer"),
+        ("conv", "group", 1.5, "an integer"),
+        ("conv", "group", i8, "an integer"),
+        ("conv", "strides", 2, "a list of numbers"),
+        ("conv", "strides", ("2", 2), "a list of numbers"),
+        ("leaky_relu", "alpha", "small", "a number"),
+        ("gelu", "approximate", 1, "a text"),
+    ],
+)
+def test_an_attribute_that_cannot_have_such_a_value(
+    name: str, attribute: str, value: Any, wanted: str
+):
+    operands = [wildcard(), constant()] if name == "conv" else [wildcard()]
+    error = refused(lambda: op(f"graph.{name}", *operands, **{attribute: value}), "B204")
+    assert error.message == f"expected {attribute} of graph.{name} to be {wanted}, found {value!r}"
+
+
+def test_values_that_attributes_can_have():
+    assert op("graph.conv", wildcard(), constant(), group=1, strides=[2, 2], dilations=None)
+    assert op("graph.leaky_relu", wildcard(), alpha=1)
+    assert op("graph.cast", wildcard(), to=i8)
+
+
+@pytest.mark.parametrize("dtype", ["f33", "i8", int, TensorType(i8, [1])])
+def test_an_element_type_that_there_is_not(dtype: Any):
+    for make in (wildcard, constant):
+        error = refused(lambda make=make: make("x", dtype=dtype), "B204")
+        assert error.message.startswith("expected an element type, found ")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +206,9 @@ def test_a_test_of_values_that_fails():
         (lambda x: block("m", x["m"], lambda acc, e: None), "expected a scalar, found NoneType"),
         (lambda x: block("m", x, lambda acc, e: e), "expected accesses and then a body"),
         (lambda x: block("m", x["m"]), "expected accesses and then a body, found Access"),
+        (lambda x: block("m", x["m"], lambda acc, e: e.to("i32")), "an element type such as i32"),
+        (lambda x: block("m", x["m"].padded("0"), lambda acc, e: e), "expected pad to be a number"),
+        (lambda x: block("m", x["m"], lambda acc, e: e, init="x"), "expected init to be a number"),
     ],
 )
 def test_a_block_that_cannot_be_read(make: Callable[[Any], Any], said: str):

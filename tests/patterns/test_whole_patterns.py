@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from block_programs import Conv, Read, Spec, at, matmul
+from block_programs import Conv, Read, Spec, at, matmul, product
 from block_programs import attempt as attempt_block
 from pattern_programs import by_name, module_of
 
@@ -20,6 +20,7 @@ from byocir.patterns import (
     supports,
     wildcard,
 )
+from byocir.rewrites.byoc.extract import extract_composite
 
 
 def conv_relu() -> Composite:
@@ -186,3 +187,30 @@ def test_supports_is_called_as_its_function_by_the_target_that_lists_it():
 
 def test_a_name_with_a_target_stays():
     assert conv_relu().of_target("dsp").name == "npu.conv_relu"
+
+
+def test_a_code_generator_finds_what_the_pattern_bound():
+    """The composite's body is matched again: sizes, strides and which iterator is which."""
+    made = Composite("npu.conv", (any_conv() @ "conv",))
+    module, root = Conv(SIZES, strides=(2, 1), pads=(1, 0)).spec(order="srcwhon").module()
+    attempt = made.attempt(root)
+    assert attempt.fits
+    position = {op: i for i, op in enumerate(root.parent.ops)}
+    taken = extract_composite(attempt, position)
+    module.verify()
+    match = made.matched_in(taken)
+    assert match is not None
+    assert (match["sh"], match["sw"], match["ph"]) == (2, 1, 1)
+    assert match["conv"].extents == SIZES
+    assert match["conv"].iterators["o"] == ("srcwhon".index("o"),)
+    assert match["conv"].pads == (0, None)
+    assert gemm().matched_in(taken) is None
+
+
+SIZES = {"n": 2, "o": 3, "c": 4, "h": 5, "w": 6, "r": 3, "s": 2}
+
+
+def any_conv():
+    x, k = wildcard("x"), wildcard("k")
+    image = x["n c (h*sh + r*dh - ph) (w*sw + s*dw - pw)"].padded(0)
+    return block("n o h w | c r s", image, k["o c r s"], product)

@@ -35,7 +35,7 @@ from byocir.patterns.blocks import block
 from byocir.patterns.composite import Composite, composite, supports
 from byocir.patterns.dataflow import producer, uses
 from byocir.patterns.index import grouped
-from byocir.patterns.match import Attempt, Bound, Match, RuleResult
+from byocir.patterns.match import Attempt, Bound, BoundBlock, Match, RuleResult
 from byocir.patterns.nodes import (
     Pattern,
     constant,
@@ -52,6 +52,7 @@ from byocir.patterns.value_tests import per_channel, per_tensor, rank, satisfies
 __all__ = [
     "Attempt",
     "Bound",
+    "BoundBlock",
     "Composite",
     "Match",
     "Pattern",

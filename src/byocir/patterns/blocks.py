@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
+from numbers import Real
 from typing import Any, cast, overload
 
 from xdsl.ir import Operation, SSAValue, Use
@@ -26,10 +27,11 @@ from byocir.patterns.index import (
     match_index,
     parse_index,
 )
-from byocir.patterns.match import Bound, Progress, State, python_value
+from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.mistakes import place_of
 from byocir.patterns.nodes import Pattern, match_operand
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
+from byocir.patterns.spaces import in_reading_order, spaces
 
 
 @dataclass(frozen=True)
@@ -94,20 +96,23 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
     parallel iterators in order). Raises ByocirError B206 for text or a body that cannot be read.
     `init` is what the result starts from: a number (a fill with it
     belongs to the match), a pattern, or None: a fill with 0 for reductions, anything otherwise.
+    A block with a name (`block(…) @ "gemm"`) tells what its iterators are: `match.BoundBlock`.
     """
+    where = f'block("{iterators}", …)'
     *reads, body = parts
     if not callable(body) or not all(isinstance(read, Access) for read in reads):
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise ByocirError(
             "B206",
             f"expected accesses and then a body, found {kinds}",
-            where=f'block("{iterators}", …)',
+            where=where,
             help='an access is a value at an index, x["m k"]; a body is lambda acc, x: …',
         )
     try:
+        _check_numbers({"pad": [read.pad for read in reads], "init": [init]})
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
     except ValueError as error:
-        raise ByocirError("B206", str(error), where=f'block("{iterators}", …)') from error
+        raise ByocirError("B206", str(error), where=where) from error
     try:
         check_body(cast("Callable[..., Any]", body), len(reads))
     except Exception as error:
@@ -118,6 +123,15 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
             help="a body takes the result so far and then each input: lambda acc, x: acc + x",
         ) from error
     return made
+
+
+def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:
+    """Raises ValueError for what is neither None nor a number or, to start from, a pattern."""
+    for name, values in given.items():
+        for value in values:
+            started = name == "init" and isinstance(value, Pattern)
+            if value is not None and not isinstance(value, Real) and not started:
+                raise ValueError(f"expected {name} to be a number, found {value!r}")
 
 
 class BlockPattern(Pattern):
@@ -135,9 +149,11 @@ class BlockPattern(Pattern):
         self.reads = tuple(reads)
         self.indices = tuple(parse_index(read.index, iterators) for read in reads)
         self.body = body
-        self.init = 0 if init is None and iterators.reduction else init
+        sums = iterators.reduction or iterators.reduction_groups
+        self.init = 0 if init is None and sums else init
         self.result = out or iterators.result
-        self.out: Index = parse_index(self.result, replace(iterators, reduction=()))
+        parallel = replace(iterators, reduction=(), reduction_groups=())
+        self.out: Index = parse_index(self.result, parallel)
         self.coefficients = coefficients(self.out).union(*map(coefficients, self.indices))
 
     def match(
@@ -151,12 +167,14 @@ class BlockPattern(Pattern):
         if reason:
             progress.miss(state, reason)
             return
+        if state.nodes.get(id(self)) is op:  # its operands matched before
+            yield state
+            return
         bound = state.with_node(self, op)
-        bound = bound and bound.with_name(self.label, Bound(value, op))
         if bound is None:
             progress.miss(state, "expected the same block as before")
             return
-        yield from self._match_block(op, bound, progress)
+        yield from self._match_block(value, op, bound, progress)
 
     def _unlike(self, op: tir.BlockOp) -> str:
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
@@ -166,14 +184,13 @@ class BlockPattern(Pattern):
             return f"expected a block of {len(self.reads)} inputs, found {len(op.ins)}"
         most = len(self.iterators.reduction)
         live = [i for i in op.reductions if op.extents[i] > 1]
-        if len(live) > most:
+        if len(live) > most and not self.iterators.reduction_groups:
             return f"expected at most {most} reduction iterators, found {len(live)}"
-        if self.iterators.group and len(op.parallels) <= len(self.iterators.parallel):
-            fewest = len(self.iterators.parallel) + 1
-            return f"expected {fewest} parallel iterators or more, found {len(op.parallels)}"
         return ""
 
-    def _match_block(self, op: tir.BlockOp, before: State, progress: Progress) -> Iterator[State]:
+    def _match_block(
+        self, value: SSAValue, op: tir.BlockOp, before: State, progress: Progress
+    ) -> Iterator[State]:
         state = before.with_op(op)
         forms = [_forms(map_) for map_ in [*op.in_maps, *op.out_maps]]
         if any(form is None for form in forms):
@@ -182,8 +199,10 @@ class BlockPattern(Pattern):
         reason, fits = "", False
         for order, numbers in self._orders(op):
             reason = reason or indices_differ(op, [r.index for r in self.reads], self.result)
-            for unknowns in self._match_maps(op, order, forms):
+            for space, unknowns in self._match_maps(op, order, forms):
                 named, pads = _with_names(state, {**numbers, **unknowns}), self._pads(op, order)
+                bound = BoundBlock.of(value, op, space.names, space.groups, order)
+                named = named and named.with_name(self.label, bound)
                 if named is not None and not pads:
                     fits = True
                     yield from self._match_operands(op, order, 0, named, progress)
@@ -204,22 +223,25 @@ class BlockPattern(Pattern):
     def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
         """Whether a block reads and writes as this pattern does, whatever it computes. Every
         elementwise block is shaped like an elementwise pattern, which tells nothing."""
-        if not self.iterators.parallel:
+        if not self.iterators.parallel and not self.iterators.reduction_groups:
             return False
         orders = permutations(range(len(op.ins)))
         return any(next(self._match_maps(op, order, forms), None) is not None for order in orders)
 
     def _match_maps(
         self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]
-    ) -> Iterator[Unknowns]:
+    ) -> Iterator[tuple[Space, Unknowns]]:
         defaults = dict.fromkeys(sorted(self.coefficients), 1)
-        for space, found in _spaces(op, self.iterators, self.out, forms[-1]):
+        reads = [forms[operand] for operand in order]
+        reduced = self.iterators.reduction_groups
+        for assigned, found in spaces(op, self.iterators, self.out, forms[-1]):
+            space = in_reading_order(assigned, reduced, self.indices, reads)
             unknowns: Unknowns | None = found
-            for index, operand in zip(self.indices, order, strict=True):
+            for index, form in zip(self.indices, reads, strict=True):
                 if unknowns is not None:
-                    unknowns = match_index(index, forms[operand], space, unknowns)
+                    unknowns = match_index(index, form, space, unknowns)
             if unknowns is not None:
-                yield {**defaults, **unknowns}
+                yield space, {**defaults, **unknowns}
 
     def _pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
         """How the numbers read outside the operands differ; empty when they do not. A block may do
@@ -288,38 +310,3 @@ def _forms(map_: AffineMap) -> list[Form] | None:
             return None
         forms.append((dict(form.terms), form.constant))
     return forms
-
-
-def _spaces(
-    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Form]
-) -> Iterator[tuple[Space, Unknowns]]:
-    """The ways in which the block's iterators can stand for the pattern's, so that the result's
-    index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
-    prefer the others."""
-    count = len(op.iterators)
-    extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
-    parallels = _result_order(op)
-    missing = range(count, count + len(iterators.parallel) - len(parallels))
-    reductions = sorted(op.reductions, key=lambda i: extents[i] == 1)
-    unread = range(len(extents) - len(iterators.reduction) + len(reductions), len(extents))
-    for chosen in permutations([*parallels, *missing], len(iterators.parallel)):
-        rest = tuple(i for i in parallels if i not in chosen)
-        if not iterators.group and any(extents[i] > 1 for i in rest):
-            continue
-        names = dict(zip(iterators.parallel, chosen, strict=True))
-        space = Space(extents, names, rest if iterators.group else ())
-        unknowns = match_index(out, result, space, {})
-        if unknowns is None:
-            continue
-        for reduced in permutations([*reductions, *unread], len(iterators.reduction)):
-            if all(extents[i] == 1 or i in reduced for i in op.reductions):
-                found = dict(zip(iterators.reduction, reduced, strict=True))
-                yield replace(space, names={**names, **found}), unknowns
-
-
-def _result_order(op: tir.BlockOp) -> list[int]:
-    """The parallel iterators in the order in which they index the result."""
-    used: list[int] = []
-    for expr in op.out_maps[0].results:
-        used.extend(i for i in sorted(expr.used_dims()) if i not in used)
-    return [*used, *(i for i in op.parallels if i not in used)]

@@ -9,6 +9,7 @@ from typing import Any, cast, overload
 
 from xdsl.ir import Operation
 
+from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.errors import ByocirError
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
@@ -117,6 +118,17 @@ class Composite:
             seen.add(id(pattern))
             yield pattern
             pending.extend(pattern.children())
+
+    def matched_in(self, composite: CompositeOp) -> Match | None:
+        """What the pattern bound where it made this composite, found again in its body: how code
+        generators read sizes, strides and which iterator is which. None where the body was
+        rewritten into something that the pattern does not match."""
+        body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
+        for root in reversed(body):
+            for state in self._states(root, Progress()):
+                if {*state.ops, *state.constants} >= {*body}:
+                    return Match(state, root)
+        return None
 
     def attempt(self, root: Operation, blocked: Blocked = lambda state: "") -> Attempt:
         """Tries every alternative at this op, in order; all rules of a structural match are

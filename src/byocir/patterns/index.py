@@ -1,16 +1,18 @@
 """Iterators and indices of block patterns, as text.
 
-Iterators: `"n o h w | c r s"`, parallel ones before the bar, reductions after. One `*i` stands for
-a group: the parallel iterators, one or more, that no name stands for.
+Iterators: `"n o h w | c r s"`, parallel ones before the bar, reductions after. `*i` stands for a
+group: iterators, none or more, that no name stands for. Several groups are told apart by what they
+index: `"*b m n | k"` is any batched product, `"*i | *r"` any reduction over any axes.
 
 Indices, one for each dimension of the operand: an iterator (`n`), an affine form in parentheses
 with named unknowns (`(h*sh + r*dh - ph)`), a whole group (`*i`), or `~i`: some iterators of the
 group, and zeros, as broadcasting reads its operand.
 
-The group's iterators are in the order in which they index the result, here and in every operand,
-but other dimensions may stand between them. So `block("*m n | k", a["*m k"], b["n k"], …)` is a
-matrix product and a 1x1 convolution: there `*m` is n, h and w around the channels. Beside a group
-dimensions of size one may be left out of an index, such as the kernel of these weights.
+A group's iterators are in the order in which they index the result (those of a reduction the first
+operand that has them), here and in every operand, but other dimensions may stand between them. So
+`block("*m n | k", a["*m k"], b["n k"], …)` is a matrix product and a 1x1 convolution: there `*m` is
+n, h and w around the channels. Beside groups dimensions of size one may be left out of an index,
+such as the kernel of these weights.
 
 An iterator of extent 1 need not be there: where a pattern names more iterators than a block has,
 the rest have extent 1, and a coefficient of such an iterator that nothing else tells is 1.
@@ -28,32 +30,43 @@ _TERM = re.compile(r"([+-]?)\s*(\w+)(?:\s*\*\s*(\w+))?\s*")
 
 @dataclass(frozen=True)
 class Iterators:
-    """The iterators of a block pattern. `result` is the index of the result where none is given:
-    the parallel iterators in order."""
+    """The iterators of a block pattern, by name. `result` is the index of the result where none is
+    given: the parallel ones in order."""
 
     parallel: tuple[str, ...]
     reduction: tuple[str, ...]
-    group: str | None
-    result: str
+    parallel_groups: tuple[str, ...]
+    reduction_groups: tuple[str, ...]
+    text: str
 
     def __str__(self) -> str:
-        names = [f"*{self.group}", *self.parallel] if self.group else list(self.parallel)
-        return " ".join(names) + (f" | {' '.join(self.reduction)}" if self.reduction else "")
+        return self.text
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """All groups."""
+        return (*self.parallel_groups, *self.reduction_groups)
+
+    @property
+    def result(self) -> str:
+        return self.text.partition("|")[0].strip()
 
     @staticmethod
     def parse(text: str) -> Iterators:
-        """Raises ValueError for text that declares no iterator, one twice, or two groups."""
+        """Raises ValueError for text that declares no iterator, or one twice."""
         before, _, after = text.partition("|")
-        groups = [word[1:] for word in before.split() if word.startswith("*")]
-        parallel = [word for word in before.split() if not word.startswith("*")]
-        reduction = after.split()
-        names = [*parallel, *groups, *reduction]
+        (parallel, groups), (reduction, reduced) = _declared(before), _declared(after)
+        names = [*parallel, *groups, *reduction, *reduced]
         if not names or len(set(names)) != len(names) or not all(map(str.isidentifier, names)):
             raise ValueError(f"expected distinct iterators, found '{text}'")
-        if len(groups) > 1:
-            raise ValueError(f"expected at most one group of iterators, found '{text}'")
-        group = groups[0] if groups else None
-        return Iterators(tuple(parallel), tuple(reduction), group, before.strip())
+        return Iterators(parallel, reduction, groups, reduced, " ".join(text.split()))
+
+
+def _declared(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names and the groups that a text declares."""
+    words = text.split()
+    names = tuple(word for word in words if not word.startswith("*"))
+    return names, tuple(word[1:] for word in words if word.startswith("*"))
 
 
 def grouped(name: str) -> str:
@@ -79,8 +92,9 @@ class Affine:
 
 @dataclass(frozen=True)
 class Group:
-    """All iterators of the group in their order or, when `broadcast`, some of them and zeros."""
+    """All iterators of a group in their order or, when `broadcast`, some of them and zeros."""
 
+    name: str
     broadcast: bool
 
 
@@ -90,8 +104,9 @@ Index = tuple[Affine | Group, ...]
 def parse_index(text: str, iterators: Iterators) -> Index:
     """Raises ValueError, saying what was expected, for anything but the forms above."""
     index = tuple(_parse_token(token, iterators) for token in _TOKEN.findall(text))
-    if sum(isinstance(part, Group) for part in index) > 1:
-        raise ValueError(f"expected the group once, found '{text}'")
+    groups = [part.name for part in index if isinstance(part, Group)]
+    if len(set(groups)) < len(groups):
+        raise ValueError(f"expected each group once, found '{text}'")
     return index
 
 
@@ -103,16 +118,17 @@ def coefficients(index: Index) -> frozenset[str]:
 
 def _parse_token(token: str, iterators: Iterators) -> Affine | Group:
     known = {*iterators.parallel, *iterators.reduction}
-    if token.startswith(("*", "~")) and token[1:] == iterators.group:
-        return Group(broadcast=token.startswith("~"))
+    if token.startswith(("*", "~")) and token[1:] in iterators.groups:
+        return Group(token[1:], broadcast=token.startswith("~"))
     if token in known:
         return Affine(((token, 1),))
     if token.startswith("("):
-        return _parse_affine(token[1:-1].strip(), known, iterators.group)
-    raise ValueError(f"expected one of the iterators {', '.join(sorted(known))}, found '{token}'")
+        return _parse_affine(token[1:-1].strip(), known, iterators.groups)
+    shown = ", ".join([*sorted(known), *(f"*{group}" for group in iterators.groups)])
+    raise ValueError(f"expected one of the iterators {shown}, found '{token}'")
 
 
-def _parse_affine(text: str, known: set[str], group: str | None) -> Affine:
+def _parse_affine(text: str, known: set[str], groups: Sequence[str]) -> Affine:
     terms: dict[str, int | str] = {}
     constant, unknown, position = 0, None, 0
     while position < len(text):
@@ -128,7 +144,7 @@ def _parse_affine(text: str, known: set[str], group: str | None) -> Affine:
             terms[names[0]] = _number_or_name(others[0]) if others else 1
         elif not names and len(factors) == 1 and factors[0].isdigit():
             constant += sign * int(factors[0])
-        elif not names and len(factors) == 1 and unknown is None and factors[0] != group:
+        elif not names and len(factors) == 1 and unknown is None and factors[0] not in groups:
             unknown = (sign, factors[0])
         else:
             raise ValueError(f"expected iterator * coefficient terms, found '({text})'")
@@ -142,15 +158,15 @@ def _number_or_name(text: str) -> int | str:
 @dataclass(frozen=True)
 class Space:
     """A block's iteration space as a pattern sees it: which of its iterators stands for which name,
-    and which are in the group.
+    and which are in which group, in order.
 
     `extents` are the block's, then ones for iterators that it does not have. Iterators of extent 1
-    that no name stands for are left out.
+    that no name stands for may be left out.
     """
 
     extents: Sequence[int]
     names: Mapping[str, int]
-    group: tuple[int, ...]
+    groups: Mapping[str, tuple[int, ...]]
 
 
 Unknowns = Mapping[str, int]
@@ -164,52 +180,55 @@ def match_index(
     """Unifies an index with a block's linear index forms, one per dimension; gives the unknowns
     bound so far, or None."""
     pending = tuple(part for part in index if isinstance(part, Affine))
-    group = next((part for part in index if isinstance(part, Group)), None)
-    return _match_dimensions(pending, group, (), forms, space, unknowns)
+    groups = tuple(part for part in index if isinstance(part, Group))
+    return _match_dimensions(pending, groups, (), forms, space, unknowns)
 
 
 def _match_dimensions(
     pending: tuple[Affine, ...],
-    group: Group | None,
+    groups: tuple[Group, ...],
     members: tuple[int, ...],
     forms: Sequence[Form],
     space: Space,
     unknowns: Unknowns,
 ) -> Unknowns | None:
-    """Each dimension is the next named part, an iterator of the group or, beside a group, of size
-    one; `members` are the group's iterators so far."""
+    """Each dimension is the next named part, an iterator of a group or, beside groups, of size one;
+    `members` are the groups' iterators so far."""
     if not forms:
-        complete = not pending and _is_complete(group, members, space)
+        complete = not pending and all(_is_complete(group, members, space) for group in groups)
         return unknowns if complete else None
     (terms, constant), rest = forms[0], forms[1:]
     live = _live(terms, space)
     bound = _match_affine(pending[0], live, constant, space, unknowns) if pending else None
     if bound is not None:
-        found = _match_dimensions(pending[1:], group, members, rest, space, bound)
+        found = _match_dimensions(pending[1:], groups, members, rest, space, bound)
         if found is not None:
             return found
-    if group and not constant and _is_member(live, space):
+    if not constant and _is_member(live, groups, space):
         members = (*members, *live)
-    elif not space.group or live or constant:
+    elif not space.groups or live or constant:
         return None
-    return _match_dimensions(pending, group, members, rest, space, unknowns)
+    return _match_dimensions(pending, groups, members, rest, space, unknowns)
 
 
-def _is_member(live: Mapping[int, int], space: Space) -> bool:
-    return list(live.values()) == [1] and all(i in space.group for i in live)
+def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: Space) -> bool:
+    """Whether a dimension is an iterator of one of these groups."""
+    return list(live.values()) == [1] and any(
+        i in space.groups[group.name] for i in live for group in groups
+    )
 
 
-def _is_complete(group: Group | None, members: Sequence[int], space: Space) -> bool:
-    """Whether these are the group's iterators, each once and in order."""
-    if group is None:
-        return True
-    needed = {i for i in space.group if space.extents[i] > 1 and not group.broadcast}
-    return list(members) == [i for i in space.group if i in members] and needed <= set(members)
+def _is_complete(group: Group, members: Sequence[int], space: Space) -> bool:
+    """Whether the iterators of the group among these are all, each once and in order."""
+    wanted = space.groups[group.name]
+    found = [i for i in members if i in wanted]
+    needed = {i for i in wanted if space.extents[i] > 1 and not group.broadcast}
+    return found == [i for i in wanted if i in found] and needed <= set(found)
 
 
 def _live(terms: Mapping[int, int], space: Space) -> dict[int, int]:
     """The terms without unit iterators that no name stands for."""
-    named = {*space.names.values(), *space.group}
+    named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
     return {i: c for i, c in terms.items() if i in named or space.extents[i] > 1}
 
 

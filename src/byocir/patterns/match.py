@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.patterns.dataflow import produced
 
@@ -87,6 +89,53 @@ class Bound:
         array = constant_array(self.value)
         assert array is not None, "expected a name that the pattern binds to a constant"
         return array
+
+
+@dataclass(frozen=True)
+class BoundBlock(Bound):
+    """What the name of a block pattern is bound to: the block, and how it reads its iterators.
+
+    `block("m n | k", …) @ "gemm"` gives `m["gemm"].extents["m"]`. `iterators` has for each name and
+    group of the pattern the positions of the block's iterators that stand for it: one for a name
+    (none where the block does without an iterator of extent 1), any number for a group.
+    `operands[i]` is which input of the block the pattern's access i is.
+    """
+
+    iterators: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    operands: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(
+        value: SSAValue,
+        op: BlockOp,
+        names: Mapping[str, int],
+        groups: Mapping[str, tuple[int, ...]],
+        operands: Sequence[int],
+    ) -> BoundBlock:
+        """Iterators that the block does not have count up from those that it has."""
+        named = {name: (i,) if i < len(op.extents) else () for name, i in names.items()}
+        return BoundBlock(value, op, {**named, **groups}, tuple(operands))
+
+    @property
+    def block(self) -> BlockOp:
+        """The block itself."""
+        assert isinstance(self.op, BlockOp)
+        return self.op
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """How far each name of the pattern counts, a group's iterators taken together."""
+        return {
+            name: math.prod(self.block.extents[i] for i in positions)
+            for name, positions in self.iterators.items()
+        }
+
+    @property
+    def pads(self) -> tuple[int | float | None, ...]:
+        """For each access of the pattern the number read outside, None where all reads are
+        inside."""
+        values = [self.block.pad_values[operand] for operand in self.operands]
+        return tuple(None if value is None else python_value(value) for value in values)
 
 
 def constant_array(value: SSAValue) -> Array | None:

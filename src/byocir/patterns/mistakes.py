@@ -5,7 +5,7 @@
 | B201 | a rule without a docstring |
 | B202 | a rule or a test that fails with an exception, or gives no answer |
 | B203 | an op that no dialect has |
-| B204 | an attribute that an op does not have |
+| B204 | an attribute that an op does not have, or a value or element type that it cannot have |
 | B205 | more or fewer operands than an op takes |
 | B206 | a block whose iterators, indices or body cannot be read |
 | B207 | a pattern whose function fails, or gives no pattern |
@@ -15,12 +15,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from numbers import Real
+from typing import Any, cast
 
-from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ShapedType,
+    StringAttr,
+)
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.irdl import IRDLOperation, OptOperandDef, PropertyDef, VarOperandDef
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import Graph
 from byocir.errors import ByocirError, did_you_mean
 
@@ -45,20 +55,21 @@ def check_op(name: str) -> None:
     raise ByocirError("B203", f"expected an op such as graph.conv, found '{name}'", help=help_)
 
 
-def check_uses(name: str, attributes: Iterable[str], fewest: int, most: int) -> None:
-    """Raises ByocirError B204 for an attribute, B205 for a number of operands, that an op of the
-    graph dialect cannot have."""
+def check_uses(name: str, attributes: Mapping[str, Any], fewest: int, most: int) -> None:
+    """Raises ByocirError B204 for an attribute or the value of one, B205 for a number of operands,
+    that an op of the graph dialect cannot have."""
     kind = _graph_ops().get(name)
     if kind is None:
         return
     definition = kind.get_irdl_definition()
-    for attribute in attributes:
+    for attribute, value in attributes.items():
         if attribute not in definition.properties:
             raise ByocirError(
                 "B204",
                 f"expected an attribute of {name}, found '{attribute}'",
                 help=did_you_mean(attribute, list(definition.properties)),
             )
+        _check_value(f"{attribute} of {name}", value, definition.properties[attribute])
     kinds = [operand for _, operand in definition.operands]
     least = sum(not isinstance(each, VarOperandDef) for each in kinds)  # optional ones are variadic
     endless = any(
@@ -72,6 +83,52 @@ def check_uses(name: str, attributes: Iterable[str], fewest: int, most: int) -> 
             f"expected {name} with {wanted} operands, found {fewest}",
             help="a pattern of an op has a pattern for each operand; wildcard() is any value",
         )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(_is_number, cast("tuple[Any, ...]", value)))
+
+
+_VALUES: dict[type[Attribute], tuple[str, Callable[[Any], bool]]] = {
+    IntegerAttr: ("an integer", _is_integer),
+    FloatAttr: ("a number", _is_number),
+    StringAttr: ("a text", lambda value: isinstance(value, str)),
+    DenseArrayBase: ("a list of numbers", _are_numbers),
+    ArrayAttr: ("a number", lambda value: _is_number(value) or isinstance(value, ArrayAttr)),
+}
+"""What values of these kinds of attributes are as patterns write them."""
+
+
+def _check_value(what: str, value: Any, definition: PropertyDef) -> None:
+    """Raises ByocirError B204 for a value that no attribute so defined can have. None stands for
+    an attribute that is absent."""
+    kinds = definition.constr.get_bases() or ()
+    known = [_VALUES[kind] for kind in kinds if kind in _VALUES]
+    if value is None or len(known) < len(kinds) or not kinds:
+        return
+    if not any(fits(value) for _, fits in known):
+        wanted = " or ".join(shown for shown, _ in known)
+        raise ByocirError("B204", f"expected {what} to be {wanted}, found {value!r}")
+
+
+def check_dtype(dtype: object) -> None:
+    """Raises ByocirError B204 for what is no element type; None stands for any."""
+    if dtype is None or (isinstance(dtype, TypeAttribute) and not isinstance(dtype, ShapedType)):
+        return
+    shown = str(dtype) if isinstance(dtype, TypeAttribute) else repr(dtype)
+    raise ByocirError(
+        "B204",
+        f"expected an element type, found {shown}",
+        help="element types are objects: from byocir.dialects.types import i8, f32",
+    )
 
 
 def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, Use
 from byocir.dialects.types import element_type_of
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
-from byocir.patterns.mistakes import check_op, check_uses
+from byocir.patterns.mistakes import check_dtype, check_op, check_uses
 from byocir.patterns.value_tests import ValueTest, Where, refusal
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class ValuePattern(Pattern):
     """A value by its type and by tests."""
 
     def __init__(self, name: str | None, dtype: Attribute | None, where: Where) -> None:
+        check_dtype(dtype)
         self.label = name
         self.dtype = dtype
         self.tests = (where,) if isinstance(where, ValueTest) else tuple(where)
@@ -324,7 +325,8 @@ def op(
     """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
     values (numbers, strings, lists or tuples). Its result must not be used outside the match unless
     it is the root or `exposed`, in which case the composite has it as a further result. Raises
-    ByocirError B203 to B205 for an op, an attribute or a number of operands that there is not."""
+    ByocirError B203 to B205 for an op, an attribute, its value or a number of operands that there
+    is not."""
     check_op(name)
     plain = {key: _plain(value) for key, value in attrs.items()}
     made = OpPattern(name, operands, plain, exposed)

@@ -64,6 +64,8 @@ class ScalarPattern(Scalar):
         return _Unary(name, self)
 
     def to(self, type_: Attribute) -> ScalarPattern:
+        if not isinstance(cast(object, type_), IntegerType | AnyFloat):
+            raise TypeError(f"expected an element type such as i32, found {type_!r}")
         return _Converted(self, type_)
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:

@@ -120,7 +120,7 @@ class _Space:
         self.wants = wants
         self.extents: dict[str, int] = {}
         self.order: list[str] = []
-        self.group: list[str] | None = None
+        self.groups: dict[str, list[str]] = {}
         self.unknowns: dict[str, int] = {}
 
     def learn(self, index: Index, slot: Slot) -> None:
@@ -134,50 +134,62 @@ class _Space:
                     self.extents.setdefault(part.terms[0][0], self.wants[slot.label, axis])
 
     def _learn_shape(self, index: Index, shape: Shape) -> None:
-        count = len(shape) - sum(isinstance(part, Affine) for part in index)
+        groups = [part for part in index if isinstance(part, Group)]
+        known = sum(len(self.groups.get(group.name, ())) for group in groups)
+        left = len(shape) - sum(isinstance(part, Affine) for part in index) - known
         sizes = list(shape)
         for part in index:
             if isinstance(part, Affine):
                 self.extents.setdefault(part.terms[0][0], sizes.pop(0))
-            elif not part.broadcast and self.group is None and count > 0:
-                self.group = [f"g{i}" for i in range(count)]
-                self.extents.update(zip(self.group, sizes[:count], strict=True))
-                sizes = sizes[count:]
-            else:
-                sizes = sizes[count:]
+                continue
+            if part.name not in self.groups and not part.broadcast and left > 0:
+                groups_left = [g for g in groups if g.name not in self.groups]
+                count = left if len(groups_left) == 1 else self.choose(0, left + 1)
+                left -= count
+                self._group(part.name, count)
+                self.extents.update(zip(self.groups[part.name], sizes[:count], strict=True))
+            sizes = sizes[len(self.groups.get(part.name, ())) :]
+
+    def _group(self, name: str, count: int) -> None:
+        self.groups[name] = [f"{name}_{i}" for i in range(count)]
 
     def settle(self) -> None:
         """Chooses what is still open."""
         iterators = self.pattern.iterators
-        if iterators.group is None:
-            self.group = []
-        elif self.group is None:
-            self.group = [f"g{i}" for i in range(self.choose(1, 4))]
-        assert self.group is not None
-        in_result = [self.group if isinstance(p, Group) else [p.terms[0][0]] for p in self._out()]
+        for name in iterators.groups:
+            if name not in self.groups:
+                self._group(name, self.choose(1, 4 if len(iterators.groups) == 1 else 3))
+        in_result = [
+            self.groups[p.name] if isinstance(p, Group) else [p.terms[0][0]] for p in self._out()
+        ]
         self.order = [name for names in in_result for name in names]
         missing = [name for name in iterators.parallel if name not in self.order]
-        self.order += [*missing, *iterators.reduction]
+        self.order += [*missing, *self._reduced()]
         for name in self.order:
             self.extents.setdefault(name, pick(self.choose, EXTENTS))
+
+    def _reduced(self) -> list[str]:
+        iterators = self.pattern.iterators
+        grouped = [name for group in iterators.reduction_groups for name in self.groups[group]]
+        return [*iterators.reduction, *grouped]
 
     def _out(self) -> list[Affine | Group]:
         return [part for part in self.pattern.out if isinstance(part, Group) or part.terms]
 
     def iterators(self) -> list[IteratorAttr]:
-        reduced = self.pattern.iterators.reduction
+        reduced = self._reduced()
         kinds = (IteratorKind.PARALLEL, IteratorKind.REDUCTION)
         return [IteratorAttr.of(n, kinds[n in reduced], self.extents[n]) for n in self.order]
 
     def expressions(self, index: Index) -> list[AffineExpr]:
         """An index as expressions of the iterators, one for each dimension."""
-        assert self.group is not None
         exprs: list[AffineExpr] = []
         for part in index:
             if isinstance(part, Affine):
                 exprs.append(self._affine(part))
             else:
-                members = self._members(self.group) if part.broadcast else self.group
+                group = self.groups[part.name]
+                members = self._members(group) if part.broadcast else group
                 exprs += [self._dim(name) if name else AffineExpr.constant(0) for name in members]
         return exprs
 

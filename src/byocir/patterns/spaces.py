@@ -1,0 +1,83 @@
+"""The ways in which a block's iterators can stand for those that a block pattern names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+
+from byocir.dialects import tir
+from byocir.patterns.index import Form, Group, Index, Iterators, Space, Unknowns, match_index
+
+Forms = Sequence[Sequence[Form]]
+"""Of each operand of a block, the result last, its index: a linear form per dimension."""
+
+
+def spaces(
+    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Form]
+) -> Iterator[tuple[Space, Unknowns]]:
+    """The ways in which the block's iterators can stand for the pattern's, so that the result's
+    index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
+    prefer the others."""
+    count = len(op.iterators)
+    extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
+    parallels = _result_order(op)
+    missing = range(count, count + len(iterators.parallel) - len(parallels))
+    reductions = sorted(op.reductions, key=lambda i: extents[i] == 1)
+    unread = range(len(extents) - len(iterators.reduction) + len(reductions), len(extents))
+    none = Space(extents, {}, {})
+    rows = [*parallels, *missing]
+    sums = [*reductions, *unread]
+    for space in _assigned(none, rows, iterators.parallel, iterators.parallel_groups):
+        unknowns = match_index(out, result, space, {})
+        if unknowns is not None:
+            reduced = _assigned(space, sums, iterators.reduction, iterators.reduction_groups)
+            yield from ((whole, unknowns) for whole in reduced)
+
+
+def _assigned(
+    space: Space, iterators: Sequence[int], names: Sequence[str], groups: Sequence[str]
+) -> Iterator[Space]:
+    """The ways in which these iterators can stand for the names, the rest being in the groups or,
+    without groups, of extent 1."""
+    for chosen in permutations(iterators, len(names)):
+        rest = [i for i in iterators if i not in chosen]
+        if not groups and any(space.extents[i] > 1 for i in rest):
+            continue
+        named = {**space.names, **dict(zip(names, chosen, strict=True))}
+        for grouping in _groupings(rest, groups):
+            yield replace(space, names=named, groups={**space.groups, **grouping})
+
+
+def _groupings(
+    iterators: Sequence[int], groups: Sequence[str]
+) -> Iterator[Mapping[str, tuple[int, ...]]]:
+    """The ways to put each of these iterators into one of the groups."""
+    if not groups:
+        yield {}
+        return
+    for places in product(groups, repeat=len(iterators)):
+        pairs = list(zip(iterators, places, strict=True))
+        yield {group: tuple(i for i, place in pairs if place == group) for group in groups}
+
+
+def in_reading_order(
+    space: Space, reduced: Sequence[str], indices: Sequence[Index], forms: Forms
+) -> Space:
+    """With the iterators of each reduction group as the first operand that has it is indexed."""
+    groups = dict(space.groups)
+    for name in reduced:
+        whole = Group(name, broadcast=False)
+        reads = [form for index, form in zip(indices, forms, strict=True) if whole in index]
+        order = dict.fromkeys(i for terms, _ in (reads[0] if reads else ()) for i in terms)
+        known = [i for i in order if i in groups[name]]
+        groups[name] = (*known, *(i for i in groups[name] if i not in known))
+    return replace(space, groups=groups)
+
+
+def _result_order(op: tir.BlockOp) -> list[int]:
+    """The parallel iterators in the order in which they index the result."""
+    used: list[int] = []
+    for expr in op.out_maps[0].results:
+        used.extend(i for i in sorted(expr.used_dims()) if i not in used)
+    return [*used, *(i for i in op.parallels if i not in used)]
