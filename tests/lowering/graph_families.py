@@ -319,6 +319,32 @@ def conv_transpose(draw):
     return Case(g.ConvTransposeOp, arrays, group=group, **properties)
 
 
+@st.composite
+def recurrent(draw):
+    """Any operand may be a constant, as weights are."""
+    kind = draw(st.sampled_from([g.RnnOp, g.GruOp, g.LstmOp]))
+    direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
+    directions = 2 if direction == "bidirectional" else 1
+    steps, batch, inputs, hidden = sizes(draw, 4, 4)
+    rows = kind.GATES * hidden
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    dtype = dtype_of(draw(st.sampled_from([f32, f64])))
+
+    def numbers(*shape):
+        return rng.normal(size=shape).astype(dtype)
+
+    full = draw(st.booleans())
+    lengths = np.full(batch, steps) if full else rng.integers(0, steps + 1, batch)
+    arrays = [numbers(steps, batch, inputs), numbers(directions, rows, inputs)]
+    arrays += [numbers(directions, rows, hidden), numbers(directions, 2 * rows)]
+    arrays += [lengths.astype(np.int32), numbers(directions, batch, hidden)]
+    if kind is g.LstmOp:
+        arrays += [numbers(directions, batch, hidden), numbers(directions, 3 * hidden)]
+    extra = {"linear_before_reset": draw(st.integers(0, 1))} if kind is g.GruOp else {}
+    constants = draw(st.sampled_from([(), (1, 2, 3, 4), (4,)]))
+    return Case(kind, arrays, constants, direction=direction, **extra)
+
+
 FAMILIES = [
     activation,
     binary,
@@ -351,4 +377,5 @@ FAMILIES = [
     conv_transpose,
     rearrangement,
     padding,
+    recurrent,
 ]

@@ -80,10 +80,10 @@ def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Va
 
 @evaluates(ForOp)
 def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
-    body = op.body.block
+    body, carried = op.body.block, list(arguments)
     for index in range(op.extent.value.data):
-        interpreter.run(body, [np.int64(index)])
-    return ()
+        carried = interpreter.run(body, [np.int64(index), *carried])
+    return carried
 
 
 @evaluates(CopyOp)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -126,7 +126,11 @@ class HostProgram:
         """What the C code calls; an exception waits until it has returned."""
         try:
             call = self._calls[index]
-            arrays = [_view(inputs[i], buffer) for i, buffer in enumerate(call.inputs)]
+            views = [_view(inputs[i], buffer) for i, buffer in enumerate(call.inputs)]
+            arrays = [
+                view.item() if isinstance(operand.type, IndexType) else view
+                for operand, view in zip(call.op.operands, views, strict=True)
+            ]
             with np.errstate(all="ignore"):
                 made = rule_of(call.op)(self._interpreter, call.op, arrays)
             for i, (buffer, array) in enumerate(zip(call.outputs, made, strict=True)):

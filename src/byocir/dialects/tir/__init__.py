@@ -4,15 +4,13 @@ from xdsl.ir import Dialect
 
 from byocir.dialects.tir.block import BlockOp, YieldOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
+from byocir.dialects.tir.loop import ForOp, LoopKind, LoopKindAttr
 from byocir.dialects.tir.ops import (
     AllocOp,
     ConstantOp,
     CopyOp,
     EmptyOp,
     FillOp,
-    ForOp,
-    LoopKind,
-    LoopKindAttr,
     buffer,
     scope_of,
 )

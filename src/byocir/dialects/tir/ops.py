@@ -1,4 +1,4 @@
-"""What stands around `tir.block`: fills, constants, loops, buffers and copies."""
+"""What stands around `tir.block`: fills, constants, buffers and copies."""
 
 from __future__ import annotations
 
@@ -9,33 +9,26 @@ from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     DenseArrayBase,
     IndexType,
-    IntegerAttr,
     LocationAttr,
     MemRefType,
     StringAttr,
     TensorType,
     i64,
 )
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
-    Block,
     Operation,
-    Region,
-    SpacedOpaqueSyntaxAttribute,
     SSAValue,
 )
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     opt_result_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -48,11 +41,8 @@ from xdsl.traits import (
     MemoryAllocEffect,
     MemoryEffect,
     MemoryEffectKind,
-    NoTerminator,
     Pure,
-    RecursiveMemoryEffect,
 )
-from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.checks import expect
@@ -218,78 +208,6 @@ def scope_of(type_: Attribute) -> str:
     """The memory a memref lies in; the empty string is main memory."""
     assert isinstance(type_, MemRefType)
     return type_.memory_space.data if isinstance(type_.memory_space, StringAttr) else ""
-
-
-class LoopKind(StrEnum):
-    """How the iterations of a `tir.for` may run."""
-
-    SERIAL = "serial"
-    PARALLEL = "parallel"
-    UNROLL = "unroll"
-    VECTORIZE = "vectorize"
-    VTHREAD = "vthread"
-
-
-@irdl_attr_definition
-class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
-    """How a loop runs: in order, or as schedules may have it."""
-
-    name = "tir.loop"
-
-
-@irdl_op_definition
-class ForOp(IRDLOperation):
-    """A loop from 0 with a static extent, e.g. `tir.for %i = 0 to 4 serial { … }`."""
-
-    name = "tir.for"
-
-    extent = prop_def(IntegerAttr)
-    kind = prop_def(LoopKindAttr)
-    body = region_def("single_block")
-    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
-
-    @staticmethod
-    def of(
-        extent: int,
-        kind: LoopKind = LoopKind.SERIAL,
-        location: LocationAttr | None = None,
-    ) -> ForOp:
-        """An empty loop; its body has one index argument."""
-        return ForOp.create(
-            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
-            regions=[Region(Block(arg_types=[IndexType()]))],
-            location=location,
-        )
-
-    @property
-    def index(self) -> SSAValue:
-        return self.body.block.args[0]
-
-    def verify_(self) -> None:
-        types = [arg.type for arg in self.body.block.args]
-        expect(types == [IndexType()], "expected a body with one index argument")
-        extent = self.extent.value.data
-        expect(extent > 0, f"expected an extent > 0, found {extent}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.index)
-        printer.print_string(f" = 0 to {self.extent.value.data} {self.kind.data.value} ")
-        printer.print_region(self.body, print_entry_block_args=False)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ForOp:
-        index = parser.parse_argument(expect_type=False)
-        parser.parse_punctuation("=")
-        parser.parse_characters("0")
-        parser.parse_keyword("to")
-        extent = parser.parse_integer(allow_boolean=False)
-        kind = LoopKind(parser.parse_keyword_in({kind.value for kind in LoopKind}))
-        body = parser.parse_region([index.resolve(IndexType())])
-        return ForOp.create(
-            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
-            regions=[body],
-        )
 
 
 @irdl_op_definition

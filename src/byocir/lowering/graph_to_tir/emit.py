@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp as GraphConstantOp
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    ForOp,
+    IteratorAttr,
+    IteratorKind,
+    YieldOp,
+)
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
 from byocir.dialects.types import Shape, bf16, element_type_of, f16, f32, shape_of, tensor
@@ -106,10 +116,12 @@ class Emitter:
         body: ScalarBody,
         out: Index | None = None,
         where: Sequence[AffineExpr] = (),
+        bases: Mapping[str, SSAValue] | None = None,
     ) -> SSAValue:
         """A block that updates `init` at `out`, by default one element for each parallel point,
         where none of the expressions `where` is negative. `body` takes the elements read and the
-        one updated. Without points there is no block."""
+        one updated. Iterators in `bases` start there, the others at 0. Without points there is no
+        block."""
         if 0 in space.extents:
             return init
         values = [*(read.value for read in reads), init]
@@ -123,11 +135,36 @@ class Emitter:
             region,
             pads=[_pad(space, read) for read in reads],
             where=space.map(where) if where else None,
+            bases=self._bases(space, bases) if bases else (),
             location=self.location,
         )
         for inner in region.walk():
             inner.location = self.location
         return self.add(op).results[0]
+
+    def _bases(self, space: Space, bases: Mapping[str, SSAValue]) -> list[SSAValue]:
+        zero = self.add(arith.ConstantOp(IntegerAttr.from_index_int_value(0)))
+        zero.location = self.location
+        names = [iterator.iterator_name.data for iterator in space.iterators]
+        return [bases.get(name, zero.result) for name in names]
+
+    def loop(
+        self,
+        extent: int,
+        initial: Sequence[SSAValue],
+        body: Callable[[Emitter, SSAValue | None, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """A serial loop that carries values: `body` takes what to emit with, the index and the
+        values so far and gives the next ones. The last ones are the result. What runs once needs no
+        loop, and has no index."""
+        if extent == 1:
+            return body(self, None, initial)
+        op = ForOp.of(extent, location=self.location, initial=initial)
+        inside = Emitter(self.location)
+        next_ = body(inside, op.index, op.carried)
+        end = YieldOp.create(operands=list(next_), location=self.location)
+        op.body.block.add_ops([*inside.ops, end])
+        return self.add(op).results
 
     def elementwise(
         self,

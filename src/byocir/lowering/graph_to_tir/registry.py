@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.graph import GraphOp
 from byocir.dialects.locations import names
@@ -21,15 +22,31 @@ case that has no form at the tensor level."""
 
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
+
+class Way(StrEnum):
+    """What an op becomes."""
+
+    BLOCKS = "blocks"
+    """Blocks, one after the other."""
+    LOOP = "for"
+    """A loop that carries values, with blocks inside and around."""
+    EXTERN = "extern"
+    """A call of a routine of the runtime's C sources."""
+
+
+WAYS: dict[type[Operation], Way] = {}
+"""How each op goes down that has a lowering."""
+
 _LoweringT = TypeVar("_LoweringT", bound=Callable[..., Lowered])
 
 
-def lowers(*kinds: type[GraphOp]) -> Callable[[_LoweringT], _LoweringT]:
-    """Registers the decorated function as the lowering of these op classes."""
+def lowers(*kinds: type[GraphOp], way: Way = Way.BLOCKS) -> Callable[[_LoweringT], _LoweringT]:
+    """Registers the decorated function as the lowering of these op classes, which go down in this
+    way."""
 
     def register(lowering: _LoweringT) -> _LoweringT:
         for kind in kinds:
-            LOWERINGS[kind] = lowering
+            LOWERINGS[kind], WAYS[kind] = lowering, way
         return lowering
 
     return register

@@ -93,7 +93,8 @@ def _reciprocal(emit: Emitter, op: g.ReciprocalOp) -> SSAValue:
 # -- activations
 
 
-def _sigmoid(x: Emitted) -> Emitted:
+def sigmoid(x: Emitted) -> Emitted:
+    """`1 / (1 + e^-x)`"""
     return x.constant(1) / (x.unary("neg").exp() + 1)
 
 
@@ -140,7 +141,7 @@ _ACTIVATIONS: dict[type[g.UnaryOp], Callable[[Any, Emitted], Emitted]] = {
     g.MishOp: lambda op, x: x * _softplus(x).unary("tanh"),
     g.SeluOp: lambda op, x: _selu(x, op.alpha.value.data, op.gamma.value.data),
     g.ShrinkOp: lambda op, x: _shrink(x, op.bias.value.data, op.lambd.value.data),
-    g.SigmoidOp: lambda op, x: _sigmoid(x),
+    g.SigmoidOp: lambda op, x: sigmoid(x),
     g.SoftplusOp: lambda op, x: _softplus(x),
     g.SoftsignOp: lambda op, x: x / (x.unary("abs") + 1),
     g.ThresholdedReluOp: lambda op, x: x.compare("gt", op.alpha.value.data).select(x, 0),

@@ -75,9 +75,11 @@ def offset_of(map_: AffineMap, shape: Shape) -> Offset:
     return Offset(dict(sorted(coefficients.items())), tuple(ordered), constant)
 
 
-def outside_of(map_: AffineMap, shape: Shape, extents: Sequence[int]) -> list[Inside]:
-    """What must hold for an access to be inside, as far as it does not always."""
-    lows, highs = [0] * len(extents), [extent - 1 for extent in extents]
+def outside_of(
+    map_: AffineMap, shape: Shape, lows: Sequence[int], highs: Sequence[int]
+) -> list[Inside]:
+    """What must hold for an access to be inside, as far as it does not always where iterators are
+    from `lows` to `highs`."""
     checks: list[Inside] = []
     for expr, size in zip(map_.results, shape, strict=True):
         low, high = bounds(expr, lows, highs)
@@ -87,12 +89,11 @@ def outside_of(map_: AffineMap, shape: Shape, extents: Sequence[int]) -> list[In
 
 
 class Indices:
-    """Writes index expressions in C, given what iterators are called and how far they run."""
+    """Writes index expressions in C, given what iterators are called and their least and greatest
+    values."""
 
-    def __init__(self, names: Sequence[str], extents: Sequence[int]) -> None:
-        self._names = names
-        self._lows = [0] * len(extents)
-        self._highs = [extent - 1 for extent in extents]
+    def __init__(self, names: Sequence[str], lows: Sequence[int], highs: Sequence[int]) -> None:
+        self._names, self._lows, self._highs = names, lows, highs
         self.helpers: dict[str, str] = {}
 
     def offset(self, offset: Offset) -> str:

@@ -61,9 +61,10 @@ class Tiling:
 
 
 def is_contraction(op: BlockOp) -> bool:
-    """Whether the body is `acc + x * y` on two inputs, which may be converted first."""
+    """Whether the body is `acc + x * y` on two inputs, which may be converted first, at all points
+    from 0."""
     block = op.body.block
-    if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None:
+    if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None or op.bases:
         return False
     add = op.yielded[0].owner
     if not isinstance(add, arith.AddfOp | arith.AddiOp):

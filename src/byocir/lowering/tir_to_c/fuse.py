@@ -121,6 +121,7 @@ def _fused(op: BlockOp, position: int) -> BlockOp:
         [*in_maps, *added, *op.out_maps],
         _joined(op, producer, position),
         pads=[*pads, *producer.pad_values],
+        bases=list(op.bases),
         where=op.where.data if op.where is not None else None,
         location=fuse(producer.location, op.location),
     )
@@ -216,6 +217,7 @@ def _with_number(op: BlockOp, position: int) -> BlockOp:
         maps,
         Region(block),
         pads=pads,
+        bases=list(op.bases),
         where=op.where.data if op.where is not None else None,
         location=op.location,
     )

@@ -28,6 +28,8 @@ STRIDED_LANES = 8
 """The same where they do not: enough to hide how long an addition takes."""
 NEAR = 4
 """Elements this far apart still count as following each other."""
+ANYWHERE = 2**31
+"""Beyond what an iterator reaches from any base."""
 
 TAB = "    "
 
@@ -79,10 +81,11 @@ class Kernel:
 
 class BlockWriter:
     """Writes one block. `initial` gives the C constants that accumulators start from, by position
-    among `outs`; the others start from what the array holds."""
+    among `outs`; the others start from what the array holds. Iterators on `based` start at a
+    parameter, the others at 0."""
 
-    def __init__(self, op: BlockOp, initial: Mapping[int, str]) -> None:
-        self.op, self.initial = op, initial
+    def __init__(self, op: BlockOp, initial: Mapping[int, str], based: Sequence[int] = ()) -> None:
+        self.op, self.initial, self.based = op, initial, based
         self.scalars = Scalars()
         block, count = op.body.block, len(op.ins)
         self._used = used_arguments(block, op.yielded)
@@ -97,11 +100,19 @@ class BlockWriter:
         self.parallel, self.reduction = self._merged(self.parallel), self._merged(self.reduction)
         left = {loop.position for loop in (*self.parallel, *self.reduction)}
         names = [f"i{i}" if i in left else "0" for i in range(len(op.extents))]
-        self.indices = Indices(names, op.extents)
+        for i in based:
+            names[i] = f"(b{i} + i{i})" if i in left else f"b{i}"
+        self.indices = Indices(names, *self._ranges())
+
+    def _ranges(self) -> tuple[list[int], list[int]]:
+        """The least and the greatest value of each iterator; a base may be anything."""
+        extents = list(enumerate(self.op.extents))
+        lows = [-ANYWHERE if i in self.based else 0 for i, _ in extents]
+        return lows, [ANYWHERE if i in self.based else extent - 1 for i, extent in extents]
 
     def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Access:
         map_, shape = self.op.maps.data[position].data, shape_of(value.type)
-        checks = [] if pad is None else outside_of(map_, shape, self.op.extents)
+        checks = [] if pad is None else outside_of(map_, shape, *self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
         nbytes = prod(shape) * dtype_of(element).itemsize
@@ -114,7 +125,7 @@ class BlockWriter:
         """Neighbours as one where the outer one steps as far as the inner one runs."""
         accesses = self._accesses()
         fixed = {i for access in accesses for i in access.fixed}
-        fixed |= {i for guard in self.guards for i in guard.used_dims()}
+        fixed |= {i for guard in self.guards for i in guard.used_dims()} | set(self.based)
         merged: list[Loop] = []
         for loop in loops:
             outer = merged[-1] if merged else None
@@ -144,6 +155,7 @@ class BlockWriter:
             if i in self._used
         ]
         parameters += [f"{c_type(access.element)} *restrict {access.name}" for access in self.outs]
+        parameters += [f"const ptrdiff_t b{i}" for i in self.based]
         if self._accumulates():
             body = self._reduce()
         else:

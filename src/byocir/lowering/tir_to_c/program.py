@@ -2,23 +2,27 @@
 
 Every tensor gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
 updates a value which nobody needs any more works in place; else it works on a copy. Fills become
-the numbers that reductions start from wherever the reduction writes all of its result.
+the numbers that reductions start from wherever the reduction writes all of its result. A loop keeps
+each value that it carries in one buffer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import names
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, ForOp, YieldOp
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
 from byocir.evaluate.scalar import number
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
@@ -50,11 +54,13 @@ class Compute:
     buffers: list[Buffer]
     nodes: tuple[str, ...]
     """The names of the model's nodes that it computes."""
+    bases: list[str] = field(default_factory=list[str])
+    """Where iterators start, as C expressions: the kernel's last parameters."""
 
 
 @dataclass(frozen=True)
 class Fill:
-    """All elements of a buffer are a number, given as a C constant."""
+    """All elements of a buffer are a number, given as a C expression."""
 
     buffer: Buffer
     number: str
@@ -70,25 +76,46 @@ class Copy:
 
 @dataclass(frozen=True)
 class Call:
-    """What runs elsewhere: a call of a region function, or an op that has no form in C. `position`
-    is its place among the ops of the function."""
+    """What runs elsewhere: a call of a region function, or an op that has no form in C."""
 
     op: Operation
-    position: int
     inputs: list[Buffer]
     outputs: list[Buffer]
 
 
-Step = Compute | Fill | Copy | Call
+@dataclass(frozen=True)
+class Repeat:
+    """Steps that run for each value of a C variable from 0."""
+
+    name: str
+    extent: int
+    steps: list[Step]
+
+
+Step = Compute | Fill | Copy | Call | Repeat
 
 
 def buffers_of(step: Step) -> list[Buffer]:
-    """All buffers that a step touches."""
-    if isinstance(step, Compute):
-        return step.buffers
-    if isinstance(step, Fill):
-        return [step.buffer]
-    return [step.source, step.target] if isinstance(step, Copy) else [*step.inputs, *step.outputs]
+    """All buffers that a step touches, but for those of the steps inside it."""
+    match step:
+        case Compute():
+            return step.buffers
+        case Fill():
+            return [step.buffer]
+        case Copy():
+            return [step.source, step.target]
+        case Call():
+            return [*step.inputs, *step.outputs]
+        case Repeat():
+            return []
+
+
+def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps and those inside them, in order."""
+    for step in steps:
+        yield step
+        if isinstance(step, Repeat):
+            yield from all_steps(step.steps)
 
 
 @dataclass
@@ -111,8 +138,13 @@ class _Builder:
         self.block = function.body.block
         self.program = Program()
         self.buffers: dict[SSAValue, Buffer] = {}
+        self._steps = self.program.steps
+        """Where steps go: those of the function, or of the innermost loop."""
+        self._numbers: dict[SSAValue, str] = {}
+        """Index values as C expressions."""
         self._offsets: dict[str, Buffer] = {}
-        self._order = {op: i for i, op in enumerate(self.block.ops)}
+        self._order = {op: i for i, op in enumerate(self.block.walk())}
+        self._loops = 0
 
     def build(self) -> Program:
         for i, arg in enumerate(self.block.args):
@@ -129,8 +161,13 @@ class _Builder:
             self._start(op)
         elif isinstance(op, BlockOp):
             self._block(op)
+        elif isinstance(op, ForOp):
+            self._repeat(op)
         elif isinstance(op, ReturnOp):
             self._return(op)
+        elif isinstance(op, arith.ConstantOp) and isinstance(op.result.type, IndexType):
+            assert isinstance(op.value, IntegerAttr)
+            self._numbers[op.result] = str(op.value.value.data)
         else:
             self._call(op)
 
@@ -157,7 +194,7 @@ class _Builder:
     def _fill(self, buffer: Buffer, op: Operation) -> None:
         # What is empty holds zeros here as in the evaluator, should anybody look.
         filled = _filled(op.value) if isinstance(op, FillOp) else "0"
-        self.program.steps.append(Fill(buffer, filled))
+        self._steps.append(Fill(buffer, filled))
 
     def _block(self, op: BlockOp) -> None:
         try:
@@ -173,11 +210,14 @@ class _Builder:
             for i, start in enumerate(op.outs)
             if isinstance(start.owner, FillOp) and self._covers(op, i)
         }
-        writer = BlockWriter(op, initial)
+        bases = [self._numbers[base] for base in op.bases]
+        based = [i for i, base in enumerate(bases) if base != "0"]
+        writer = BlockWriter(op, initial, based)
         kernel = kernel_of(writer)
         targets = [self._target(op, i, i in initial) for i in range(len(op.outs))]
         sources = [self.buffers[op.ins[i]] for i in writer.used]
-        self.program.steps.append(Compute(kernel, [*sources, *targets], names(op.location)))
+        starts = [bases[i] for i in based]
+        self._steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
         self.buffers.update(zip(op.results, targets, strict=True))
 
     def _covers(self, op: BlockOp, index: int) -> bool:
@@ -203,25 +243,69 @@ class _Builder:
             if isinstance(owner, FillOp) and not is_set:
                 self._fill(made, owner)
             return made
-        held = self.buffers[start]
-        shared = [value for value in (*op.ins, *op.outs) if self.buffers.get(value) is held]
-        if held.place == ARENA and len(shared) == 1 and not self._needed_after(start, op):
+        return self._owned(start, op, [*op.ins, *op.outs])
+
+    def _owned(self, value: SSAValue, op: Operation, used: Sequence[SSAValue]) -> Buffer:
+        """A buffer that holds a value and that an op, which uses these, may change: the value's own
+        if nobody needs it any more."""
+        held = self._held(value)
+        shared = [other for other in used if self.buffers.get(other) is held]
+        if held.place == ARENA and len(shared) == 1 and not self._needed_after(value, op):
             return held
-        made = Buffer(start.type, ARENA)
-        self.program.steps.append(Copy(held, made))
+        made = Buffer(value.type, ARENA)
+        self._steps.append(Copy(held, made))
         return made
 
     def _needed_after(self, value: SSAValue, op: Operation) -> bool:
+        """Also where an op in a loop changes what is from outside of it: the next iteration."""
+        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        if home is not op.parent:
+            return True
         return any(self._order[use.operation] > self._order[op] for use in value.uses)
+
+    # -- loops
+
+    def _repeat(self, op: ForOp) -> None:
+        """Carried values lie in one buffer each, which iterations change."""
+        inside = Repeat(f"t{self._loops}", op.extent.value.data, [])
+        self._loops += 1
+        carried = [self._owned(value, op, op.initial) for value in op.initial]
+        self._numbers[op.index] = inside.name
+        self.buffers.update(zip(op.carried, carried, strict=True))
+        outside, self._steps = self._steps, inside.steps
+        for inner in op.body.block.ops:
+            if not isinstance(inner, YieldOp):
+                self._add(inner)
+        self._hand_on(op, carried)
+        self._steps = outside
+        self._steps.append(inside)
+        self.buffers.update(zip(op.results, carried, strict=True))
+
+    def _hand_on(self, op: ForOp, carried: Sequence[Buffer]) -> None:
+        """What an iteration yields goes where the next one finds it. What lies in the buffer of
+        another carried value is saved first."""
+        yielded = [self._held(value) for value in op.yielded]
+        for i, (source, target) in enumerate(zip(yielded, carried, strict=True)):
+            if source is not target and source in carried:
+                yielded[i] = Buffer(source.type, ARENA)
+                self._steps.append(Copy(source, yielded[i]))
+        for source, target in zip(yielded, carried, strict=True):
+            if source is not target:
+                self._steps.append(Copy(source, target))
 
     def _call(self, op: Operation) -> None:
         inputs = [self._held(value) for value in op.operands]
         outputs = [Buffer(result.type, ARENA) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
-        self.program.steps.append(Call(op, self._order[op], inputs, outputs))
+        self._steps.append(Call(op, inputs, outputs))
 
     def _held(self, value: SSAValue) -> Buffer:
-        """The buffer of a value, also of a start that a block could have begun from."""
+        """The buffer of a value, also of a start that a block could have begun from, or of an
+        index."""
+        if value in self._numbers:
+            made = Buffer(tensor(i64, []), ARENA)
+            self._steps.append(Fill(made, self._numbers[value]))
+            return made
         if value not in self.buffers:
             assert isinstance(value.owner, FillOp | EmptyOp)
             self.buffers[value] = Buffer(value.type, ARENA)
@@ -234,18 +318,32 @@ class _Builder:
             if held.place == ARENA:
                 held.place, held.index = OUTPUT, i
             else:
-                self.program.steps.append(Copy(held, Buffer(value.type, OUTPUT, i)))
+                self._steps.append(Copy(held, Buffer(value.type, OUTPUT, i)))
 
     def _plan(self) -> None:
         spans: dict[Buffer, tuple[int, int]] = {}
-        for i, step in enumerate(self.program.steps):
-            for buffer in buffers_of(step):
-                if buffer.place == ARENA:
-                    spans[buffer] = (spans.get(buffer, (i, i))[0], i)
+        _live(self.program.steps, 0, spans)
         arena = plan([Lifetime(b.nbytes, *span) for b, span in spans.items()])
         for buffer, offset in zip(spans, arena.offsets, strict=True):
             buffer.index = offset
         self.program.arena = arena
+
+
+def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:
+    """Adds the first and the last step at which each buffer of the arena is touched, counted from
+    `start`; gives the count behind the last. What a loop finds must last until its end."""
+    for step in steps:
+        for buffer in buffers_of(step):
+            if buffer.place == ARENA:
+                spans[buffer] = (spans.get(buffer, (start, start))[0], start)
+        if isinstance(step, Repeat):
+            end = _live(step.steps, start + 1, spans)
+            for buffer, (first, last) in spans.items():
+                if first <= start < last:
+                    spans[buffer] = (first, end)
+            start = end
+        start += 1
+    return start
 
 
 def _filled(value: Attribute) -> str:

@@ -30,7 +30,9 @@ from byocir.lowering.tir_to_c.program import (
     Copy,
     Fill,
     Program,
+    Repeat,
     Step,
+    all_steps,
     program_of,
 )
 
@@ -64,7 +66,7 @@ class HostCode:
     @property
     def calls(self) -> list[Call]:
         """What runs elsewhere, by the index that the region function is given."""
-        return [step for step in self.program.steps if isinstance(step, Call)]
+        return [step for step in all_steps(self.program.steps) if isinstance(step, Call)]
 
 
 def emit_host(function: FuncOp, name: str = "model") -> HostCode:
@@ -185,12 +187,16 @@ class _Writer:
 
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Compute):
-            arguments = ", ".join(self._pointer(buffer) for buffer in step.buffers)
+            arguments = ", ".join([*map(self._pointer, step.buffers), *step.bases])
             told = f" /* {comment(step.nodes)} */" if step.nodes else ""
             return [f"{self._kernel(step.kernel)}({arguments});{told}"]
         if isinstance(step, Copy):
             target, source = self._pointer(step.target), self._pointer(step.source)
             return [f"memcpy({target}, {source}, {step.source.nbytes});"]
+        if isinstance(step, Repeat):
+            head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
+            inner = [line for each in step.steps for line in self._step(each)]
+            return [head, *(TAB + line for line in inner), "}"]
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
 
     def _fill(self, step: Fill) -> list[str]:

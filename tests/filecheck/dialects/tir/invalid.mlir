@@ -190,6 +190,26 @@ func.func @loop_extent() {
 
 // -----
 
+func.func @carried_kind(%x: tensor<4xi8>) {
+  // CHECK: expected a loop in order to carry values, found parallel
+  %y = tir.for %i = 0 to 2 parallel carry(%a = %x : tensor<4xi8>) {
+    tir.yield %a : tensor<4xi8>
+  }
+  func.return
+}
+
+// -----
+
+func.func @carried_types(%x: tensor<4xi8>, %z: tensor<2xi8>) {
+  // CHECK: expected yielded values of the carried types (tensor<4xi8>), found (tensor<2xi8>)
+  %y = tir.for %i = 0 to 2 serial carry(%a = %x : tensor<4xi8>) {
+    tir.yield %z : tensor<2xi8>
+  }
+  func.return
+}
+
+// -----
+
 func.func @copy_rank(%x: memref<4x4xi8>) {
   // CHECK: expected memrefs of rank 1, found memref<4x4xi8>
   tir.copy %x to %x sizes [4] : memref<4x4xi8> to memref<4x4xi8>

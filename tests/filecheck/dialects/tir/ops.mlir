@@ -36,3 +36,15 @@ func.func @buffers(%x: memref<16x16xi8>) {
 // CHECK-NEXT: tir.for %j = 0 to 2 vthread {
 // CHECK-NEXT: tir.copy %x[%i, %j] to %t sizes [4, 8] pad 0 : i8 : memref<16x16xi8> to memref<4x8xi32, "acc">
 // CHECK: tir.copy %x to %x sizes [16, 16] : memref<16x16xi8> to memref<16x16xi8>
+
+func.func @carried(%h0: tensor<4xf32>, %c0: tensor<2xi8>) -> tensor<4xf32> {
+  %h, %c = tir.for %t = 0 to 5 serial carry(%a = %h0 : tensor<4xf32>, %b = %c0 : tensor<2xi8>) {
+    tir.yield %a, %b : tensor<4xf32>, tensor<2xi8>
+  }
+  func.return %h : tensor<4xf32>
+}
+
+// CHECK-LABEL: @carried
+// CHECK-NEXT: %h, %c = tir.for %t = 0 to 5 serial carry(%a = %h0 : tensor<4xf32>, %b = %c0 : tensor<2xi8>) {
+// CHECK-NEXT: tir.yield %a, %b : tensor<4xf32>, tensor<2xi8>
+// CHECK-NEXT: }

@@ -1,0 +1,187 @@
+"""`tir.for`: a loop, around buffers or with the values that its iterations hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, TensorType, i64
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, Block, Region, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator, RecursiveMemoryEffect
+from xdsl.utils.str_enum import StrEnum
+
+from byocir.dialects.checks import expect
+from byocir.dialects.tir.block import YieldOp
+
+
+class LoopKind(StrEnum):
+    """How the iterations of a `tir.for` may run."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    UNROLL = "unroll"
+    VECTORIZE = "vectorize"
+    VTHREAD = "vthread"
+
+
+IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLL)
+"""The kinds of loops whose iterations follow each other."""
+
+
+@irdl_attr_definition
+class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
+    """How a loop runs: in order, or as schedules may have it."""
+
+    name = "tir.loop"
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """A loop from 0 with a static extent, e.g. `tir.for %i = 0 to 4 serial { … }`.
+
+    In value form it carries tensors: each iteration takes what the one before yields, the first
+    one takes the initial values, and the results are what the last one yields:
+
+    ```mlir
+    %last = tir.for %t = 0 to 5 serial carry(%h = %h0 : tensor<2x4xf32>) {
+      …
+      tir.yield %next : tensor<2x4xf32>
+    }
+    ```
+    """
+
+    name = "tir.for"
+
+    initial = var_operand_def(TensorType)
+    extent = prop_def(IntegerAttr)
+    kind = prop_def(LoopKindAttr)
+    body = region_def("single_block")
+    results_ = var_result_def(TensorType)
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    @staticmethod
+    def of(
+        extent: int,
+        kind: LoopKind = LoopKind.SERIAL,
+        location: LocationAttr | None = None,
+        initial: Sequence[SSAValue] = (),
+    ) -> ForOp:
+        """An empty loop; its body has one index argument, then one for each carried value, and
+        must end in a `tir.yield` of their next values if there are any."""
+        types = [value.type for value in initial]
+        return ForOp.create(
+            operands=list(initial),
+            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            regions=[Region(Block(arg_types=[IndexType(), *types]))],
+            result_types=types,
+            location=location,
+        )
+
+    @property
+    def index(self) -> SSAValue:
+        return self.body.block.args[0]
+
+    @property
+    def carried(self) -> Sequence[SSAValue]:
+        """The carried values as the body sees them, one for each result."""
+        return self.body.block.args[1:]
+
+    @property
+    def yielded(self) -> Sequence[SSAValue]:
+        """The values that an iteration hands on, one for each result."""
+        last = self.body.block.last_op
+        return last.operands if isinstance(last, YieldOp) else ()
+
+    def verify_(self) -> None:
+        extent, carried = self.extent.value.data, [value.type for value in self.initial]
+        types = [arg.type for arg in self.body.block.args]
+        if not carried:
+            expect(types == [IndexType()], "expected a body with one index argument")
+        expect(extent > 0, f"expected an extent > 0, found {extent}")
+        expect(
+            types == [IndexType(), *carried],
+            f"expected a body of index and the carried types ({_join(carried)}), "
+            f"found ({_join(types)})",
+        )
+        for what, found in (
+            ("results", [result.type for result in self.results]),
+            ("yielded values", [value.type for value in self.yielded]),
+        ):
+            expect(
+                found == carried,
+                f"expected {what} of the carried types ({_join(carried)}), found ({_join(found)})",
+            )
+        expect(
+            not carried or self.kind.data in IN_ORDER,
+            f"expected a loop in order to carry values, found {self.kind.data.value}",
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.index)
+        printer.print_string(f" = 0 to {self.extent.value.data} {self.kind.data.value} ")
+        if self.initial:
+            printer.print_string("carry(")
+            printer.print_list(
+                list(zip(self.carried, self.initial, strict=True)),
+                lambda pair: _print_carried(printer, *pair),
+            )
+            printer.print_string(") ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        index = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        parser.parse_characters("0")
+        parser.parse_keyword("to")
+        extent = parser.parse_integer(allow_boolean=False)
+        kind = LoopKind(parser.parse_keyword_in({kind.value for kind in LoopKind}))
+        carried: list[tuple[Parser.Argument, SSAValue]] = []
+        if parser.parse_optional_keyword("carry") is not None:
+            carried = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _parse_carried(parser)
+            )
+        types = [value.type for _, value in carried]
+        body = parser.parse_region(
+            [index.resolve(IndexType()), *(arg for arg, _ in carried)],
+        )
+        return ForOp.create(
+            operands=[value for _, value in carried],
+            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            regions=[body],
+            result_types=types,
+        )
+
+
+def _print_carried(printer: Printer, argument: SSAValue, initial: SSAValue) -> None:
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(initial)
+    printer.print_string(" : ")
+    printer.print_attribute(initial.type)
+
+
+def _parse_carried(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
+    name = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    initial = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    type_ = parser.parse_type()
+    return name.resolve(type_), parser.resolve_operand(initial, type_)
+
+
+def _join(types: Sequence[Attribute]) -> str:
+    return ", ".join(map(str, types))
