@@ -27,6 +27,8 @@ class InvalidOp(VerifyException):
 def verify_dominance(module: ModuleOp) -> None:
     """Raises InvalidOp, one sentence that names the op, when an op uses a value that is not defined
     before it."""
+    if _all_reach(module):
+        return
     order = {op: index for index, op in enumerate(module.walk())}
     regions: dict[Region, DominanceInfo] = {}
     for user in order:
@@ -38,6 +40,37 @@ def verify_dominance(module: ModuleOp) -> None:
                     f"found {problem}",
                     user,
                 )
+
+
+def _all_reach(module: ModuleOp) -> bool:
+    """Whether a walk meets every value before its uses. So it is in all programs that are right,
+    unless control flow goes from block to block."""
+    visible: set[SSAValue] = set()
+    return all(_reach(op, visible) for op in module.body.block.ops)
+
+
+def _reach(op: Operation, visible: set[SSAValue]) -> bool:
+    """Whether the operands of an op, and of those inside, are visible; adds its results."""
+    if not all(value in visible for value in op.operands):
+        return False
+    if op.regions:
+        outside: set[SSAValue] = set() if op.has_trait(IsolatedFromAbove) else visible
+        if not all(_reach_inside(region, outside) for region in op.regions):
+            return False
+    visible.update(op.results)
+    return True
+
+
+def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
+    """The same for the ops of a region; what they define is not visible behind it."""
+    block = region.first_block
+    if block is None:
+        return True
+    visible.update(block.args)
+    if block.next_block is not None or not all(_reach(op, visible) for op in block.ops):
+        return False
+    visible.difference_update(block.args, (r for op in block.ops for r in op.results))
+    return True
 
 
 def describe(op: Operation) -> str:

@@ -2,26 +2,115 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
+from byocir.dialects.tir import BlockOp
+
+LOCAL_DIALECTS = ("arith", "byoc", "func", "graph", "math", "tir")
+"""Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
+inside them."""
 
 
 def verify_module(module: ModuleOp) -> None:
     """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
+    Verifier().verify(module)
+
+
+class _Facts(NamedTuple):
+    """What an op was when it was found right; it need not be looked at until one of this changes.
+    Whether its operands reach it is not here: that is checked every time."""
+
+    types: list[Attribute]
+    """Of operands, results and the arguments of blocks inside."""
+    counts: tuple[int, ...]
+    """How many operands and results, and arguments of each block."""
+    around: object
+    """The class of the op around it; for the last op of a block, what that op is."""
+    properties: dict[str, Attribute] | None
+    attributes: dict[str, Attribute] | None
+    values: tuple[SSAValue, ...]
+    """The operands themselves where they must be of the op around."""
+
+
+@dataclass
+class Verifier:
+    """Verifies a module time and again while passes change it: after the first time, only the ops
+    that changed and those directly around them. What it accepts and refuses is the same."""
+
+    _known: dict[Operation, _Facts] = field(default_factory=dict[Operation, _Facts])
+
+    def verify(self, module: ModuleOp) -> None:
+        """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
+        before, self._known = self._known, {}
+        with collector_paused():
+            self._verify_op(module, before)
+            verify_dominance(module)
+            verify_calls(module)
+
+    def _verify_op(self, op: Operation, before: dict[Operation, _Facts]) -> bool:
+        """Whether an op had to be looked at; what is inside comes first."""
+        inside = False
+        for region in op.regions:
+            for block in region.blocks:
+                empty = block.first_op is None
+                inside = empty or inside
+                for inner in block.ops:
+                    if self._verify_op(inner, before):
+                        inside = True
+        facts = _facts(op)
+        if facts is None or facts != before.get(op) or (inside and not isinstance(op, FuncOp)):
+            _verify_alone(op)
+            changed = True
+        else:
+            changed = False
+        if facts is not None:
+            self._known[op] = facts
+        return changed
+
+
+def _verify_alone(op: Operation) -> None:
     try:
-        module.verify()
+        op.verify(verify_nested_ops=False)
     except VerifyException as error:
-        invalid = InvalidOp(str(error), _culprit(module))
+        invalid = InvalidOp(str(error), op)
         for note in getattr(error, "__notes__", ()):  # the module, marked at the op
             invalid.add_note(note)
         raise invalid from error
-    verify_dominance(module)
-    verify_calls(module)
+
+
+def _facts(op: Operation) -> _Facts | None:
+    """What decides whether an op by itself is right; None if that takes more."""
+    if op.name.partition(".")[0] not in LOCAL_DIALECTS or isinstance(op, FuncCallOp):
+        return None
+    operands, results = op.operands, op.results
+    types = [value.type for value in operands]
+    types += [result.type for result in results]
+    counts = (len(operands), len(results))
+    for region in op.regions:
+        for inner in region.blocks:
+            types += [arg.type for arg in inner.args]
+            counts += (len(inner.args),)
+    block = op.parent
+    around = block.parent_op() if block is not None else None
+    last = around is not None and op.next_op is None
+    return _Facts(
+        types,
+        counts,
+        (around, dict(around.properties)) if around is not None and last else type(around),
+        op.properties.copy() or None,
+        op.attributes.copy() or None,
+        tuple(operands) if isinstance(around, BlockOp) else (),
+    )
 
 
 def verify_calls(module: ModuleOp) -> None:
@@ -44,13 +133,3 @@ def verify_calls(module: ModuleOp) -> None:
             op.verify_type(callee.function_type)
         except VerifyException as error:
             raise InvalidOp(str(error), op) from error
-
-
-def _culprit(module: ModuleOp) -> Operation:
-    """The first op that does not verify by itself, else the module."""
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException:
-            return op
-    return module

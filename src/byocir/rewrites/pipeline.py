@@ -23,7 +23,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.arg_spec import parse_pipeline as parse_specs
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
 
-from byocir.dialects.verify import verify_module
+from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
 from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
@@ -93,13 +93,14 @@ def run_passes(
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     start = module.clone() if passes else module
+    verifier = Verifier()
     for index, pass_ in enumerate(passes):
         began = perf_counter()
         try:
             pass_.apply(context, module)
             seconds = perf_counter() - began
             if verify:
-                verify_module(module)
+                verifier.verify(module)
         except (ByocirError, ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:

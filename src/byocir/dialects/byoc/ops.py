@@ -57,15 +57,15 @@ class _Enclosing(IRDLOperation):
         expected = [v.type for v in self.operands]
         expect(
             found == expected,
-            f"expected body arguments {_join(expected)}, found {_join(found)}",
+            lambda: f"expected body arguments {_join(expected)}, found {_join(found)}",
         )
         last = body.block.last_op
         expect(isinstance(last, YieldOp), "expected the body to end in byoc.yield")
         assert last is not None
-        found, expected = [v.type for v in last.operands], [r.type for r in self.results]
+        given, promised = [v.type for v in last.operands], [r.type for r in self.results]
         expect(
-            found == expected,
-            f"expected yielded values {_join(expected)}, found {_join(found)}",
+            given == promised,
+            lambda: f"expected yielded values {_join(promised)}, found {_join(given)}",
         )
 
 
@@ -239,8 +239,10 @@ class CallOp(IRDLOperation):
         in_buffers = not outputs and len(inputs) == len(ins) + len(outs)
         expect(
             fits or in_buffers,
-            f"expected @{self.callee.root_reference.data} to take {_join(ins)} and give "
-            f"{_join(outs)}, found {callee}",
+            lambda: (
+                f"expected @{self.callee.root_reference.data} to take {_join(ins)} and give "
+                f"{_join(outs)}, found {callee}"
+            ),
         )
 
 

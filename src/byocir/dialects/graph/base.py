@@ -176,7 +176,7 @@ def is_signed(element: Attribute) -> bool:
 def expect_float(value: SSAValue) -> Attribute:
     """The element type of a tensor of floats; raises VerifyException for another one."""
     element = element_type_of(value.type)
-    expect(is_float(element), f"expected a floating-point tensor, found {value.type}")
+    expect(is_float(element), lambda: f"expected a floating-point tensor, found {value.type}")
     return element
 
 

@@ -34,8 +34,8 @@ class BinaryOp(GraphOp):
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
         """Raises VerifyException for element types or properties that are not allowed."""
-        expect(lhs == rhs, f"expected operands of one element type, found {lhs} and {rhs}")
-        expect(is_number(lhs), f"expected operands of numbers, found {lhs}")
+        expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
+        expect(is_number(lhs), lambda: f"expected operands of numbers, found {lhs}")
 
     def element(self, operand: Attribute) -> Attribute:
         """The result's element type for operands of this one."""
@@ -143,7 +143,7 @@ class WhereOp(Exact, GraphOp):
     def infer(self) -> Sequence[TensorType]:
         condition, lhs, rhs = (element_type_of(value.type) for value in self.operands)
         expect(condition == i1, f"expected a condition of i1, found {condition}")
-        expect(lhs == rhs, f"expected operands of one element type, found {lhs} and {rhs}")
+        expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
         return [tensor(lhs, broadcast(*shapes(self.operands)))]
 
 

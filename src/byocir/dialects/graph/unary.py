@@ -25,7 +25,9 @@ class UnaryOp(GraphOp):
     def check(self, element: Attribute) -> None:
         """Raises VerifyException for an element type or properties that are not allowed; floats
         are, unless a subclass says otherwise."""
-        expect(is_float(element), f"expected a floating-point tensor, found {self.input.type}")
+        expect(
+            is_float(element), lambda: f"expected a floating-point tensor, found {self.input.type}"
+        )
 
     def infer(self) -> Sequence[TensorType]:
         element = element_type_of(self.input.type)
@@ -37,14 +39,14 @@ class SignedUnaryOp(UnaryOp):
     """Base of the unary ops on signed numbers."""
 
     def check(self, element: Attribute) -> None:
-        expect(is_signed(element), f"expected an input of signed numbers, found {element}")
+        expect(is_signed(element), lambda: f"expected an input of signed numbers, found {element}")
 
 
 class NumberUnaryOp(UnaryOp):
     """Base of the unary ops on all numbers."""
 
     def check(self, element: Attribute) -> None:
-        expect(is_number(element), f"expected an input of numbers, found {element}")
+        expect(is_number(element), lambda: f"expected an input of numbers, found {element}")
 
 
 # -- what IEEE arithmetic fixes

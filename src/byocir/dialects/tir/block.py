@@ -42,6 +42,7 @@ from xdsl.traits import (
     MemoryEffectKind,
     Pure,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
@@ -223,7 +224,9 @@ class BlockOp(IRDLOperation):
         found = [r.type for r in self.results]
         expect(
             found == expected,
-            f"expected results of the types of outs ({_join(expected)}), found ({_join(found)})",
+            lambda: (
+                f"expected results of the types of outs ({_join(expected)}), found ({_join(found)})"
+            ),
         )
         expect(
             len(self.bases) in (0, len(self.iterators)),
@@ -248,8 +251,10 @@ class BlockOp(IRDLOperation):
             map_, rank = attr.data, len(shape_of(value.type))
             expect(
                 map_.num_dims == len(self.iterators) and len(map_.results) == rank,
-                f"expected a map from {len(self.iterators)} iterators to {rank} indices, "
-                f"found {map_}",
+                lambda map_=map_, rank=rank: (
+                    f"expected a map from {len(self.iterators)} iterators to {rank} indices, "
+                    f"found {map_}"
+                ),
             )
         reductions = set(self.reductions)
         for map_ in self.out_maps:
@@ -260,25 +265,24 @@ class BlockOp(IRDLOperation):
         for value, pad in zip(self.ins, self.pad_values, strict=True):
             expected = element_type_of(value.type)
             found = getattr(pad, "type", None)
-            expect(
-                pad is None or found == expected, f"expected a pad of type {expected}, found {pad}"
-            )
+            if pad is not None and found != expected:
+                raise VerifyException(f"expected a pad of type {expected}, found {pad}")
 
     def _verify_body(self) -> None:
         expected = [element_type_of(v.type) for v in [*self.ins, *self.outs]]
         found = [arg.type for arg in self.body.block.args]
         expect(
             found == expected,
-            f"expected body arguments ({_join(expected)}), found ({_join(found)})",
+            lambda: f"expected body arguments ({_join(expected)}), found ({_join(found)})",
         )
         expect(
             isinstance(self.body.block.last_op, YieldOp), "expected the body to end in tir.yield"
         )
         yielded = [v.type for v in self.yielded]
-        expected = [element_type_of(v.type) for v in self.outs]
+        promised = [element_type_of(v.type) for v in self.outs]
         expect(
-            yielded == expected,
-            f"expected yielded values ({_join(expected)}), found ({_join(yielded)})",
+            yielded == promised,
+            lambda: f"expected yielded values ({_join(promised)}), found ({_join(yielded)})",
         )
         for op in self.body.block.ops:
             own = all(_parent(value) is op.parent for value in op.operands)
@@ -295,11 +299,11 @@ class BlockOp(IRDLOperation):
                 continue
             for size, expr in zip(shape_of(value.type), attr.data.results, strict=True):
                 low, high = bounds(expr, lows, highs)
-                expect(
-                    low >= 0 and high < size,
-                    f"expected index {format_expr(expr, self.names)} inside [0, {size}), found "
-                    f"[{low}, {high}]; give the input a pad or the block a where",
-                )
+                if low < 0 or high >= size:
+                    raise VerifyException(
+                        f"expected index {format_expr(expr, self.names)} inside [0, {size}), found "
+                        f"[{low}, {high}]; give the input a pad or the block a where"
+                    )
 
     # Text.
 

@@ -23,9 +23,9 @@ from byocir.dialects.byoc import (
     YieldOp,
     enclosing_body,
 )
+from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.collector import collector_paused
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
 from byocir.dialects.byoc import LEVELS, PLACE, TARGET, DecisionAttr, TargetAttr
+from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, told
-from byocir.rewrites.byoc.collector import collector_paused
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.order import sort_block
 

@@ -21,11 +21,11 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CompositeOp, CutAttr, RegionOp, TargetAttr, inline
+from byocir.dialects.collector import collector_paused
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
-from byocir.rewrites.byoc.collector import collector_paused
 from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.join import join_regions
 from byocir.rewrites.byoc.order import dependencies, place, topological

@@ -28,8 +28,8 @@ from byocir.dialects.byoc import (
     TakenAttr,
     YieldOp,
 )
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.locations import fuse, names
-from byocir.rewrites.byoc.collector import collector_paused
 
 
 @dataclass(frozen=True)

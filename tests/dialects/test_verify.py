@@ -1,0 +1,154 @@
+"""Verifying again what changed is verifying everything again."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.graph import ReluOp
+from byocir.dialects.text import parse_module
+from byocir.dialects.types import f32, i8, tensor
+from byocir.dialects.verify import Verifier, verify_module
+
+TEXT = """
+#map = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = byoc.region #byoc.target<"npu", {}> (%a = %1 : tensor<4xf32>) -> tensor<4xf32> {
+    %3 = byoc.composite "npu.relu" at "graph" (%b = %a : tensor<4xf32>) -> tensor<4xf32> {
+      %4 = graph.relu %b : (tensor<4xf32>) -> tensor<4xf32>
+      byoc.yield %4 : tensor<4xf32>
+    }
+    byoc.yield %3 : tensor<4xf32>
+  }
+  %5 = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<4xf32>
+    "then_branch" {
+      %6 = graph.relu %2 : (tensor<4xf32>) -> tensor<4xf32>
+      graph.yield %6 : tensor<4xf32>
+    } "else_branch" { graph.yield %0 : tensor<4xf32> }
+  %7 = tir.empty : tensor<4xf32>
+  %8 = tir.block [i: 4] ins(%5[i] : tensor<4xf32>) outs(%7[i] : tensor<4xf32>) {
+  ^bb0(%s: f32, %t: f32):
+    %u = arith.addf %s, %s : f32
+    tir.yield %u : f32
+  }
+  %9 = byoc.call @npu_0(%8) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %9, %2 : tensor<4xf32>, tensor<4xf32>
+}
+func.func private @npu_0(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+def pick(draw, items):
+    return items[draw(st.integers(0, len(items) - 1))]
+
+
+def ops_of(module):
+    return [op for op in module.walk() if op is not module]
+
+
+def change_operand(draw, module):
+    """Uses some value of the program, of whatever type and place, as an operand."""
+    users = [op for op in ops_of(module) if op.operands]
+    values = [r for op in ops_of(module) for r in op.results]
+    values += [a for op in ops_of(module) for r in op.regions for b in r.blocks for a in b.args]
+    user = pick(draw, users)
+    user.operands[draw(st.integers(0, len(user.operands) - 1))] = pick(draw, values)
+
+
+def change_type(draw, module):
+    """Gives a value another type."""
+    values = [r for op in ops_of(module) for r in op.results]
+    values += [a for op in ops_of(module) for r in op.regions for b in r.blocks for a in b.args]
+    type_ = pick(draw, [tensor(f32, (4,)), tensor(f32, (5,)), tensor(i8, (4,)), f32])
+    Rewriter.replace_value_with_new_type(pick(draw, values), type_)
+
+
+def change_property(draw, module):
+    """Changes, adds or takes away a property or an attribute."""
+    op = pick(draw, ops_of(module))
+    where = pick(draw, [op.properties, op.attributes])
+    if where and draw(st.booleans()):
+        where.pop(pick(draw, sorted(where)))
+    else:
+        known = ["axis", "level", "pattern", "note", "callee", "opset"]
+        value = pick(draw, [IntegerAttr(-9, i64), StringAttr("graph"), StringAttr("")])
+        where[draw(st.sampled_from(known))] = value
+
+
+def move(draw, module):
+    """Puts an op before another one, maybe in another block, maybe behind a terminator."""
+    inner = [op for op in ops_of(module) if not isinstance(op, FuncOp)]
+    op, place = pick(draw, inner), pick(draw, inner)
+    if op.is_ancestor(place):
+        return
+    op.detach()
+    if draw(st.booleans()):
+        place.parent.insert_op_before(op, place)
+    else:
+        place.parent.insert_op_after(op, place)
+
+
+def insert(draw, module):
+    """Adds an op on some value, where it may or may not be known."""
+    place = pick(draw, [op for op in ops_of(module) if op.results])
+    values = [r for op in ops_of(module) for r in op.results if r.type == tensor(f32, (4,))]
+    if values:
+        place.parent.insert_op_after(ReluOp.make(pick(draw, values)), place)
+
+
+def change_function(draw, module):
+    """Promises results of other types."""
+    function = pick(draw, [op for op in ops_of(module) if isinstance(op, FuncOp)])
+    outputs = draw(st.lists(st.just(tensor(f32, (4,))), max_size=2))
+    function.function_type = FunctionType.from_lists(list(function.function_type.inputs), outputs)
+
+
+CHANGES = [change_operand, change_type, change_property, move, insert, change_function]
+
+
+def refuses(verify, module) -> bool:
+    """Isolation is checked by two rules, so messages may differ; verdicts must not."""
+    try:
+        verify(module)
+    except Exception:  # an InvalidOp, or a change so odd that a rule itself gives up
+        return True
+    return False
+
+
+def verify_everything(module) -> None:
+    module.verify()
+    verify_module(module)
+
+
+@given(st.data())
+def test_verifying_what_changed_refuses_what_verifying_everything_refuses(data):
+    module, verifier = parse_module(TEXT), Verifier()
+    assert not refuses(verifier.verify, module)
+    for _ in range(4):
+        pick(data.draw, CHANGES)(data.draw, module)
+        refused = refuses(verify_everything, module)
+        assert refuses(verifier.verify, module) == refused
+        if refused:
+            return
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_kind_of_change_can_break_a_program(change):
+    broken = []
+
+    @settings(max_examples=30)
+    @given(st.data())
+    def breaks(data):
+        module = parse_module(TEXT)
+        change(data.draw, module)
+        broken.append(refuses(verify_everything, module))
+
+    breaks()
+    assert any(broken)
