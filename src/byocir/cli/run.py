@@ -128,9 +128,9 @@ class Dump:
 
     def package(self, package: Package) -> None:
         """Adds each program of VTA as assembly."""
-        from byocir.targets.vta_files import assembly
+        from byocir.targets.vta_files import assembly, programs_of
 
-        for name, text in assembly(package.blobs.get("vta", {})).items():
+        for name, text in assembly(programs_of(package.module, package.blobs)).items():
             write_text(self._folder / f"{name}.asm", text)
 
 

@@ -156,9 +156,10 @@ def the_only(streams: Sequence[Stream], path: str) -> Stream:
 
 def _of_package(path: str) -> list[Stream]:
     import byocir
-    from byocir.targets.vta_files import streams
+    from byocir.targets.vta_files import programs_of, streams
 
-    blobs = byocir.load(path).blobs.get("vta", {})
+    package = byocir.load(path)
+    blobs = programs_of(package.module, package.blobs)
     found = [
         Stream(code.insns, code.config, symbol, code.locations)
         for symbol, code in streams(blobs).items()

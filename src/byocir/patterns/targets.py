@@ -54,6 +54,9 @@ class Taker(Protocol):
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""
 
+    machine: ClassVar[str]
+    """What its functions run on, for passes that serve several targets."""
+
     @property
     def fixed_point(self) -> str:
         """The rounding of fixed-point requantisation ("half_up", "half_even"), or "" for a target
@@ -140,6 +143,12 @@ def find(attribute: TargetAttr) -> Taker:
     """The target that an attribute names, with its options."""
     options = {name: _values(value) for name, value in attribute.options.data.items()}
     return instantiate(ArgSpec(attribute.target_name.data, options))
+
+
+def machine_of(attribute: TargetAttr) -> str:
+    """The machine of the target that an attribute names; none where nobody knows the target."""
+    name = attribute.target_name.data
+    return find(attribute).machine if name in names() else ""
 
 
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:

@@ -56,6 +56,10 @@ class Target(ArgSpecConvertible):
     codegen_level: ClassVar[Literal["graph", "tensor"]] = "graph"
     """The level at which `emit` sees region functions."""
 
+    machine: ClassVar[str] = ""
+    """What its functions run on, where passes choose their functions by that and not by the name of
+    one target: "vta" for every class derived from VTA's."""
+
     constants: ClassVar[ConstantPolicy] = "match"
     """Where constants go that its composites use: "match", "bind" or "argument"."""
 

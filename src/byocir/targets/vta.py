@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from byocir.dialects.vta import ProgramOp
+from byocir.dialects.vta import VTA, ProgramOp
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device, DeviceRegion
 from byocir.targets.vta_files import files_of, read_code, read_executable, symbols_of
@@ -40,6 +40,7 @@ class Vta(Target):
     name = "vta"
     patterns = PATTERNS
     codegen_level = "tensor"
+    machine = VTA
 
     rounding: str = "half_up"
     block: int = 16

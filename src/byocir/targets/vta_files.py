@@ -14,10 +14,12 @@ from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
-from byocir.dialects.vta import ProgramOp
+from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta.config import config_of
 from byocir.errors import ByocirError
+from byocir.patterns.targets import machine_of, targets_of
 from byocir.vta_sim import Executable, Port, Program, VTAConfig, VTAError, disassemble
 from byocir.vta_sim.isa import as_stream
 
@@ -116,6 +118,13 @@ def _read_port(data: Mapping[str, Any], dram: int) -> Port:
     if not sound or not 0 <= port.bytes.start <= port.bytes.stop <= dram:
         raise ValueError(f"port {dict(data)} in {dram} bytes of DRAM")
     return port
+
+
+def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, bytes]:
+    """The files of all programs for VTA among those of a package, whatever its targets are
+    called."""
+    targets = [t.target_name.data for t in targets_of(module) if machine_of(t) == VTA]
+    return {name: blob for t in targets for name, blob in blobs.get(t, {}).items()}
 
 
 def symbols_of(blobs: Mapping[str, bytes]) -> list[str]:

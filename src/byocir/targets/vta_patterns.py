@@ -59,7 +59,7 @@ def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     return all(size == 1 for size in scale) or scale == channels, scale
 
 
-@composite("vta.conv")
+@composite("conv")
 def conv():
     """A convolution, with bias, relu or clip, requantised."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
@@ -81,7 +81,7 @@ def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
     return dimensions in (1, 2), dimensions
 
 
-@composite("vta.dense")
+@composite("dense")
 def dense():
     """A product of matrices, with bias, relu or clip, requantised."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
@@ -105,7 +105,7 @@ def dense_bias_is_per_output(m: Match) -> tuple[bool, Any]:
     return shape in ((out,), (1, out)), shape
 
 
-@composite("vta.add")
+@composite("add")
 def add():
     """A residual add: both terms on one fine grid, relu or clip, requantised."""
 
@@ -138,14 +138,14 @@ def add_terms_are_exact(m: Match) -> tuple[bool, Any]:
     return all(exact), ", ".join(map(str, roundings))
 
 
-@composite("vta.max_pool")
+@composite("max_pool")
 def max_pool():
     """A max pool, with relu or clip."""
     pooled = op("graph.max_pool", wildcard("x", dtype=i8)) @ "pool"
     return optional(pooled, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
-@composite("vta.avg_pool")
+@composite("avg_pool")
 def avg_pool():
     """A sum over windows, requantised: an average or global average pool."""
     return _requantized(op("graph.sum_pool", wildcard("x", dtype=i8)) @ "pool")
@@ -159,21 +159,21 @@ def avg_pool_scale_broadcasts(m: Match) -> tuple[bool, Any]:
     return all(s == 1 for s in scale) or scale in (channels, result[2:]), scale
 
 
-@composite("vta.requantize")
+@composite("requantize")
 def requantize():
     """A change of scale on its own, with relu or clip."""
     x = wildcard("x", dtype=i8)
     return _requantized(x) | _requantized(op("graph.relu", x))
 
 
-@composite("vta.relu")
+@composite("relu")
 def relu():
     """A relu or clip on its own."""
     x = wildcard("x", dtype=i8)
     return op("graph.relu", x) | op("graph.clip", x)
 
 
-@composite("vta.view", glue=True)
+@composite("view", glue=True)
 def view():
     """A change of shape that moves nothing."""
     x = wildcard("x", dtype=i8)
@@ -249,7 +249,7 @@ def _product(acc: S, x: S, w: S) -> S:
     return bodies.multiply_accumulate(x, w, acc, to=i32)
 
 
-@composite("vta.contraction")
+@composite("contraction")
 def contraction():
     """A convolution or product of matrices as blocks, with its integer epilogue."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
@@ -271,21 +271,21 @@ def _window(
     )
 
 
-@composite("vta.window_max")
+@composite("window_max")
 def window_max():
     """A maximum over windows as a block, with bounds."""
     pools = _window(lambda acc, x: acc.max(x), init=-128, pad=-128)
     return tuple(_bounded(pool) for pool in pools)
 
 
-@composite("vta.window_sum")
+@composite("window_sum")
 def window_sum():
     """A sum over windows as a block, requantised."""
     pools = _window(lambda acc, x: bodies.widen_add(x, acc))
     return tuple(_bounded(_rescale(pool)) for pool in pools)
 
 
-@composite("vta.elementwise")
+@composite("elementwise")
 def elementwise():
     """A residual add or a chain of steps on each element, requantised."""
 
@@ -320,7 +320,7 @@ def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
     return shapes[0] == shapes[1], shapes
 
 
-@composite("vta.bound")
+@composite("bound")
 def bound():
     """A relu or clip as a block."""
     x = wildcard("x", dtype=i8)
@@ -331,7 +331,7 @@ def bound():
     )
 
 
-@composite("vta.view_block", glue=True)
+@composite("view_block", glue=True)
 def view_block():
     """A change of shape as a block that moves nothing."""
     x = wildcard("x", dtype=i8)

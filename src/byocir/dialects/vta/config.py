@@ -13,7 +13,7 @@ from byocir.errors import ByocirError
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError
 
 VTA = "vta"
-"""The name of the target."""
+"""The machine of targets whose functions these passes lower."""
 
 
 def target_of(op: Operation) -> TargetAttr | None:

@@ -12,6 +12,7 @@ from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
 from byocir.dialects.vta.config import VTA
 from byocir.errors import ByocirError
+from byocir.patterns.targets import machine_of
 
 
 def vta_functions(module: ModuleOp) -> list[FuncOp]:
@@ -21,8 +22,8 @@ def vta_functions(module: ModuleOp) -> list[FuncOp]:
 
 def _is_for_vta(function: FuncOp) -> bool:
     target = function.attributes.get(TARGET)
-    named = isinstance(target, TargetAttr) and target.target_name.data == VTA
-    return named and not function.is_declaration
+    is_vta = isinstance(target, TargetAttr) and machine_of(target) == VTA
+    return is_vta and not function.is_declaration
 
 
 def composites_of(function: FuncOp) -> list[CompositeOp]:
