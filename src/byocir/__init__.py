@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from byocir.compiler import compile, export_onnx, import_onnx, partition
     from byocir.errors import ByocirError
+    from byocir.rewrites.schedule import Schedule
     from byocir.runtime.package import Package, load
     from byocir.runtime.report import Report
     from byocir.targets.base import Target
@@ -29,6 +30,7 @@ _HOMES = {
     "ByocirError": "byocir.errors",
     "Package": "byocir.runtime.package",
     "Report": "byocir.runtime.report",
+    "Schedule": "byocir.rewrites.schedule",
     "Target": "byocir.targets.base",
     "Vta": "byocir.targets.vta",
     "compile": "byocir.compiler",
@@ -43,6 +45,7 @@ __all__ = [
     "ByocirError",
     "Package",
     "Report",
+    "Schedule",
     "Target",
     "Vta",
     "compile",

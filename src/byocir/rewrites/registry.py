@@ -33,6 +33,8 @@ PASSES: dict[str, str] = {
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
+    # tensor level, blocks in buffer form
+    "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, for the host's C code
     "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",

@@ -1,0 +1,185 @@
+"""Which elements of buffers the ops of a program read and write, as boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
+from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.types import shape_of
+from byocir.rewrites.schedule.blocks import reads_old
+from byocir.rewrites.schedule.index import (
+    Sum,
+    base_sums,
+    loop_around,
+    loops_behind,
+    start_of,
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One dimension of a box: it begins at `start` and has `size` elements. `dense` when each of
+    them is reached once by iterators that no other dimension uses."""
+
+    start: Sum
+    size: int
+    dense: bool = True
+
+
+@dataclass(frozen=True)
+class Access:
+    """An operand of an op and the box of elements that the op may reach of it. The box may be
+    larger than what is reached, and outside the buffer where a pad or a guard covers it."""
+
+    op: Operation
+    operand: int
+    buffer: SSAValue
+    box: tuple[Side, ...]
+    reads: bool
+    writes: bool
+
+
+def accesses_in(block: Block) -> list[Access]:
+    """The accesses of all ops in a block and in the loops inside it, in program order."""
+    return [access for op in block.ops for access in accesses_of(op)]
+
+
+def accesses_of(op: Operation) -> Iterator[Access]:
+    """The accesses of an op and of what is inside it."""
+    if isinstance(op, BlockOp):
+        yield from _of_block(op)
+    elif isinstance(op, CopyOp):
+        yield _of_copy(op, 0, op.source_bases, writes=False)
+        yield _of_copy(op, 1, op.destination_bases, writes=True)
+    elif isinstance(op, FillOp):
+        if op.destination is not None:
+            yield _whole(op, 0, reads=False)
+    elif not isinstance(op, AllocOp):
+        for i, value in enumerate(op.operands):
+            if isinstance(value.type, MemRefType):
+                yield _whole(op, i)
+        for region in op.regions:
+            for block in region.blocks:
+                yield from accesses_in(block)
+
+
+def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> Access:
+    """An access to any element of an operand."""
+    value = op.operands[operand]
+    box = tuple(Side(Sum(), size) for size in shape_of(value.type))
+    return Access(op, operand, value, box, reads, writes)
+
+
+def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: bool) -> Access:
+    starts = base_sums(bases, len(op.box))
+    box = tuple(Side(start, size) for start, size in zip(starts, op.box, strict=True))
+    return Access(op, operand, op.operands[operand], box, not writes, writes)
+
+
+def _of_block(op: BlockOp) -> Iterator[Access]:
+    old = reads_old(op)
+    for i, value in enumerate([*op.ins, *op.outs]):
+        writes = i >= len(op.ins)
+        box = _box_of(op, value, op.maps.data[i].data.results)
+        yield Access(op, i, value, box, not writes or old or op.where is not None, writes)
+    for inner in op.body.block.ops:  # a body that reads at computed indices
+        for i, value in enumerate(inner.operands):
+            if isinstance(value.type, MemRefType):
+                yield _whole(inner, i, writes=False)
+
+
+def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
+    used = [i for expr in exprs for i in expr.used_dims()]
+    own = {i for i in used if used.count(i) == 1}
+    sizes = shape_of(value.type)
+    return tuple(_side(op, expr, n, own) for expr, n in zip(exprs, sizes, strict=True))
+
+
+def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
+    """The side that an index reaches; indices that divide are taken as the interval they are in or,
+    where the bases are not known, as the whole dimension."""
+    bases, extents = base_sums(op.bases, len(op.extents)), op.extents
+    form = linear(expr)
+    if form is not None:
+        low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
+        digits = [(abs(c), extents[i]) for i, c in form.terms]
+        dense = op.where is None and _is_dense(digits) and all(i in own for i, _ in form.terms)
+        return Side(start_of(form, bases, extents), high - low + 1, dense)
+    if any(bases[i].terms for i in expr.used_dims()):
+        return Side(Sum(), size, dense=False)
+    lows = [base.constant for base in bases]
+    highs = [low + extent - 1 for low, extent in zip(lows, extents, strict=True)]
+    low, high = bounds(expr, lows, highs)
+    return Side(Sum((), low), high - low + 1, dense=False)
+
+
+def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
+    """Whether sums of these steps by counts reach each number from 0 on, each once."""
+    span = 1
+    for step, count in sorted(digits):
+        if count > 1 and step != span:
+            return False
+        span += step * (count - 1)
+    return True
+
+
+def folded(side: Side, inside: Block) -> Side:
+    """What the loops inside a block make of a side in all their iterations."""
+    kept, low, size = Sum(), side.start.constant, side.size
+    digits: list[tuple[int, int]] = []
+    for atom, coefficient in side.start.terms:
+        if not loops_behind(atom, below=inside):
+            kept += Sum(((atom, coefficient),))
+            continue
+        found = Sum(((atom, 1),)).range()
+        if found is None:
+            return Side(side.start, side.size, dense=False)
+        ends = sorted(coefficient * end for end in found)
+        low, size = low + ends[0], size + ends[1] - ends[0]
+        is_index = loop_around(atom) is not None
+        digits.append((abs(coefficient) if is_index else 0, found[1] - found[0] + 1))
+    return Side(kept + low, size, side.dense and _tiles(side.size, digits))
+
+
+def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
+    """Whether tiles of this size, moved by these steps, leave no element out."""
+    for step, count in sorted(digits):
+        if count > 1 and not 0 < step <= size:
+            return False
+        size += step * (count - 1)
+    return True
+
+
+def is_inside(value: SSAValue, block: Block) -> bool:
+    """Whether a value is defined in a block or in one inside it."""
+    owner = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while owner is not None and owner is not block:
+        owner = owner.parent_block()
+    return owner is block
+
+
+def is_whole(access: Access) -> bool:
+    """Whether a block, copy or fill surely writes all of its buffer, in whatever order."""
+    if not access.writes:
+        return False
+    sizes = shape_of(access.buffer.type)
+    return all(
+        side.dense and side.start == Sum() and side.size == size
+        for side, size in zip(access.box, sizes, strict=True)
+    )
+
+
+def loops_of(op: Operation) -> list[ForOp]:
+    """The loops around an op, outermost first."""
+    found: list[ForOp] = []
+    parent = op.parent_op()
+    while isinstance(parent, ForOp):
+        found.append(parent)
+        parent = parent.parent_op()
+    return found[::-1]

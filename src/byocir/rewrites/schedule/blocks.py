@@ -1,0 +1,163 @@
+"""Blocks restated in place: other extents, bases, operands or maps, the same body.
+
+A block stays the same op, so what holds it (a handle of a schedule) keeps its meaning, and its
+location is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, UnitAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, FillOp, ForOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir.affine import canonical_map
+from byocir.dialects.types import element_type_of, shape_of
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All of a block but its body. `guards` hold where they are not negative; `bases` are one for
+    each iterator, or none."""
+
+    iterators: tuple[IteratorAttr, ...]
+    ins: tuple[SSAValue, ...]
+    outs: tuple[SSAValue, ...]
+    maps: tuple[AffineMap, ...]
+    pads: tuple[Attribute | None, ...]
+    bases: tuple[SSAValue, ...]
+    guards: tuple[AffineExpr, ...]
+
+    @staticmethod
+    def of(op: BlockOp) -> Parts:
+        return Parts(
+            tuple(op.iterators),
+            tuple(op.ins),
+            tuple(op.outs),
+            (*op.in_maps, *op.out_maps),
+            tuple(op.pad_values),
+            tuple(op.bases),
+            () if op.where is None else op.where.data.results,
+        )
+
+    def position(self, name: str) -> int:
+        """Where an iterator stands."""
+        return [it.iterator_name.data for it in self.iterators].index(name)
+
+    def with_extents(self, extents: Sequence[int]) -> Parts:
+        """The same iterators over other extents."""
+        pairs = zip(self.iterators, extents, strict=True)
+        return replace(self, iterators=tuple(resized(it, extent) for it, extent in pairs))
+
+    def with_map(self, operand: int, exprs: Sequence[AffineExpr]) -> Parts:
+        """One operand read or written at another index."""
+        maps = list(self.maps)
+        maps[operand] = AffineMap(len(self.iterators), 0, tuple(exprs))
+        return replace(self, maps=tuple(maps))
+
+    def with_operand(self, operand: int, value: SSAValue) -> Parts:
+        """Another buffer in the place of an operand, counted over ins and then outs."""
+        values = [*self.ins, *self.outs]
+        values[operand] = value
+        count = len(self.ins)
+        return replace(self, ins=tuple(values[:count]), outs=tuple(values[count:]))
+
+    def substituted(
+        self,
+        iterators: Sequence[IteratorAttr],
+        exprs: Sequence[AffineExpr],
+        bases: Sequence[SSAValue],
+    ) -> Parts:
+        """On other iterators, of which `exprs` give the old ones."""
+        count = len(iterators)
+
+        def put(expr: AffineExpr) -> AffineExpr:
+            return expr.replace_dims_and_symbols(list(exprs), [])
+
+        maps = (AffineMap(count, 0, tuple(map(put, m.results))) for m in self.maps)
+        return replace(
+            self,
+            iterators=tuple(iterators),
+            maps=tuple(maps),
+            guards=tuple(map(put, self.guards)),
+            bases=tuple(bases),
+        )
+
+    def with_point(self, name: str, base: SSAValue, zero: SSAValue) -> tuple[Parts, AffineExpr]:
+        """With an iterator of extent 1 at `base`, which brings an index value into maps; and the
+        expression that it is. One that is there at that base serves again."""
+        for i, iterator in enumerate(self.iterators):
+            if iterator.extent.data == 1 and self.bases and self.bases[i] is base:
+                return self, AffineExpr.dimension(i)
+        names = {it.iterator_name.data for it in self.iterators}
+        count = len(self.iterators)
+        name = next(n for n in (f"{name}{i}" for i in range(count + 1)) if n not in names)
+        point = IteratorAttr.of(name, IteratorKind.PARALLEL, 1)
+        at = 1 + max((i for i, it in enumerate(self.iterators) if not it.is_reduction), default=-1)
+        iterators, bases = list(self.iterators), list(self.bases or (zero,) * count)
+        iterators.insert(at, point)
+        bases.insert(at, base)
+        exprs = [AffineExpr.dimension(i + (i >= at)) for i in range(count)]
+        return self.substituted(iterators, exprs, bases), AffineExpr.dimension(at)
+
+    def put(self, op: BlockOp) -> None:
+        """Makes this the statement of a block."""
+        op.operands = [*self.ins, *self.outs, *self.bases]
+        sizes = [len(self.ins), len(self.outs), len(self.bases)]
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        op.properties["iterators"] = ArrayAttr(self.iterators)
+        op.properties["maps"] = ArrayAttr([AffineMapAttr(canonical_map(m)) for m in self.maps])
+        op.properties["pads"] = ArrayAttr([UnitAttr() if p is None else p for p in self.pads])
+        op.properties.pop("where", None)
+        if self.guards:
+            guard = canonical_map(AffineMap(len(self.iterators), 0, self.guards))
+            op.properties["where"] = AffineMapAttr(guard)
+
+
+def resized(iterator: IteratorAttr, extent: int) -> IteratorAttr:
+    """The same iterator over another extent."""
+    return IteratorAttr.of(iterator.iterator_name.data, iterator.kind.data, extent)
+
+
+def retile(op: BlockOp, extents: Sequence[int], bases: Sequence[SSAValue]) -> None:
+    """Restricts a block to a box of its iteration space."""
+    parts = Parts.of(op).with_extents(extents)
+    replace(parts, bases=tuple(bases)).put(op)
+
+
+def block_of_fill(op: FillOp) -> BlockOp:
+    """The block that sets a buffer to a number, as a fill does; unlike it, it can have bases."""
+    assert op.destination is not None
+    shape = shape_of(op.destination.type)
+    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(shape)]
+    return filling(op, op.destination, iterators)
+
+
+def filling(op: FillOp, buffer: SSAValue, iterators: Sequence[IteratorAttr]) -> BlockOp:
+    """The block that sets the elements of a buffer at these iterators to the number of a fill."""
+    element = element_type_of(buffer.type)
+    body = Block(arg_types=[element])
+    number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
+    body.add_ops([number, YieldOp.create(operands=[number.result])])
+    maps = [AffineMap.identity(len(iterators))]
+    return BlockOp(iterators, [], [buffer], maps, Region(body), location=op.location)
+
+
+def body_of(op: Operation) -> Block:
+    """The block outside of all loops around an op: of its function or composite."""
+    block = op.parent
+    assert block is not None
+    while isinstance(parent := block.parent_op(), ForOp):
+        outer = parent.parent
+        assert outer is not None
+        block = outer
+    return block
+
+
+def reads_old(op: BlockOp) -> bool:
+    """Whether the result depends on what the outs held before."""
+    return any(arg.first_use is not None for arg in op.body.block.args[len(op.ins) :])

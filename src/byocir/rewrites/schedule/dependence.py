@@ -1,0 +1,107 @@
+"""Whether the iterations of a loop depend on each other.
+
+They do not when each buffer that is written is split between them: an element's index tells the
+iteration. For each dimension of a buffer, all accesses have the index `sum(step * index) + window`;
+an index is told by the element when its step is at least as long as everything finer is wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.locations import names
+from byocir.dialects.tir import ForOp
+from byocir.rewrites.schedule.access import (
+    Access,
+    Side,
+    accesses_in,
+    folded,
+    is_inside,
+)
+from byocir.rewrites.schedule.index import loops_behind, range_of, sum_of
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A buffer that two iterations may both access, one of them to write."""
+
+    buffer: SSAValue
+    op: Operation
+
+
+def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
+    """Why iterations of `loop` may depend on each other, or None when they do not: not even when
+    the other loops of `band`, a nest, are at any of their iterations too."""
+    loops = [loop, *band]
+    inner = max(loops, key=_depth).body.block
+    outer = min(loops, key=_depth)
+    by_buffer: dict[SSAValue, list[Access]] = {}
+    for access in accesses_in(inner):
+        by_buffer.setdefault(access.buffer, []).append(access)
+    for buffer, accesses in by_buffer.items():
+        writer = next((access.op for access in accesses if access.writes), None)
+        if writer is None or is_inside(buffer, inner):
+            continue
+        boxes = [[folded(side, inner) for side in access.box] for access in accesses]
+        told = {atom for sides in zip(*boxes, strict=True) for atom in _told(sides, outer)}
+        if not _is_told(loop.index, told):
+            return Conflict(buffer, writer)
+    return None
+
+
+def _depth(op: Operation) -> int:
+    depth, parent = 0, op.parent_op()
+    while parent is not None:
+        depth, parent = depth + 1, parent.parent_op()
+    return depth
+
+
+def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
+    """The atoms that an element's index in one dimension tells: from the coarsest on, as long as
+    each step is at least as long as all that is finer is wide."""
+    first = sides[0].start
+    if any(side.start.variable != first.variable for side in sides):
+        return []
+    low = min(side.start.constant for side in sides)
+    width = max(side.start.constant + side.size for side in sides) - low
+    told: list[SSAValue] = []
+    for atom, step in sorted(first.terms, key=lambda term: abs(term[1])):
+        if not any(outer.is_ancestor(loop) for loop in loops_behind(atom)):
+            continue  # the same in all iterations
+        told = [*told, atom] if abs(step) >= width else []
+        found = range_of(atom)
+        if found is None:
+            return []
+        width += abs(step) * (found[1] - found[0])
+    return told
+
+
+def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
+    """Whether the atoms tell an index: it is one of them, or its quotient and its remainder by one
+    number are."""
+    if index in told:
+        return True
+    quotients: dict[int, SSAValue] = {}
+    remainders: dict[int, SSAValue] = {}
+    for use in index.uses:
+        op = use.operation
+        if use.index == 0 and isinstance(op, arith.DivUIOp | arith.RemUIOp):
+            found = quotients if isinstance(op, arith.DivUIOp) else remainders
+            found[sum_of(op.rhs).constant] = op.result
+    return any(
+        number in remainders and _is_told(quotient, told) and _is_told(remainders[number], told)
+        for number, quotient in quotients.items()
+    )
+
+
+def described(op: Operation) -> str:
+    """What messages call an op: its kind, and for a loop its index and extent."""
+    if isinstance(op, ForOp):
+        name = op.index.name_hint
+        return f"the loop{f' over {name}' if name else ''} (0 to {op.extent.value.data})"
+    nodes = names(op.location)
+    return f"{op.name} of {', '.join(nodes)}" if nodes else op.name

@@ -1,0 +1,83 @@
+"""`Schedule`: the blocks and loops of a function, and everything that can be asked of them."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp, ForOp
+from byocir.errors import did_you_mean
+from byocir.rewrites.schedule import kinds
+from byocir.rewrites.schedule.access import loops_of
+from byocir.rewrites.schedule.fuse import fuse
+from byocir.rewrites.schedule.reorder import reorder
+from byocir.rewrites.schedule.requests import check_block, refused
+from byocir.rewrites.schedule.split import split
+from byocir.rewrites.schedule.tile import Remainder, tile
+
+
+class Schedule:
+    """A function or composite in buffer form that is being scheduled.
+
+    A block is named by the node it comes from, its location. All methods raise ByocirError B251 for
+    a block or loop that is no longer there.
+    """
+
+    def __init__(self, root: Operation) -> None:
+        self.root = root
+
+    def blocks(self, name: str | None = None) -> list[BlockOp]:
+        """The blocks of this node, in order; without a name all of them."""
+        found = [op for op in self.root.walk() if isinstance(op, BlockOp)]
+        return [op for op in found if name is None or name in names(op.location)]
+
+    def block(self, name: str) -> BlockOp:
+        """The one block of this node. Raises ByocirError B250 where it has none or several."""
+        found = self.blocks(name)
+        if len(found) == 1:
+            return found[0]
+        known = sorted({node for op in self.blocks() for node in names(op.location)})
+        raise refused(
+            "B250",
+            f"expected one block named '{name}', found {len(found) or 'none'}",
+            help="blocks(name) gives them all" if found else did_you_mean(name, known),
+        )
+
+    def loops(self, block: BlockOp) -> list[ForOp]:
+        """The loops around a block, outermost first."""
+        check_block(block)
+        return loops_of(block)
+
+    def tile(self, block: BlockOp, *, remainder: Remainder = "refuse", **sizes: int) -> list[ForOp]:
+        """Puts loops over tiles of these iterators around a block, the first one outermost; gives
+        the loops. See `byocir.rewrites.schedule.tile`."""
+        return tile(block, sizes, remainder=remainder)
+
+    def split(self, loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
+        """One loop as two, the inner one over `factor` iterations. See
+        `byocir.rewrites.schedule.split`."""
+        return split(loop, factor, guard=guard)
+
+    def reorder(self, *loops: ForOp) -> None:
+        """Puts nested loops into this order. See `byocir.rewrites.schedule.reorder`."""
+        reorder(*loops)
+
+    def fuse(self, outer: ForOp, inner: ForOp) -> ForOp:
+        """Two nested loops as one. See `byocir.rewrites.schedule.fuse`."""
+        return fuse(outer, inner)
+
+    def unroll(self, loop: ForOp) -> None:
+        """Lets the iterations be written out. See `byocir.rewrites.schedule.kinds`."""
+        kinds.unroll(loop)
+
+    def vectorise(self, loop: ForOp) -> None:
+        """Lets the iterations be lanes of vectors. See `byocir.rewrites.schedule.kinds`."""
+        kinds.vectorise(loop)
+
+    def parallel(self, loop: ForOp) -> None:
+        """Lets the iterations run on several threads. See `byocir.rewrites.schedule.kinds`."""
+        kinds.parallel(loop)
+
+    def vthread(self, loop: ForOp) -> None:
+        """Lets the iterations take turns. See `byocir.rewrites.schedule.kinds`."""
+        kinds.vthread(loop)

@@ -1,0 +1,180 @@
+"""Schedules as text: calls of `Schedule`'s primitives, one after the other.
+
+```
+m, n = tile(gemm, m=16, n=32); reorder(n, m); parallel(n)
+```
+
+The text is read as Python is, but only calls of primitives, and names for what they give, are
+understood; nothing is evaluated. A name that stands for nothing yet is the name of a block, or as
+an option just a word; so is any text in quotes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from byocir.errors import ByocirError, did_you_mean
+from byocir.rewrites.schedule.handles import Schedule
+
+PRIMITIVES = (
+    "block",
+    "blocks",
+    "loops",
+    "tile",
+    "split",
+    "reorder",
+    "fuse",
+    "unroll",
+    "vectorise",
+    "parallel",
+    "vthread",
+)
+"""The methods of `Schedule` that a script can call."""
+
+_HANDLES = ("block", "blocks")
+"""Those that take the name of a block; others take the block."""
+
+
+def run_script(schedule: Schedule, text: str) -> None:
+    """Does what a script says. Raises ByocirError B260 for text that cannot be read, and what
+    primitives raise."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise _unread(text, f"{error.msg} in column {error.offset}") from error
+    names: dict[str, Any] = {}
+    for statement in tree.body:
+        _Statement(schedule, names, text).run(statement)
+
+
+def _unread(text: str, found: str) -> ByocirError:
+    return ByocirError(
+        "B260",
+        f"expected calls of primitives such as m, n = tile(gemm, m=16, n=32), found {found}",
+        where=f"schedule '{text}'",
+    )
+
+
+class _Statement:
+    """One call, and the names for what it gives."""
+
+    def __init__(self, schedule: Schedule, names: dict[str, Any], text: str) -> None:
+        self.schedule = schedule
+        self.names = names
+        self.text = text
+
+    def run(self, statement: ast.stmt) -> None:
+        """Does it, and remembers what it gave."""
+        if isinstance(statement, ast.Expr):
+            self._value(statement.value)
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            self._bind(statement.targets[0], self._value(statement.value))
+        else:
+            raise self._unread(statement)
+
+    def _unread(self, node: ast.AST) -> ByocirError:
+        return _unread(self.text, f"'{ast.unparse(node)}'")
+
+    def _bind(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.names[target.id] = value
+            return
+        if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, list | tuple):
+            raise self._unread(target)
+        given = list(cast("Sequence[Any]", value))
+        if len(given) != len(target.elts):
+            names = f"{len(target.elts)} names ({ast.unparse(target)})"
+            raise _unread(self.text, f"{names} for {len(given)} things")
+        for element, thing in zip(target.elts, given, strict=True):
+            self._bind(element, thing)
+
+    def _value(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Name):
+            known = self.names.get(node.id)
+            return self.schedule.block(node.id) if known is None else known
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return self.schedule.block(node.value)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return self._element(node, node.slice.value)
+        return self._plain(node)
+
+    def _element(self, node: ast.Subscript, position: object) -> Any:
+        found = self._value(node.value)
+        if not isinstance(found, list | tuple) or not isinstance(position, int):
+            raise self._unread(node)
+        given = list(cast("Sequence[Any]", found))
+        if not 0 <= position < len(given):
+            raise _unread(self.text, f"'{ast.unparse(node)}' of {len(given)} things")
+        return given[position]
+
+    def _plain(self, node: ast.expr) -> Any:
+        """A whole number, a truth value or text; lists and dictionaries of such."""
+        if isinstance(node, ast.List | ast.Tuple):
+            return [self._plain(element) for element in node.elts]
+        if isinstance(node, ast.Dict) and None not in node.keys:
+            keys = [self._plain(key) for key in node.keys if key is not None]
+            return dict(zip(keys, map(self._plain, node.values), strict=True))
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | str):
+            return node.value
+        raise self._unread(node)
+
+    def _call(self, node: ast.Call) -> Any:
+        primitive = self._primitive(node.func)
+        if primitive in _HANDLES:
+            arguments = [self._text(argument) for argument in node.args]
+        else:
+            arguments = [self._value(argument) for argument in node.args]
+        options: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self._unread(node)
+            options[keyword.arg] = self._option(keyword.value)
+        method: Callable[..., Any] = getattr(self.schedule, primitive)
+        try:
+            return method(*arguments, **options)
+        except TypeError as error:
+            raise _unread(self.text, f"'{ast.unparse(node)}': {error}") from error
+
+    def _primitive(self, node: ast.expr) -> str:
+        if not isinstance(node, ast.Name) or node.id not in PRIMITIVES:
+            name = ast.unparse(node)
+            raise ByocirError(
+                "B260",
+                f"expected a primitive, found '{name}'",
+                where=f"schedule '{self.text}'",
+                help=did_you_mean(name, PRIMITIVES),
+            )
+        return node.id
+
+    def _text(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        raise self._unread(node)
+
+    def _option(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, node.id)
+        return self._plain(node)
+
+
+def function_of(module: ModuleOp, name: str) -> FuncOp:
+    """The function of this name, or without a name the only one; raises ByocirError B250."""
+    found = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    chosen = [op for op in found if name in ("", op.sym_name.data)]
+    if len(chosen) == 1:
+        return chosen[0]
+    known = [op.sym_name.data for op in found]
+    raise ByocirError(
+        "B250",
+        f"expected one function{f' @{name}' if name else ''}, found {len(chosen) or 'none'}",
+        help=did_you_mean(name, known) if name else 'name it: function="main"',
+    )

@@ -1,0 +1,67 @@
+"""Index arithmetic in its place: as far out as it can be, each value once, nothing unused.
+
+So what one primitive computes is there for the next one, wherever that puts its ops.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.traits import IsolatedFromAbove
+
+from byocir.dialects.tir import BlockOp
+from byocir.rewrites.schedule.index import innermost, is_index_arithmetic, loops_behind
+
+_Key = tuple[Block, type[Operation], tuple[SSAValue, ...], Attribute | None]
+
+
+def settle(body: Block) -> None:
+    """Moves index arithmetic of loops to the front of the innermost loop that it depends on, and
+    constants to the front of `body`; joins equal values; drops unused ones."""
+    known: dict[_Key, SSAValue] = {}
+    last: dict[Block, Operation] = {}
+    settled: set[SSAValue] = set()
+    for op in _index_ops(body):
+        if any(isinstance(v, OpResult) and v not in settled for v in op.operands):
+            continue  # made of what some other op computes
+        loop = innermost(loops_behind(op.results[0]))
+        home = body if loop is None else loop.body.block
+        number = op.value if isinstance(op, arith.ConstantOp) else None
+        key = (home, type(op), tuple(op.operands), number)
+        if key in known:
+            op.results[0].replace_all_uses_with(known[key])
+            op.detach()
+            op.erase()
+            continue
+        known[key] = op.results[0]
+        settled.add(op.results[0])
+        _to_front(op, home, last.get(home))
+        last[home] = op
+    for op in reversed(_index_ops(body)):
+        if op.results[0].first_use is None:
+            op.detach()
+            op.erase()
+
+
+def _to_front(op: Operation, home: Block, after: Operation | None) -> None:
+    following = home.first_op if after is None else after.next_op
+    if following is op:
+        return
+    op.detach()
+    if following is None:
+        home.add_op(op)
+    else:
+        home.insert_op_before(op, following)
+
+
+def _index_ops(block: Block) -> list[Operation]:
+    """The index arithmetic of a block and of the ops around others, in order; not of bodies."""
+    found: list[Operation] = []
+    for op in block.ops:
+        if is_index_arithmetic(op):
+            found.append(op)
+        elif not isinstance(op, BlockOp) and not op.has_trait(IsolatedFromAbove):
+            found += [
+                inner for region in op.regions for b in region.blocks for inner in _index_ops(b)
+            ]
+    return found

@@ -1,0 +1,25 @@
+// RUN: byocir-opt --no-debuginfo -p 'schedule{script="m, n = tile(gemm, m=4, n=3); f = fuse(m, n); parallel(f)"}' %s | filecheck %s
+
+func.func @main(%a: memref<8x12xi8>, %b: memref<12x6xi8>, %c: memref<8x6xi32>) {
+  tir.block [m: 8, n: 6 | k: 12] ins(%a[m, k] : memref<8x12xi8>, %b[k, n] : memref<12x6xi8>) outs(%c[m, n] : memref<8x6xi32>) {
+  ^bb0(%x: i8, %w: i8, %acc: i32):
+    %0 = arith.extsi %x : i8 to i32
+    %1 = arith.extsi %w : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %acc, %2 : i32
+    tir.yield %3 : i32
+  } loc("gemm")
+  func.return
+}
+
+// CHECK-LABEL: @main
+// CHECK-NEXT:  %c2 = arith.constant 2 : index
+// CHECK-NEXT:  %c0 = arith.constant 0 : index
+// CHECK-NEXT:  %c3 = arith.constant 3 : index
+// CHECK-NEXT:  %c4 = arith.constant 4 : index
+// CHECK-NEXT:  tir.for %m = 0 to 4 parallel {
+// CHECK-NEXT:    %0 = arith.divui %m, %c2 : index
+// CHECK-NEXT:    %1 = arith.remui %m, %c2 : index
+// CHECK-NEXT:    %2 = arith.muli %0, %c4 : index
+// CHECK-NEXT:    %3 = arith.muli %1, %c3 : index
+// CHECK-NEXT:    tir.block [m: 4, n: 3 | k: 12] at(%2, %3, %c0) ins(%a[m, k] : memref<8x12xi8>, %b[k, n] : memref<12x6xi8>) outs(%c[m, n] : memref<8x6xi32>)

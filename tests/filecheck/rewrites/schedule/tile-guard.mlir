@@ -1,0 +1,20 @@
+// RUN: byocir-opt --no-debuginfo -p 'schedule{script="tile(gemm, m=3, remainder=guard)"}' %s | filecheck %s
+
+func.func @main(%a: memref<8x12xi8>, %b: memref<12x6xi8>, %c: memref<8x6xi32>) {
+  tir.block [m: 8, n: 6 | k: 12] ins(%a[m, k] : memref<8x12xi8>, %b[k, n] : memref<12x6xi8>) outs(%c[m, n] : memref<8x6xi32>) {
+  ^bb0(%x: i8, %w: i8, %acc: i32):
+    %0 = arith.extsi %x : i8 to i32
+    %1 = arith.extsi %w : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %acc, %2 : i32
+    tir.yield %3 : i32
+  } loc("gemm")
+  func.return
+}
+
+// CHECK-LABEL: @main
+// CHECK-NEXT:  %c0 = arith.constant 0 : index
+// CHECK-NEXT:  %c3 = arith.constant 3 : index
+// CHECK-NEXT:  tir.for %m = 0 to 3 serial {
+// CHECK-NEXT:    %0 = arith.muli %m, %c3 : index
+// CHECK-NEXT:    tir.block [m: 3, n: 6 | k: 12] at(%0, %c0, %c0) ins(%a[m, k] : memref<8x12xi8>, %b[k, n] : memref<12x6xi8>) outs(%c[m, n] : memref<8x6xi32>) where(-m + 7 >= 0)

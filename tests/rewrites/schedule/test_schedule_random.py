@@ -1,0 +1,127 @@
+"""Whatever a schedule is granted, the program computes the same, bit for bit; what it is refused
+changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, ModuleOp
+
+from byocir.dialects.text import print_module
+from byocir.dialects.tir import BlockOp, ForOp, LoopKind
+from byocir.dialects.verify import verify_module
+from byocir.errors import ByocirError
+from byocir.rewrites.schedule import Schedule
+from byocir.testing.buffers import Program, buffer_programs
+
+SIZES = st.integers(1, 6)
+
+
+def a_block(s: Schedule, draw) -> BlockOp:
+    return draw(st.sampled_from(s.blocks()))
+
+
+def a_loop(s: Schedule, draw) -> ForOp:
+    loops = [op for op in s.root.walk() if isinstance(op, ForOp)]
+    if not loops:
+        block = a_block(s, draw)
+        name = draw(st.sampled_from(block.names))
+        return s.tile(block, **{name: 1})[0]
+    return draw(st.sampled_from(loops))
+
+
+def tile(s: Schedule, draw) -> None:
+    block = a_block(s, draw)
+    names = draw(st.lists(st.sampled_from(block.names), min_size=1, unique=True))
+    extents = dict(zip(block.names, block.extents, strict=True))
+    sizes = {name: min(draw(SIZES), extents[name]) for name in names}
+    s.tile(block, remainder=draw(st.sampled_from(["refuse", "guard", "overlap"])), **sizes)
+
+
+def split(s: Schedule, draw) -> None:
+    s.split(a_loop(s, draw), draw(st.integers(1, 3)), guard=draw(st.booleans()))
+
+
+def reorder(s: Schedule, draw) -> None:
+    block = a_block(s, draw)
+    if not s.loops(block):
+        s.tile(block, **{name: 1 for name in block.names})
+    loops = s.loops(block)
+    first = draw(st.integers(0, len(loops) - 1))
+    last = draw(st.integers(first, len(loops) - 1))
+    s.reorder(*draw(st.permutations(loops[first : last + 1])))
+
+
+def fuse(s: Schedule, draw) -> None:
+    inner = a_loop(s, draw)
+    outer = inner.parent_op()
+    s.fuse(outer, inner) if isinstance(outer, ForOp) else None
+
+
+def kind(s: Schedule, draw) -> None:
+    loop = a_loop(s, draw)
+    getattr(s, draw(st.sampled_from(["unroll", "vectorise", "parallel", "vthread"])))(loop)
+
+
+REQUESTS = [tile, split, reorder, fuse, kind]
+
+
+def backwards(module: ModuleOp) -> ModuleOp:
+    """The program with the iterations of loops whose order does not matter in reverse."""
+    turned = module.clone()
+    for op in list(turned.walk()):
+        if isinstance(op, ForOp) and op.kind.data not in (LoopKind.SERIAL, LoopKind.UNROLL):
+            uses, body = list(op.index.uses), op.body.block
+            last = arith.ConstantOp(IntegerAttr.from_index_int_value(op.extent.value.data - 1))
+            index = arith.SubiOp(last, op.index)
+            body.insert_ops_before([last, index], body.first_op)
+            for use in uses:
+                use.operation.operands[use.index] = index.result
+    return turned
+
+
+def granted(program: Program, ask, draw) -> bool:
+    """Asks for something; whether it was granted. What is refused changes nothing."""
+    had_loops = any(isinstance(op, ForOp) for op in program.module.walk())
+    before = print_module(program.module)
+    try:
+        ask(Schedule(program.function), draw)
+    except ByocirError as error:
+        if not error.code.startswith("B25"):
+            raise
+        if had_loops or ask is tile:  # others make loops to ask about
+            assert print_module(program.module) == before
+        return False
+    return True
+
+
+def check(program: Program, expected: np.ndarray) -> None:
+    verify_module(program.module)
+    for op in program.module.walk():
+        if isinstance(op, BlockOp | ForOp):
+            assert op.location != UNKNOWN_LOC
+    np.testing.assert_array_equal(program.run(), expected)
+    np.testing.assert_array_equal(program.run(backwards(program.module)), expected)
+
+
+@pytest.mark.parametrize("ask", REQUESTS, ids=lambda ask: ask.__name__)
+@settings(max_examples=settings.default.max_examples // 2)
+@given(program=buffer_programs(), data=st.data())
+def test_each_primitive_keeps_results(ask, program: Program, data) -> None:
+    expected = program.run()
+    if ask is not tile and data.draw(st.booleans()):
+        granted(program, tile, data.draw)
+    event(f"granted: {granted(program, ask, data.draw)}")
+    check(program, expected)
+
+
+@settings(max_examples=max(settings.default.max_examples, 200))
+@given(buffer_programs(), st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6), st.data())
+def test_compositions_keep_results(program: Program, asked, data) -> None:
+    expected = program.run()
+    for ask in asked:
+        granted(program, ask, data.draw)
+    check(program, expected)
