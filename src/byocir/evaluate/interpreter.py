@@ -59,10 +59,15 @@ RULES: dict[type[Operation], Rule] = {}
 """How each op class is evaluated."""
 
 DIALECT_RULES: dict[str, str] = {
+    "affine": "byocir.evaluate.loops",
     "arith": "byocir.evaluate.structure",
+    "builtin": "byocir.evaluate.structure",
     "byoc": "byocir.evaluate.structure",
     "func": "byocir.evaluate.structure",
     "graph": "byocir.evaluate.structure",
+    "math": "byocir.evaluate.structure",
+    "memref": "byocir.evaluate.loops",
+    "scf": "byocir.evaluate.loops",
     "tir": "byocir.evaluate.tir",
     "vta": "byocir.evaluate.vta",
 }

@@ -177,9 +177,14 @@ CONVERSIONS: dict[type[Operation], Callable[[np.ndarray, np.dtype], np.ndarray]]
     arith.FPToSIOp: saturate,
     arith.FPToUIOp: lambda x, to: saturate(x, _unsigned_dtype(to)).view(to),
     arith.IndexCastOp: convert,
+    arith.BitcastOp: lambda x, to: x.view(to),
     UnrealizedConversionCastOp: lambda x, to: x.view(to),
 }
 """Ops of one operand that change its type to the one given."""
+
+
+OTHERS = (arith.ConstantOp, arith.CmpiOp, arith.CmpfOp, arith.SelectOp)
+"""Ops whose properties, or more operands, take part."""
 
 
 def _unsigned_dtype(dtype: np.dtype) -> np.dtype:

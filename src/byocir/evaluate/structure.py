@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
-from xdsl.dialects import arith, func
+from xdsl.dialects import func
 from xdsl.dialects.builtin import IndexType, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
@@ -18,7 +18,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
-from byocir.evaluate.scalar import BINARY, function_of
+from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
 
 
 @evaluates(*cast("list[type[GraphOp]]", list(Graph.operations)))
@@ -40,7 +40,7 @@ def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Seq
     return (op.value.data.values(),)
 
 
-@evaluates(*BINARY, arith.ConstantOp, arith.CmpiOp, arith.IndexCastOp, arith.SelectOp)
+@evaluates(*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
 def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
     """Index values are Python's integers: they are quicker to compute addresses with."""
     function = interpreter.plans.get(op)

@@ -35,6 +35,9 @@ PASSES: dict[str, str] = {
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
     # tensor level, blocks in buffer form
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
+    # tensor level, on memory and as loops
+    "bufferize": "byocir.rewrites.bufferize:BufferizePass",
+    "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",
     # tensor level, for the host's C code
     "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",

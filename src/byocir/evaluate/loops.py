@@ -1,0 +1,152 @@
+"""Evaluation rules of scf, affine and memref: programs that others wrote as loops, and what
+`convert-tir-to-scf` makes of ours. Shapes and steps are static; memrefs are arrays that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import affine, memref, scf
+from xdsl.dialects.builtin import AffineMapAttr, DenseIntOrFPElementsAttr, TensorType
+from xdsl.ir import Operation
+
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.tir_access import expect_writable
+
+
+@evaluates(scf.ForOp)
+def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    low, high, step, *carried = arguments
+    for index in range(low, high, step):
+        carried = interpreter.run(op.body.block, [index, *carried])
+    return carried
+
+
+@evaluates(affine.ForOp)
+def _affine_for(
+    interpreter: Interpreter, op: affine.ForOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    count = len(op.lowerBoundOperands)
+    last = count + len(op.upperBoundOperands)
+    low = max(_indices(op.lowerBoundMap, arguments[:count]))
+    high = min(_indices(op.upperBoundMap, arguments[count:last]))
+    carried = list(arguments[last:])
+    for index in range(low, high, op.step.value.data):
+        carried = interpreter.run(op.body.block, [index, *carried])
+    return carried
+
+
+@evaluates(scf.IfOp)
+def _if(interpreter: Interpreter, op: scf.IfOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    region = op.true_region if arguments[0] else op.false_region
+    return interpreter.run(region.block, []) if region.blocks else ()
+
+
+@evaluates(affine.ApplyOp)
+def _apply(_: Interpreter, op: affine.ApplyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    return _indices(op.map, arguments)
+
+
+@evaluates(affine.MinOp)
+def _min(_: Interpreter, op: affine.MinOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    return (min(_indices(op.map, arguments)),)
+
+
+@evaluates(memref.LoadOp)
+def _load(_: Interpreter, op: memref.LoadOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    array, *indices = arguments
+    return (array[_inside(op, array, indices)],)
+
+
+@evaluates(affine.LoadOp)
+def _affine_load(_: Interpreter, op: affine.LoadOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    array, *operands = arguments
+    return (array[_inside(op, array, _indices(op.map, operands))],)
+
+
+@evaluates(memref.StoreOp)
+def _store(_: Interpreter, op: memref.StoreOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    value, array, *indices = arguments
+    expect_writable(array)
+    array[_inside(op, array, indices)] = value
+    return ()
+
+
+@evaluates(affine.StoreOp)
+def _affine_store(
+    _: Interpreter, op: affine.StoreOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    value, array, *operands = arguments
+    expect_writable(array)
+    array[_inside(op, array, _indices(op.map, operands))] = value
+    return ()
+
+
+@evaluates(memref.AllocOp, memref.AllocaOp)
+def _alloc(
+    _: Interpreter, op: memref.AllocOp | memref.AllocaOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    type_ = op.memref.type
+    return (np.zeros(shape_of(type_), dtype_of(element_type_of(type_))),)
+
+
+@evaluates(memref.DeallocOp)
+def _dealloc(_: Interpreter, op: memref.DeallocOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    return ()
+
+
+@evaluates(memref.CopyOp)
+def _copy(_: Interpreter, op: memref.CopyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    source, destination = arguments
+    expect_writable(destination)
+    destination[...] = source
+    return ()
+
+
+@evaluates(memref.GetGlobalOp)
+def _get_global(
+    interpreter: Interpreter, op: memref.GetGlobalOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    found = interpreter.program(op.name_.string_value())
+    if not isinstance(found, memref.GlobalOp):
+        raise ByocirError("B302", f"expected a global {op.name_}, found none")
+    array = interpreter.plans.get(found)
+    if array is None:
+        array = interpreter.plans[found] = _global(found)
+    return (array,)
+
+
+def _global(op: memref.GlobalOp) -> np.ndarray:
+    shape, dtype = shape_of(op.type), dtype_of(element_type_of(op.type))
+    if not isinstance(op.initial_value, DenseIntOrFPElementsAttr):
+        return np.zeros(shape, dtype)
+    values = array_of(op.initial_value)
+    return values if op.constant is not None else values.copy()
+
+
+def array_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
+    """The elements of a dense attribute, read-only; one element stands for all."""
+    type_ = dense.type
+    assert isinstance(type_, TensorType)
+    values = np.frombuffer(dense.data.data, dtype_of(element_type_of(type_)))
+    shape = shape_of(type_)
+    return np.broadcast_to(values[0], shape) if len(values) == 1 else values.reshape(shape)
+
+
+def _indices(map_: AffineMapAttr, operands: Sequence[Value]) -> tuple[int, ...]:
+    count = map_.data.num_dims
+    dims, symbols = [int(v) for v in operands[:count]], [int(v) for v in operands[count:]]
+    return tuple(expr.eval(dims, symbols) for expr in map_.data.results)
+
+
+def _inside(op: Operation, array: np.ndarray, indices: Sequence[Value]) -> tuple[int, ...]:
+    """The indices of one element; numpy would count negative ones from the end."""
+    place = tuple(int(index) for index in indices)
+    if any(not 0 <= i < size for i, size in zip(place, array.shape, strict=True)):
+        raise ByocirError(
+            "B303",
+            f"expected {op.name} inside shape {list(array.shape)}, found {list(place)}",
+        )
+    return place

@@ -1,0 +1,5 @@
+"""Tensor level to loops of scf on memref and arith, for upstream MLIR."""
+
+from byocir.lowering.tir_to_scf.convert import ConvertTirToScfPass
+
+__all__ = ["ConvertTirToScfPass"]

@@ -1,0 +1,214 @@
+"""convert-tir-to-scf: buffer form as plain loops, which upstream `mlir-opt` takes.
+
+Does: blocks, fills and copies become nests of `scf.for` around loads, a scalar body and stores;
+pads and guards become `scf.if`; `tir.for` of any kind becomes `scf.for`. Buffers are
+`memref.alloc`, freed at the end of the block they are in; constants are `memref.global`. What is
+byocir's own goes: memory scopes, names of ports, targets, records of decisions, composites.
+
+Requires: functions on memrefs, such as `bufferize` makes. Error B341 for what has no such form.
+
+Guarantees: the same results, bit for bit; each loop carries the location of its block; only ops of
+arith, builtin, func, math, memref and scf are left. Reductions accumulate in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.context import Context
+from xdsl.dialects import memref, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    MemRefType,
+    ModuleOp,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from byocir.dialects import byoc, tir
+from byocir.dialects.locations import names
+from byocir.dialects.tir import buffer
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.lowering.tir_to_scf.constants import Constants
+from byocir.lowering.tir_to_scf.indices import Numbers
+from byocir.lowering.tir_to_scf.nests import write_block, write_copy, write_fill
+from byocir.rewrites.bufferize import inline_composites
+
+DIALECTS = ("arith", "builtin", "func", "math", "memref", "scf")
+"""What may be left."""
+_OWN = "byoc."
+
+
+@dataclass(frozen=True)
+class ConvertTirToScfPass(ModulePass):
+    """Makes loops of blocks."""
+
+    name = "convert-tir-to-scf"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        constants = Constants(op)
+        for top in list(op.body.block.ops):
+            if isinstance(top, byoc.SourceOp | byoc.TrailOp):
+                top.detach()
+                top.erase()
+            elif isinstance(top, FuncOp):
+                _convert_function(top, constants)
+        _strip(op.attributes)
+        constants.insert()
+        _check(op)
+
+
+def _check(module: ModuleOp) -> None:
+    for op in module.walk():
+        if op.name.partition(".")[0] not in DIALECTS:
+            raise ByocirError(
+                "B341",
+                f"expected ops with a form as loops, found {op.name}",
+                where=", ".join(names(op.location)),
+                help="run convert-graph-to-tir and bufferize before",
+            )
+
+
+def _strip(attributes: dict[str, Attribute]) -> None:
+    """Takes out what upstream tools do not know."""
+    for name in [name for name in attributes if name.startswith(_OWN)]:
+        del attributes[name]
+
+
+def _convert_function(function: FuncOp, constants: Constants) -> None:
+    types = function.function_type
+    function.function_type = FunctionType.from_lists(
+        [_plain(type_) for type_ in types.inputs], [_plain(type_) for type_ in types.outputs]
+    )
+    _strip(function.attributes)
+    for name in ("arg_attrs", "res_attrs"):
+        _strip_ports(function, name)
+    if function.is_declaration:
+        return
+    inline_composites(function)
+    entry = function.body.block
+    for arg in entry.args:
+        if arg.type != _plain(arg.type):
+            Rewriter.replace_value_with_new_type(arg, _plain(arg.type))
+    writer = _Writer(entry, constants)
+    writer.convert(entry)
+    writer.numbers.insert()
+
+
+def _strip_ports(function: FuncOp, name: str) -> None:
+    ports = function.properties.pop(name, None)
+    if ports is None:
+        return
+    kept: list[DictionaryAttr] = []
+    for port in cast("ArrayAttr[DictionaryAttr]", ports):
+        kept.append(DictionaryAttr({k: v for k, v in port.data.items() if k[:5] != _OWN}))
+    if any(port.data for port in kept):
+        function.properties[name] = ArrayAttr(kept)
+
+
+def _plain(type_: Attribute) -> Attribute:
+    """The type in main memory."""
+    return buffer(element_type_of(type_), shape_of(type_)) if _is_memref(type_) else type_
+
+
+def _is_memref(type_: Attribute) -> bool:
+    return isinstance(type_, MemRefType)
+
+
+class _Writer:
+    """Converts the ops of one function in place."""
+
+    def __init__(self, entry: Block, constants: Constants) -> None:
+        self.constants = constants
+        self.numbers = Numbers(entry)
+
+    def convert(self, block: Block) -> None:
+        for op in list(block.ops):
+            if isinstance(op, tir.ForOp):
+                self.convert(op.body.block)
+            if op.name.startswith("tir."):
+                self._convert(op, block)
+
+    def _convert(self, op: Operation, block: Block) -> None:
+        made = Block()
+        with ImplicitBuilder(made):
+            results = self._written(op)
+        if results is None:
+            return
+        for inner in made.walk():
+            if not names(inner.location):
+                inner.location = op.location
+        _replace(op, made, results)
+        for value in results:
+            if isinstance(value.owner, memref.AllocOp):
+                _free_at_end(value, block)
+
+    def _written(self, op: Operation) -> Sequence[SSAValue] | None:
+        """Emits what an op becomes; the values of its results, or None for what stays."""
+        if isinstance(op, tir.AllocOp):
+            return [_alloc(op)]
+        if isinstance(op, tir.ConstantOp):
+            return [self.constants.read(op, self.numbers)]
+        if isinstance(op, tir.ForOp):
+            self._for(op)
+        elif isinstance(op, tir.BlockOp) and not op.in_value_form:
+            write_block(op, self.numbers)
+        elif isinstance(op, tir.FillOp) and op.destination is not None:
+            write_fill(op, op.destination, self.numbers)
+        elif isinstance(op, tir.CopyOp):
+            write_copy(op, self.numbers)
+        else:
+            return None
+        return []
+
+    def _for(self, op: tir.ForOp) -> None:
+        inner = op.body.block
+        body = Block(arg_types=[IndexType()])
+        op.index.replace_all_uses_with(body.args[0])
+        body.args[0].name_hint = op.index.name_hint
+        for moved in list(inner.ops):
+            moved.detach()
+            body.add_op(moved)
+        with ImplicitBuilder(body):
+            scf.YieldOp()
+        zero, one = self.numbers.index(0), self.numbers.index(1)
+        scf.ForOp(zero, self.numbers.index(op.extent.value.data), one, [], body)
+
+
+def _alloc(op: tir.AllocOp) -> SSAValue:
+    type_ = op.result.type
+    made = memref.AllocOp.get(element_type_of(type_), shape=shape_of(type_)).memref
+    made.name_hint = op.result.name_hint
+    return made
+
+
+def _free_at_end(value: SSAValue, block: Block) -> None:
+    free = memref.DeallocOp.get(value)
+    assert isinstance(value.owner, Operation)
+    free.location = value.owner.location
+    last = block.last_op
+    at_end = last is None or not last.has_trait(IsTerminator)
+    point = InsertPoint.at_end(block) if at_end or last is None else InsertPoint.before(last)
+    Rewriter.insert_op(free, point)
+
+
+def _replace(op: Operation, made: Block, results: Iterable[SSAValue]) -> None:
+    """Puts the ops of a block in the place of one op."""
+    ops = list(made.ops)
+    for inner in ops:
+        inner.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(op))
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    op.detach()
+    op.erase()

@@ -1,0 +1,121 @@
+"""Index expressions as arith ops, and the index constants of a function, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from byocir.dialects.tir.affine import bounds, canonical, decompose
+
+Interval = tuple[int, int] | None
+"""The least and greatest value of an iterator, if they are known."""
+
+
+class Numbers:
+    """Index constants, to be put at the begin of a function."""
+
+    def __init__(self, entry: Block) -> None:
+        self._entry = entry
+        self._made: dict[int, arith.ConstantOp] = {}
+
+    def index(self, number: int) -> SSAValue:
+        if number not in self._made:
+            made = arith.ConstantOp.create(
+                properties={"value": IntegerAttr.from_index_int_value(number)},
+                result_types=[IndexType()],
+            )
+            made.detach()  # from an implicit builder
+            made.result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
+            self._made[number] = made
+        return self._made[number].result
+
+    def insert(self) -> None:
+        """Puts the constants into the function, in order."""
+        ops = [op for _, op in sorted(self._made.items())]
+        if ops:
+            Rewriter.insert_op(ops, InsertPoint.at_start(self._entry))
+
+
+class Point:
+    """The iterators of a nest at its innermost place: their values and, if known, intervals.
+
+    Emits at the current implicit builder; what was computed once is used again, so a point must
+    not outlive the place where it was made."""
+
+    def __init__(
+        self, numbers: Numbers, values: Sequence[SSAValue], intervals: Sequence[Interval]
+    ) -> None:
+        self._numbers, self._values, self._intervals = numbers, values, intervals
+        self._known: dict[AffineExpr, SSAValue] = {}
+
+    def bounds(self, expr: AffineExpr) -> Interval:
+        """An interval that contains the values of an expression, if one is known."""
+        used = expr.used_dims()
+        if any(self._intervals[i] is None for i in used):
+            return None
+        known = [interval or (0, 0) for interval in self._intervals]
+        return bounds(expr, [low for low, _ in known], [high for _, high in known])
+
+    def index(self, expr: AffineExpr) -> SSAValue:
+        """The value of an expression."""
+        expr = canonical(expr)
+        if expr not in self._known:
+            self._known[expr] = self._emit(expr)
+        return self._known[expr]
+
+    def _emit(self, expr: AffineExpr) -> SSAValue:
+        terms, rest, constant = decompose(expr)
+        parts = [self._scaled(self._values[i], c) for i, c in sorted(terms.items())]
+        parts += [
+            self._scaled(self._division(term), c)
+            for term, c in sorted(rest.items(), key=lambda item: str(item[0]))
+        ]
+        if constant or not parts:
+            parts.append(self._numbers.index(constant))
+        total = parts[0]
+        for part in parts[1:]:
+            total = arith.AddiOp(total, part).result
+        return total
+
+    def _scaled(self, value: SSAValue, factor: int) -> SSAValue:
+        return value if factor == 1 else arith.MuliOp(value, self._numbers.index(factor)).result
+
+    def _division(self, expr: AffineExpr) -> SSAValue:
+        """A quotient or remainder; signed division rounds as affine maps do only from 0 on."""
+        assert isinstance(expr, AffineBinaryOpExpr)
+        assert isinstance(expr.rhs, AffineConstantExpr)
+        dividend, divisor = expr.lhs, expr.rhs.value
+        if expr.kind is AffineBinaryOpKind.CeilDiv:
+            dividend = dividend + (divisor - 1)
+        within = self.bounds(dividend)
+        is_positive = within is not None and within[0] >= 0
+        divide = arith.DivSIOp if is_positive else arith.FloorDivSIOp
+        value, by = self.index(dividend), self._numbers.index(divisor)
+        if expr.kind is not AffineBinaryOpKind.Mod:
+            return divide(value, by).result
+        if is_positive:
+            return arith.RemSIOp(value, by).result
+        quotient = divide(value, by).result
+        return arith.SubiOp(value, arith.MuliOp(quotient, by).result).result
+
+    def condition(self, exprs: Sequence[AffineExpr]) -> SSAValue | None:
+        """Whether all expressions are at least 0; None where that is known to hold."""
+        zero = self._numbers.index(0)
+        holds: SSAValue | None = None
+        for expr in exprs:
+            within = self.bounds(expr)
+            if within is not None and within[0] >= 0:
+                continue
+            more = arith.CmpiOp(self.index(expr), zero, "sge").result
+            holds = more if holds is None else arith.AndIOp(holds, more).result
+        return holds

@@ -1,0 +1,139 @@
+"""Blocks, fills and copies as nests of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects import tir
+from byocir.dialects.tir.scalar import Emitted, number_op, signless
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.evaluate.scalar import number
+from byocir.lowering.tir_to_scf.indices import Interval, Numbers, Point
+
+AtPoint = Callable[[list[SSAValue]], None]
+"""Emits what a nest does at each point, given the loops' values."""
+
+
+def write_fill(op: tir.FillOp, target: SSAValue, numbers: Numbers) -> None:
+    """Loops that set every element to a number."""
+    value = _number(op.value, element_type_of(target.type))
+
+    def store(indices: list[SSAValue]) -> None:
+        memref.StoreOp.get(value, target, indices)
+
+    shape = shape_of(target.type)
+    write_nest(numbers, shape, [f"i{i}" for i in range(len(shape))], store)
+
+
+def write_copy(op: tir.CopyOp, numbers: Numbers) -> None:
+    """Loops over the box that is copied."""
+    rank = len(op.box)
+
+    def move(indices: list[SSAValue]) -> None:
+        at_source = _based(indices, op.source_bases)
+        at_target = _based(indices, op.destination_bases)
+        intervals = _intervals(op.box, based=bool(op.source_bases))
+        point = Point(numbers, at_source, intervals)
+        value = _read(point, op.source, AffineMap.identity(rank), op.pad)
+        kept = Emitted(value).to(element_type_of(op.destination.type))
+        memref.StoreOp.get(kept.value, op.destination, at_target)
+
+    write_nest(numbers, op.box, [f"i{i}" for i in range(rank)], move)
+
+
+def write_block(op: tir.BlockOp, numbers: Numbers) -> None:
+    """Loops around the block's body, in the order of its iterators."""
+
+    def point(indices: list[SSAValue]) -> None:
+        intervals = _intervals(op.extents, based=bool(op.bases))
+        place = Point(numbers, _based(indices, op.bases), intervals)
+        guards = list(op.where.data.results) if op.where is not None else []
+        condition = place.condition(guards)
+        if condition is None:
+            return _at_point(op, place)
+        inside = Block()
+        with ImplicitBuilder(inside):
+            _at_point(op, place)
+            scf.YieldOp()
+        scf.IfOp(condition, [], [inside])
+
+    write_nest(numbers, op.extents, op.names, point)
+
+
+def _at_point(op: tir.BlockOp, point: Point) -> None:
+    body = op.body.block
+    maps = [*op.in_maps, *op.out_maps]
+    pads = [*op.pad_values, *[None] * len(op.outs)]
+    values: dict[SSAValue, SSAValue] = {}
+    for arg, array, map_, pad in zip(body.args, [*op.ins, *op.outs], maps, pads, strict=True):
+        if arg.first_use is not None:
+            values[arg] = _read(point, array, map_, pad)
+    for inner in body.ops:
+        if not isinstance(inner, tir.YieldOp):
+            inner.clone(values)
+    targets = zip(op.yielded, op.outs, op.out_maps, strict=True)
+    for value, array, map_ in targets:
+        indices = [point.index(expr) for expr in map_.results]
+        memref.StoreOp.get(values[value], array, indices)
+
+
+def _read(point: Point, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
+    """The element that a map selects or, where that is outside, the pad."""
+    outside: list[AffineExpr] = []
+    if pad is not None:
+        for expr, size in zip(map_.results, shape_of(array.type), strict=True):
+            outside += [expr, expr * -1 + (size - 1)]
+    condition = point.condition(outside)
+    indices = [point.index(expr) for expr in map_.results]
+    if condition is None:
+        return memref.LoadOp.get(array, indices).res
+    assert pad is not None
+    element = element_type_of(array.type)
+    inside, otherwise = Block(), Block()
+    with ImplicitBuilder(inside):
+        scf.YieldOp(memref.LoadOp.get(array, indices).res)
+    with ImplicitBuilder(otherwise):
+        scf.YieldOp(_number(pad, element))
+    return scf.IfOp(condition, [element], [inside], [otherwise]).results[0]
+
+
+def write_nest(
+    numbers: Numbers, extents: Sequence[int], names: Sequence[str], inner: AtPoint
+) -> None:
+    """Loops from 0 to each extent, the first outermost."""
+
+    def nest(indices: list[SSAValue]) -> None:
+        depth = len(indices)
+        if depth == len(extents):
+            return inner(indices)
+        body = Block(arg_types=[IndexType()])
+        body.args[0].name_hint = names[depth]
+        with ImplicitBuilder(body):
+            nest([*indices, body.args[0]])
+            scf.YieldOp()
+        zero, one = numbers.index(0), numbers.index(1)
+        scf.ForOp(zero, numbers.index(extents[depth]), one, [], body)
+
+    nest([])
+
+
+def _based(indices: Sequence[SSAValue], bases: Sequence[SSAValue]) -> list[SSAValue]:
+    if not bases:
+        return list(indices)
+    return [arith.AddiOp(b, i).result for b, i in zip(bases, indices, strict=True)]
+
+
+def _intervals(extents: Sequence[int], *, based: bool) -> list[Interval]:
+    return [None if based else (0, extent - 1) for extent in extents]
+
+
+def _number(value: Attribute, type_: Attribute) -> SSAValue:
+    """A number in the type of the array's elements; arith knows signless integers only."""
+    made = number_op(number(value).item(), signless(type_))
+    return Emitted(made.result).cast(type_).value

@@ -1,0 +1,262 @@
+"""bufferize: functions on tensors become functions on memory.
+
+Does: arguments and results become memrefs, inputs first, then the outputs, which the function
+fills. Each tensor that passes between ops gets a `tir.alloc`. A block updates its initial value in
+place where nothing else reads it, and a copy of it elsewhere. Composites and regions are inlined;
+calls take the memrefs of their inputs and outputs, and so do declarations.
+
+Requires: blocks, constants, fills and calls in value form. Error B340 for other ops on tensors.
+
+Guarantees: the same results, provided that the memrefs of a call do not overlap; no tensors are
+left. Inputs are never written. The module's record of what was handed over is gone: what ran
+elsewhere is a call as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects import byoc, tir
+from byocir.dialects.locations import names
+from byocir.dialects.tir import buffer
+from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
+from byocir.errors import ByocirError
+
+
+@dataclass(frozen=True)
+class BufferizePass(ModulePass):
+    """Puts the values of functions into memory."""
+
+    name = "bufferize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.body.block.ops):
+            if isinstance(function, FuncOp) and _on_tensors(function):
+                bufferize(function)
+
+
+def bufferize(function: FuncOp) -> None:
+    """Puts the values of one function into memory; raises ByocirError B340."""
+    types = function.function_type
+    for type_ in types.inputs:
+        _check(type_, function)
+    for type_ in types.outputs:
+        _check_tensor(type_, function)
+    ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
+    if not function.is_declaration:
+        inline_composites(function)
+        _Function(function, ports).convert()
+    attributes = _port_attributes(function)
+    function.function_type = FunctionType.from_lists(ports, [])
+    function.properties.pop("res_attrs", None)
+    if attributes is not None:
+        function.properties["arg_attrs"] = attributes
+
+
+def _on_tensors(function: FuncOp) -> bool:
+    types = function.function_type
+    ports = [*types.inputs, *types.outputs]
+    values = (value for op in function.walk() for value in op.results)
+    return any(isinstance(t, TensorType) for t in (*ports, *(v.type for v in values)))
+
+
+def _memref(type_: Attribute) -> Attribute:
+    """The type of the buffer that holds a tensor; other types stay."""
+    return buffer(element_type_of(type_), shape_of(type_)) if _is_tensor(type_) else type_
+
+
+def _is_tensor(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType)
+
+
+def _check(type_: Attribute, op: Operation) -> None:
+    if not isinstance(type_, MemRefType):
+        _check_tensor(type_, op)
+
+
+def _check_tensor(type_: Attribute, op: Operation) -> None:
+    if not _is_tensor(type_) or DYNAMIC in shape_of(type_):
+        raise _unsupported("tensors of static shape", str(type_), op)
+
+
+def _unsupported(expected: str, found: str, op: Operation) -> ByocirError:
+    return ByocirError(
+        "B340",
+        f"expected {expected} to put into memory, found {found}",
+        where=", ".join(names(op.location)),
+        help="convert-graph-to-tir makes blocks of what has a form at the tensor level",
+    )
+
+
+def _port_attributes(function: FuncOp) -> ArrayAttr[DictionaryAttr] | None:
+    """The attributes of all ports, arguments then results."""
+    types, none = function.function_type, DictionaryAttr({})
+    if function.arg_attrs is None and function.res_attrs is None:
+        return None
+    inputs = function.arg_attrs or [none] * len(types.inputs)
+    outputs = function.res_attrs or [none] * len(types.outputs)
+    return ArrayAttr([*inputs, *outputs])
+
+
+def inline_composites(function: FuncOp) -> None:
+    """Puts the ops of composites and regions back into the function."""
+    for op in list(function.walk()):
+        if isinstance(op, byoc.CompositeOp | byoc.RegionOp):
+            byoc.inline(op)
+
+
+class _Function:
+    """A function on tensors while its ops move, one by one, to a function on memory."""
+
+    def __init__(self, function: FuncOp, ports: Sequence[Attribute]) -> None:
+        self.old = function.body.block
+        self.new = Block(arg_types=ports)
+        self.function = function
+        self.buffers: dict[SSAValue, SSAValue] = {}
+        """The memory of each tensor."""
+        self.order = {op: i for i, op in enumerate(self.old.ops)}
+
+    def convert(self) -> None:
+        """Replaces the function's body."""
+        for before, after in zip(self.old.args, self.new.args, strict=False):
+            after.name_hint, after.location = before.name_hint, before.location
+            self.buffers[before] = after
+            if isinstance(before.type, MemRefType):
+                before.replace_all_uses_with(after)
+        for op in list(self.old.ops):
+            self._convert(op)
+        self.function.body.detach_block(self.old)
+        self.function.body.add_block(self.new)
+        self.old.erase(safe_erase=False)
+
+    def _convert(self, op: Operation) -> None:
+        for value in (*op.operands, *op.results):
+            if _is_tensor(value.type):
+                _check(value.type, op)
+        if isinstance(op, tir.ConstantOp):
+            made = tir.ConstantOp.of(op.value.data, _memref(op.result.type), op.location)
+            self._add(made)
+            self.buffers[op.result] = made.result
+        elif isinstance(op, tir.BlockOp):
+            self._block(op)
+        elif isinstance(op, CallOp | byoc.CallOp):
+            self._call(op)
+        elif isinstance(op, ReturnOp):
+            self._return(op)
+        elif not isinstance(op, tir.EmptyOp | tir.FillOp):
+            self._keep(op)
+
+    def _add(self, op: Operation) -> None:
+        self.new.add_op(op)
+
+    def _alloc(self, value: SSAValue, origin: Operation) -> SSAValue:
+        element, shape = element_type_of(value.type), shape_of(value.type)
+        made = tir.AllocOp.of(element, shape, location=origin.location)
+        made.result.name_hint = value.name_hint
+        self._add(made)
+        return made.result
+
+    def _memory(self, value: SSAValue) -> SSAValue:
+        """Where a tensor lies; a fill is written when it is first read."""
+        if value not in self.buffers:
+            assert isinstance(value.owner, tir.EmptyOp | tir.FillOp)
+            self.buffers[value] = self._started(value.owner)
+        return self.buffers[value]
+
+    def _started(self, op: tir.EmptyOp | tir.FillOp) -> SSAValue:
+        """A fresh buffer that holds what an op gives."""
+        made = self._alloc(op.results[0], op)
+        if isinstance(op, tir.FillOp):
+            self._add(tir.FillOp.of(op.value, made, op.location))
+        return made
+
+    def _block(self, op: tir.BlockOp) -> None:
+        if not op.in_value_form:
+            return self._keep(op)
+        ins = [self._memory(value) for value in op.ins]
+        outs = [self._updated(value, op) for value in op.outs]
+        made = tir.BlockOp(
+            list(op.iterators),
+            ins,
+            outs,
+            [*op.in_maps, *op.out_maps],
+            op.body.clone(),
+            pads=op.pad_values,
+            bases=list(op.bases),
+            where=op.where.data if op.where is not None else None,
+            location=op.location,
+        )
+        made.attributes.update(op.attributes)
+        self._add(made)
+        for result, out in zip(op.results, outs, strict=True):
+            out.name_hint = out.name_hint or result.name_hint
+            self.buffers[result] = out
+
+    def _updated(self, start: SSAValue, op: tir.BlockOp) -> SSAValue:
+        """The buffer that a block writes, holding its initial value."""
+        if isinstance(start.owner, tir.EmptyOp | tir.FillOp):
+            return self._started(start.owner)
+        source = self.buffers[start]
+        is_ours = isinstance(source.owner, tir.AllocOp)
+        if is_ours and self._dies_at(start, op):
+            return source
+        return self._copied(source, self._alloc(start, op), op)
+
+    def _dies_at(self, value: SSAValue, op: tir.BlockOp) -> bool:
+        """Whether this use, which is one of `outs`, is the last and the op's only one."""
+        users = [use.operation for use in value.uses]
+        return users.count(op) == 1 and all(self.order[u] <= self.order[op] for u in users)
+
+    def _copied(self, source: SSAValue, target: SSAValue, origin: Operation) -> SSAValue:
+        shape = shape_of(source.type)
+        if 0 not in shape:
+            self._add(tir.CopyOp.of(source, target, shape, location=origin.location))
+        return target
+
+    def _call(self, op: CallOp | byoc.CallOp) -> None:
+        ins = [self._memory(value) for value in op.operands]
+        outs = [self._alloc(value, op) for value in op.results]
+        made = CallOp(op.callee.string_value(), [*ins, *outs], [])
+        made.location = op.location
+        self._add(made)
+        self.buffers.update(zip(op.results, outs, strict=True))
+
+    def _return(self, op: ReturnOp) -> None:
+        """Results are computed where the caller wants them, or copied there."""
+        ports = self.new.args[len(self.old.args) :]
+        for value, port in zip(op.operands, ports, strict=True):
+            port.name_hint = value.name_hint if isinstance(value, OpResult) else None
+            source = self._memory(value)
+            if isinstance(source.owner, tir.AllocOp):
+                source.replace_all_uses_with(port)
+                source.owner.detach()
+                source.owner.erase()
+                self.buffers = {v: port if b is source else b for v, b in self.buffers.items()}
+            else:
+                self._copied(source, port, op)
+        done = ReturnOp()
+        done.location = op.location
+        self._add(done)
+
+    def _keep(self, op: Operation) -> None:
+        """Moves an op that has no tensors."""
+        for inner in op.walk():
+            values = (*inner.operands, *inner.results)
+            if any(isinstance(value.type, TensorType) for value in values):
+                raise _unsupported("blocks", inner.name, inner)
+        op.detach()
+        self._add(op)
