@@ -2,10 +2,12 @@
 
 Does: arguments and results become memrefs, inputs first, then the outputs, which the function
 fills. Each tensor that passes between ops gets a `tir.alloc`. A block updates its initial value in
-place where nothing else reads it, and a copy of it elsewhere. Composites and regions are inlined;
-calls take the memrefs of their inputs and outputs, and so do declarations.
+place where nothing else reads it, and a copy of it elsewhere; a loop does so with what it carries.
+Composites and regions are inlined; calls take the memrefs of their inputs and outputs, and so do
+declarations.
 
-Requires: blocks, constants, fills and calls in value form. Error B340 for other ops on tensors.
+Requires: blocks, loops, constants, fills and calls in value form. Error B340 for other ops on
+tensors.
 
 Guarantees: the same results, provided that the memrefs of a call do not overlap; no tensors are
 left. Inputs are never written. The module's record of what was handed over is gone: what ran
@@ -27,7 +29,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from byocir.dialects import byoc, tir
@@ -119,6 +121,14 @@ def inline_composites(function: FuncOp) -> None:
             byoc.inline(op)
 
 
+def _starts(use: Use) -> bool:
+    """Whether an op begins with the value, of which it needs a copy anyway."""
+    op = use.operation
+    if isinstance(op, tir.BlockOp):
+        return use.index >= len(op.ins)
+    return isinstance(op, tir.ForOp)
+
+
 class _Function:
     """A function on tensors while its ops move, one by one, to a function on memory."""
 
@@ -128,7 +138,9 @@ class _Function:
         self.function = function
         self.buffers: dict[SSAValue, SSAValue] = {}
         """The memory of each tensor."""
-        self.order = {op: i for i, op in enumerate(self.old.ops)}
+        self.order = {op: i for i, op in enumerate(function.walk())}
+        self.into = self.new
+        """The block that is being filled."""
 
     def convert(self) -> None:
         """Replaces the function's body."""
@@ -157,11 +169,15 @@ class _Function:
             self._call(op)
         elif isinstance(op, ReturnOp):
             self._return(op)
-        elif not isinstance(op, tir.EmptyOp | tir.FillOp):
+        elif isinstance(op, tir.ForOp) and op.initial:
+            self._for(op)
+        elif not isinstance(op, tir.EmptyOp | tir.FillOp) or not op.results:
             self._keep(op)
+        elif not all(_starts(use) for use in op.results[0].uses):
+            self.buffers[op.results[0]] = self._started(op, op.results[0], op)
 
     def _add(self, op: Operation) -> None:
-        self.new.add_op(op)
+        self.into.add_op(op)
 
     def _alloc(self, value: SSAValue, origin: Operation) -> SSAValue:
         element, shape = element_type_of(value.type), shape_of(value.type)
@@ -170,16 +186,11 @@ class _Function:
         self._add(made)
         return made.result
 
-    def _memory(self, value: SSAValue) -> SSAValue:
-        """Where a tensor lies; a fill is written when it is first read."""
-        if value not in self.buffers:
-            assert isinstance(value.owner, tir.EmptyOp | tir.FillOp)
-            self.buffers[value] = self._started(value.owner)
-        return self.buffers[value]
-
-    def _started(self, op: tir.EmptyOp | tir.FillOp) -> SSAValue:
-        """A fresh buffer that holds what an op gives."""
-        made = self._alloc(op.results[0], op)
+    def _started(
+        self, op: tir.EmptyOp | tir.FillOp, value: SSAValue, origin: Operation
+    ) -> SSAValue:
+        """A fresh buffer for a value, holding what an op gives."""
+        made = self._alloc(value, origin)
         if isinstance(op, tir.FillOp):
             self._add(tir.FillOp.of(op.value, made, op.location))
         return made
@@ -187,8 +198,9 @@ class _Function:
     def _block(self, op: tir.BlockOp) -> None:
         if not op.in_value_form:
             return self._keep(op)
-        ins = [self._memory(value) for value in op.ins]
-        outs = [self._updated(value, op) for value in op.outs]
+        ins = [self.buffers[value] for value in op.ins]
+        pairs = zip(op.outs, op.results, strict=True)
+        outs = [self._updated(start, result, op) for start, result in pairs]
         made = tir.BlockOp(
             list(op.iterators),
             ins,
@@ -202,24 +214,54 @@ class _Function:
         )
         made.attributes.update(op.attributes)
         self._add(made)
-        for result, out in zip(op.results, outs, strict=True):
-            out.name_hint = out.name_hint or result.name_hint
-            self.buffers[result] = out
+        self.buffers.update(zip(op.results, outs, strict=True))
 
-    def _updated(self, start: SSAValue, op: tir.BlockOp) -> SSAValue:
-        """The buffer that a block writes, holding its initial value."""
+    def _for(self, op: tir.ForOp) -> None:
+        pairs = zip(op.initial, op.results, strict=True)
+        carried = [self._updated(start, result, op) for start, result in pairs]
+        made = tir.ForOp.of(op.extent.value.data, op.kind.data, op.location)
+        made.attributes.update(op.attributes)
+        self._add(made)
+        op.index.replace_all_uses_with(made.index)
+        made.index.name_hint = op.index.name_hint
+        self.buffers.update(zip(op.carried, carried, strict=True))
+        yielded = list(op.yielded)
+        outside, self.into = self.into, made.body.block
+        for inner in list(op.body.block.ops):
+            if not isinstance(inner, tir.YieldOp):
+                self._convert(inner)
+        self._hand_on([self.buffers[value] for value in yielded], carried, op)
+        self.into = outside
+        self.buffers.update(zip(op.results, carried, strict=True))
+
+    def _hand_on(
+        self, sources: Sequence[SSAValue], targets: Sequence[SSAValue], op: tir.ForOp
+    ) -> None:
+        """Copies what an iteration yields to where the next one finds it. What the copies would
+        overwrite before it is read goes through memory of its own."""
+        moves = [(s, t) for s, t in zip(sources, targets, strict=True) if s is not t]
+        written = [target for _, target in moves]
+        kept = [self._copied(s, self._alloc(s, op), op) if s in written else s for s, _ in moves]
+        for source, (_, target) in zip(kept, moves, strict=True):
+            self._copied(source, target, op)
+
+    def _updated(self, start: SSAValue, result: SSAValue, op: tir.BlockOp | tir.ForOp) -> SSAValue:
+        """The buffer that an op writes for a result, holding its initial value."""
         if isinstance(start.owner, tir.EmptyOp | tir.FillOp):
-            return self._started(start.owner)
+            return self._started(start.owner, result, op)
         source = self.buffers[start]
         is_ours = isinstance(source.owner, tir.AllocOp)
         if is_ours and self._dies_at(start, op):
             return source
-        return self._copied(source, self._alloc(start, op), op)
+        return self._copied(source, self._alloc(result, op), op)
 
-    def _dies_at(self, value: SSAValue, op: tir.BlockOp) -> bool:
-        """Whether this use, which is one of `outs`, is the last and the op's only one."""
+    def _dies_at(self, value: SSAValue, op: tir.BlockOp | tir.ForOp) -> bool:
+        """Whether this use as initial value is the last, the op's only one, and happens once."""
+        owner = value.owner
+        home = owner if isinstance(owner, Block) else owner.parent
         users = [use.operation for use in value.uses]
-        return users.count(op) == 1 and all(self.order[u] <= self.order[op] for u in users)
+        is_last = all(self.order[user] <= self.order[op] for user in users)
+        return home is op.parent and users.count(op) == 1 and is_last
 
     def _copied(self, source: SSAValue, target: SSAValue, origin: Operation) -> SSAValue:
         shape = shape_of(source.type)
@@ -228,7 +270,7 @@ class _Function:
         return target
 
     def _call(self, op: CallOp | byoc.CallOp) -> None:
-        ins = [self._memory(value) for value in op.operands]
+        ins = [self.buffers[value] for value in op.operands]
         outs = [self._alloc(value, op) for value in op.results]
         made = CallOp(op.callee.string_value(), [*ins, *outs], [])
         made.location = op.location
@@ -240,7 +282,7 @@ class _Function:
         ports = self.new.args[len(self.old.args) :]
         for value, port in zip(op.operands, ports, strict=True):
             port.name_hint = value.name_hint if isinstance(value, OpResult) else None
-            source = self._memory(value)
+            source = self.buffers[value]
             if isinstance(source.owner, tir.AllocOp):
                 source.replace_all_uses_with(port)
                 source.owner.detach()

@@ -1,4 +1,4 @@
-// RUN: byocir-opt -p convert-tir-to-scf %s | filecheck %s
+// RUN: byocir-opt -p convert-tir-to-scf --split-input-file %s | filecheck %s
 
 // Pads and guards become conditions, where the bounds of the loops do not answer them.
 

@@ -1,4 +1,4 @@
-// RUN: byocir-opt -p bufferize %s | filecheck %s
+// RUN: byocir-opt -p bufferize --split-input-file %s | filecheck %s
 
 // The result is computed where the caller wants it; what one block gives to the next has memory of
 // its own.
@@ -27,3 +27,22 @@ func.func @main(%x: tensor<4xi32> {byoc.name = "x"}) -> (tensor<4xi32> {byoc.nam
 // CHECK-NEXT:   tir.block [i: 4] ins(%x[i] : memref<4xi32>, %[[SUM]][] : memref<i32>) outs(%y[i] : memref<4xi32>) {
 // CHECK:        } loc("Sub_1")
 // CHECK-NEXT:   func.return
+
+// -----
+
+// A loop keeps what it carries in one place; values that change places go through a third.
+
+// CHECK-LABEL: func.func @swap(%x: memref<2xi8>, %y: memref<2xi8>, %a: memref<2xi8>, %b: memref<2xi8>)
+func.func @swap(%x: tensor<2xi8>, %y: tensor<2xi8>) -> (tensor<2xi8>, tensor<2xi8>) {
+  // CHECK-NEXT: tir.copy %x to %a
+  // CHECK-NEXT: tir.copy %y to %b
+  // CHECK-NEXT: tir.for %t = 0 to 5 serial {
+  // CHECK:        tir.copy %b to %[[B:.*]] sizes
+  // CHECK:        tir.copy %a to %[[A:.*]] sizes
+  // CHECK:        tir.copy %[[B]] to %a
+  // CHECK:        tir.copy %[[A]] to %b
+  %a, %b = tir.for %t = 0 to 5 serial carry(%s = %x : tensor<2xi8>, %r = %y : tensor<2xi8>) {
+    tir.yield %r, %s : tensor<2xi8>, tensor<2xi8>
+  }
+  func.return %a, %b : tensor<2xi8>, tensor<2xi8>
+}
