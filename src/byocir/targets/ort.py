@@ -30,6 +30,7 @@ from byocir.errors import ByocirError
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed
 from byocir.patterns import Composite, Match, supports
+from byocir.patterns.nodes import AnyOperandsPattern
 from byocir.targets.base import ConstantPolicy, Runner, Target
 from byocir.targets.ort_session import Session
 
@@ -110,7 +111,11 @@ def _composites() -> tuple[Composite, ...]:
 
 
 def _composite(kind: type[Operation]) -> Composite:
-    @supports(kind.name, name=kind.name.removeprefix("graph."))
+    name = kind.name.removeprefix("graph.")
+    if kind is not ForeignOp:  # values of the others are tensors of numbers
+        return Composite(name, (AnyOperandsPattern(kind.name),))
+
+    @supports(kind.name, name=name)
     def takes(match: Match) -> tuple[bool, str]:
         """Its values are tensors of numbers."""
         op = cast(Operation, match["op"].op)

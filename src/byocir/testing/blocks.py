@@ -29,7 +29,7 @@ from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Group, Index
 from byocir.patterns.scalars import emit_pattern
 from byocir.testing.choose import Choose, pick
-from byocir.testing.proposals import Slot, Unfit
+from byocir.testing.draft import Slot, Unfit
 
 EXTENTS = (1, 2, 3, 4)
 NUMBERS = (0, 1, 8, 64)

@@ -9,29 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import OptOperandDef, VarOperandDef
+from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects import tir
 from byocir.dialects.array import Array
-from byocir.dialects.graph import ConstantOp, Graph, GraphOp
+from byocir.dialects.graph import ConstantOp, ForeignOp, GraphOp
+from byocir.dialects.graph.base import attribute_of
+from byocir.dialects.graph.values import StringType
 from byocir.dialects.locations import named
 from byocir.dialects.types import (
     Shape,
     dtype_of,
     element_type_of,
+    f16,
     f32,
+    holds_numbers,
+    i1,
     i8,
     i32,
+    i64,
     is_float,
     shape_of,
+    ui8,
 )
 from byocir.patterns import Pattern
 from byocir.patterns.blocks import BlockPattern
@@ -45,11 +51,20 @@ from byocir.patterns.nodes import (
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 from byocir.testing.blocks import plan_block
+from byocir.testing.by_example import graph_ops, operand_range
 from byocir.testing.choose import Choose, pick
-from byocir.testing.proposals import Draft, Slot, Unfit, propose
+from byocir.testing.draft import Draft, Proposal, Slot, Unfit
+from byocir.testing.proposals import propose
 
 ELEMENTS = (f32, i8, i32)
-"""Element types of inputs that nothing else tells."""
+RARE = (ui8, i64, f16, i1)
+"""Element types of inputs that nothing else tells, mostly and now and then."""
+
+ANY = (*RARE, StringType())
+"""Those that programs which break a rule have, too."""
+
+PROPOSALS_OF_OP = 4
+"""How many proposals are tried for an op before all is drawn again."""
 
 MOST_ELEMENTS = 1 << 14
 """Tensors of a test stay small."""
@@ -65,19 +80,19 @@ class Drawn:
     nodes: Mapping[Pattern, SSAValue]
 
 
-@cache
-def graph_ops() -> dict[str, type[GraphOp]]:
-    """The ops of the graph level by name."""
-    return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
-
-
-def draw_graph(choose: Choose, pattern: Pattern, level: str, wants: Mapping[Any, Any]) -> Drawn:
-    """A graph of ops, or of blocks at level "tensor", in which the pattern might match; raises
-    Unfit where a draw came to nothing."""
-    builder = _Builder(choose, wants)
+def draw_graph(
+    choose: Choose,
+    pattern: Pattern,
+    level: str,
+    wants: Mapping[Any, Any],
+    rare: Sequence[Attribute] = RARE,
+) -> Drawn:
+    """A graph of ops, or of blocks at level "tensor", in which the pattern might match; `rare` are
+    element types that inputs have now and then. Raises Unfit where a draw came to nothing."""
+    builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 9) else rare))
     builder.tensor_level = level == "tensor"
     value = builder.value(pattern)
-    if not isinstance(value.owner, tir.BlockOp | GraphOp) or not value.owner.operands:
+    if not isinstance(value.owner, tir.BlockOp | GraphOp | ForeignOp) or not value.owner.operands:
         raise Unfit
     return Drawn(builder.module(value.owner), value.owner, builder.nodes)
 
@@ -85,15 +100,14 @@ def draw_graph(choose: Choose, pattern: Pattern, level: str, wants: Mapping[Any,
 class _Builder:
     """Makes the ops of one graph."""
 
-    def __init__(self, choose: Choose, wants: Mapping[Any, Any]) -> None:
+    def __init__(self, choose: Choose, wants: Mapping[Any, Any], element: Attribute) -> None:
         self.choose = choose
         self.wants = wants
         self.block = Block()
-        self.element = pick(choose, ELEMENTS)
+        self.element = element
         self.nodes: dict[Pattern, SSAValue] = {}
         self.recent: list[Shape] = []
         self.tensor_level = False
-        self._ops = graph_ops()
 
     def value(self, pattern: Pattern) -> SSAValue:
         """What stands for a pattern of ops; always the same."""
@@ -138,11 +152,13 @@ class _Builder:
                 self.value(operand)
         slots = [self._slot(self._chosen(operand)) for operand in operands]
         draft = Draft(self.choose, slots, fixed, label, self.element, self.wants, self.recent)
-        types, properties = propose(name, draft)
+        types, properties = _proposal(name, draft)
         values = [
             self._operand(operand, type_) for operand, type_ in zip(operands, types, strict=False)
         ]
-        return self._insert(name, values, properties)
+        made = _made(name, values, properties, named(f"n{sum(1 for _ in self.block.ops)}"))
+        self.block.add_op(made)
+        return made
 
     def _block(self, pattern: BlockPattern) -> SSAValue:
         """A block on what its inputs are made of, and what it starts from."""
@@ -181,29 +197,10 @@ class _Builder:
             self.nodes[chosen] = self._leaf(chosen, type_)
         return self.nodes[chosen]
 
-    def _insert(self, name: str, values: Sequence[SSAValue], properties: Any) -> Operation:
-        if name not in self._ops:
-            raise Unfit
-        count = sum(1 for _ in self.block.ops)
-        try:
-            made = self._ops[name].make(*values, location=named(f"n{count}"), **properties)
-        except (VerifyException, ValueError, IndexError, KeyError) as error:
-            raise Unfit from error
-        if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
-            raise Unfit
-        self.block.add_op(made)
-        return made
-
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
         """An op of a checker: values for its operands, of which optional ones may be missing."""
-        if pattern.name not in self._ops:
-            raise Unfit
-        kinds = [k for _, k in self._ops[pattern.name].get_irdl_definition().operands]
-        least = sum(not isinstance(k, OptOperandDef | VarOperandDef) for k in kinds)
-        endless = any(
-            isinstance(k, VarOperandDef) and not isinstance(k, OptOperandDef) for k in kinds
-        )
-        count = self.choose(max(1, least), len(kinds) + 1 if endless else len(kinds))
+        least, most = operand_range(_kind(pattern.name))
+        count = self.choose(max(1, least), most)
         leaf = pick(self.choose, (WildcardPattern, ConstantPattern))
         leaves = [WildcardPattern(None, None, ())]
         leaves += [leaf(None, None, ()) for _ in range(count - 1)]
@@ -221,6 +218,8 @@ class _Builder:
 
     def _leaf(self, pattern: Pattern, type_: TensorType) -> SSAValue:
         if isinstance(pattern, ConstantPattern):
+            if not holds_numbers(element_type_of(type_)):
+                raise Unfit
             array = Array.of(_numbers(self.choose, type_))
             made = tir.ConstantOp.of(array) if self.tensor_level else ConstantOp.of(array)
             self.block.add_op(made)
@@ -237,8 +236,59 @@ class _Builder:
         return ModuleOp([FuncOp("main", types, Region(self.block))])
 
 
+def _kind(name: str) -> type[IRDLOperation]:
+    """The op of the graph level of this name; raises Unfit for others."""
+    kind = ForeignOp if name == ForeignOp.name else graph_ops().get(name)
+    if kind is None:
+        raise Unfit
+    return kind
+
+
+def _proposal(name: str, draft: Draft) -> Proposal:
+    """A proposal for an op that fits it; raises Unfit where none of some does."""
+    for _ in range(PROPOSALS_OF_OP):
+        try:
+            types, properties = propose(name, draft)
+            operands = Block(arg_types=types).args[: len(draft.slots)]
+            _made(name, operands, properties, None).erase(safe_erase=False)
+        except Unfit:
+            continue
+        return types, properties
+    raise Unfit
+
+
+def _made(
+    name: str, values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
+) -> Operation:
+    """An op; raises Unfit where operands and attributes do not fit it, or make a large result."""
+    try:
+        if _kind(name) is ForeignOp:
+            made = _foreign(values, properties, location)
+        else:
+            made = graph_ops()[name].make(*values, location=location, **properties)
+            made.expect_core()
+    except (VerifyException, ValueError, IndexError, KeyError) as error:
+        raise Unfit from error
+    if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
+        raise Unfit
+    return made
+
+
+def _foreign(
+    values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
+) -> Operation:
+    """An operator of which only the name is known, that gives what it takes first."""
+    own = {key: attribute_of(value) for key, value in properties.items()}
+    return ForeignOp.create(
+        operands=values,
+        result_types=[value.type for value in values[:1]],
+        properties=ForeignOp.properties_of("Op", 1, {}) | own,
+        location=location,
+    )
+
+
 def _computes(op: Operation) -> bool:
-    return isinstance(op, GraphOp) and not isinstance(op, ConstantOp)
+    return isinstance(op, GraphOp | ForeignOp) and not isinstance(op, ConstantOp)
 
 
 def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:

@@ -39,9 +39,9 @@ from byocir.patterns.legality import describe
 from byocir.patterns.match import constant_array
 from byocir.patterns.nodes import ConstantPattern
 from byocir.patterns.rules import Rule
-from byocir.testing.choose import Choose, pick, seeded
-from byocir.testing.graphs import Drawn, draw_graph
-from byocir.testing.proposals import Unfit, wants_of
+from byocir.testing.choose import pick, seeded
+from byocir.testing.draft import Unfit, wants_of
+from byocir.testing.graphs import ANY, RARE, Drawn, draw_graph
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -156,13 +156,10 @@ def _drawn(
             hints.append((failing.vary, pick(choose, failing.vary.fails)))
         wants = wants_of(hints if choose(0, 3) else [])
         try:
-            yield _draw(choose, composite, wants)
+            pattern, rare = pick(choose, composite.patterns), RARE if failing is None else ANY
+            yield draw_graph(choose, pattern, composite.level, wants, rare)
         except Unfit:
             continue
-
-
-def _draw(choose: Choose, composite: Composite, wants: dict[tuple[str, int | str], object]):
-    return draw_graph(choose, pick(choose, composite.patterns), composite.level, wants)
 
 
 def _edges(example: Example) -> Iterator[Example]:

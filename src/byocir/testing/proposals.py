@@ -1,23 +1,22 @@
 """What an op of the graph level may be given: types of its operands and its attributes, at random.
 
 A proposal need not fit, for what fits is decided by the op's own type inference; it should fit
-often. Ops without a proposal of their own take operands of one type.
+often. Ops without a proposal of their own take what the example in their description shows
+(`byocir.testing.by_example`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrConstraint, IRDLOperation, OptPropertyDef
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr, Graph
-from byocir.dialects.graph.base import FLOAT, INT, PropertyValue
+from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr
+from byocir.dialects.graph.base import is_number
 from byocir.dialects.types import (
     Shape,
     dtype_of,
@@ -27,100 +26,13 @@ from byocir.dialects.types import (
     i32,
     is_float,
     shape_of,
-    tensor,
     ui8,
 )
-from byocir.patterns.rules import Vary
-from byocir.testing.choose import Choose, pick
+from byocir.testing.by_example import attributes_of, by_example, elements_of, is_elementwise
+from byocir.testing.choose import pick
+from byocir.testing.draft import SIZES, Draft, Properties, Proposal, Unfit
 
-SIZES = (1, 2, 3, 4, 8, 16)
-"""Sizes of dimensions that nothing else tells."""
-
-Properties = dict[str, PropertyValue]
-
-
-class Unfit(Exception):
-    """Nothing can be proposed here: another draw may fare better."""
-
-
-@dataclass
-class Slot:
-    """What is known of one operand: its type, or the element type that the pattern wants, and the
-    name under which rules know it."""
-
-    type: TensorType | None = None
-    element: Attribute | None = None
-    label: str | None = None
-
-
-@dataclass
-class Draft:
-    """One op to be: what is known of its operands, what the pattern says of its attributes."""
-
-    choose: Choose
-    slots: Sequence[Slot]
-    fixed: Mapping[str, Any]
-    label: str | None
-    element: Attribute
-    """The element type of inputs that nothing else tells."""
-    wants: Mapping[tuple[str, int | str], Any] = field(
-        default_factory=dict[tuple[str, "int | str"], Any]
-    )
-    """Sizes and attributes to be tried, by name and axis or attribute."""
-    recent: list[Shape] = field(default_factory=list[Shape])
-    """Shapes of inputs drawn before: branches that meet again need the same."""
-
-    def known(self, i: int) -> Shape | None:
-        type_ = self.slots[i].type
-        return None if type_ is None else shape_of(type_)
-
-    def rank(self, i: int, *options: int) -> int:
-        """The rank of an operand: as known, or as long as what is wanted of it, or one of these."""
-        known = self.known(i)
-        return pick(self.choose, options) if known is None else len(known)
-
-    def size(self, *places: tuple[int, int], options: Sequence[int] = SIZES) -> int:
-        """A size that is the same at each of these places (operand and axis)."""
-        for i, axis in places:
-            known = self.known(i) if i < len(self.slots) else None
-            if known is not None and -len(known) <= axis < len(known):
-                return known[axis]
-        for i, axis in places:
-            label = self.slots[i].label if i < len(self.slots) else None
-            if label is not None and (label, axis) in self.wants:
-                return self.wants[label, axis]
-        return pick(self.choose, options)
-
-    def kind(self, i: int, default: Attribute) -> Attribute:
-        """The element type of an operand."""
-        slot = self.slots[i]
-        if slot.type is not None:
-            return element_type_of(slot.type)
-        return slot.element or default
-
-    def attribute(self, name: str, *options: Any) -> Any:
-        """An attribute: as the pattern fixes it, as it is wanted, or one of these."""
-        if name in self.fixed:
-            return self.fixed[name]
-        if self.label is not None and (self.label, name) in self.wants:
-            return self.wants[self.label, name]
-        return pick(self.choose, options)
-
-    def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:
-        """The types of the operands: what is known, else these."""
-        if len(proposed) < len(self.slots):
-            raise Unfit
-        pairs = zip(self.slots, proposed, strict=False)
-        return [slot.type or tensor(element, shape) for slot, (shape, element) in pairs]
-
-
-Proposal = tuple[list[TensorType], Properties]
 Propose = Callable[[Draft], Proposal]
-
-
-def wants_of(hints: Sequence[tuple[Vary, Any]]) -> dict[tuple[str, int | str], Any]:
-    """Wanted values by name and axis or attribute."""
-    return {(v.name, v.attribute if v.axis is None else v.axis): value for v, value in hints}
 
 
 def _windows(d: Draft, count: int) -> Properties:
@@ -207,18 +119,26 @@ def _any_shape(d: Draft, i: int = 0) -> Shape:
 def _same(d: Draft) -> Proposal:
     """Operands of one type, each of which may broadcast."""
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
+    return _broadcast(d, [d.kind(first, d.element)] * len(d.slots)), {}
+
+
+def _broadcast(d: Draft, elements: Sequence[Attribute]) -> list[TensorType]:
+    """Operands of these element types, unless theirs are known, each of which may broadcast."""
+    first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     shape = d.known(first)
     shape = _any_shape(d) if shape is None else shape
-    element = d.kind(first, d.element)
-    others = [(_shape_like(d, shape), d.kind(i, element)) for i in range(len(d.slots))]
+    others = [(_shape_like(d, shape), d.kind(i, each)) for i, each in enumerate(elements)]
     if d.known(first) is None and others:
-        others[first] = (shape, element)
-    return d.types(*others), {}
+        others[first] = (shape, others[first][1])
+    return d.types(*others)
 
 
 def _clip(d: Draft) -> Proposal:
     types, _ = _same(d)
-    dtype = dtype_of(element_type_of(types[0]))
+    element = element_type_of(types[0])
+    if not is_number(element):
+        raise Unfit
+    dtype = dtype_of(element)
     bounds = pick(d.choose, ({}, {"min": 0}, {"min": 0, "max": 6}, {"max": 6}))
     wanted = {**bounds, **{name: d.attribute(name) for name in d.fixed}}
     return types, {n: ArrayAttr.of(np.array(v, dtype)) for n, v in wanted.items() if v is not None}
@@ -325,20 +245,6 @@ def _norm(d: Draft) -> Proposal:
     return types, {"axis": axis, "epsilon": d.attribute("epsilon", 1e-5)}
 
 
-def _defaults(name: str, d: Draft) -> Properties:
-    """Values for the attributes that an op must have and nothing else tells."""
-    properties: Properties = {}
-    for key, definition in _DEFINITIONS[name].get_irdl_definition().properties.items():
-        options = _OPTIONS.get(key) or _NUMBERS.get(definition.constr, ())
-        if options and not isinstance(definition, OptPropertyDef):
-            properties[key] = d.attribute(key, *options)
-    return properties
-
-
-_DEFINITIONS = {op.name: op for op in Graph.operations if issubclass(op, IRDLOperation)}
-_OPTIONS: dict[str, Sequence[PropertyValue]] = {"approximate": ("none", "tanh")}
-_NUMBERS: dict[AttrConstraint, Sequence[PropertyValue]] = {INT: (0, 1), FLOAT: (0.5, 1.0)}
-
 PROPOSALS: dict[str, Propose] = {
     "graph.average_pool": _pool(count_include_pad=(0, 1)),
     "graph.clip": _clip,
@@ -372,14 +278,21 @@ PROPOSALS: dict[str, Propose] = {
     "graph.transpose": _transpose,
     "graph.unsqueeze": _unsqueeze,
 }
-"""Proposals by op; others take operands of one type that broadcast."""
+"""Proposals by op, where its example alone would fit too seldom."""
 
 
 def propose(name: str, draft: Draft) -> Proposal:
     """Types of the operands and attributes of an op; what the pattern fixes is among them. Raises
     Unfit where nothing can be proposed."""
-    if name in PROPOSALS:
-        types, properties = PROPOSALS[name](draft)
+    if (name in PROPOSALS or is_elementwise(name)) == bool(draft.choose(0, 9)):
+        types, properties = _own(name, draft)
     else:
-        types, properties = _same(draft)[0], _defaults(name, draft)
+        types, properties = by_example(name, draft)
     return types, {**{key: draft.attribute(key) for key in draft.fixed}, **properties}
+
+
+def _own(name: str, d: Draft) -> Proposal:
+    """By the op's proposal, else operands that broadcast."""
+    if name in PROPOSALS:
+        return PROPOSALS[name](d)
+    return _broadcast(d, elements_of(name, d)), attributes_of(name, d)

@@ -26,6 +26,7 @@ from byocir.dialects.types import (
     Shape,
     element_type_of,
     f32,
+    has_element,
     i1,
     is_float,
     is_integer,
@@ -105,7 +106,13 @@ class GraphOp(IRDLOperation):
         contraction."""
         return 0
 
+    def expect_core(self) -> None:
+        """Raises VerifyException for an operand whose element type can only be held."""
+        held = [v.type for v in self.operands if not has_element(element_type_of(v.type))]
+        expect(not held, f"expected operands of core element types, found {_types(held[:1])}")
+
     def verify_(self) -> None:
+        self.expect_core()
         found = [result.type for result in self.results]
         expected = list(self.infer())
         if found != expected:

@@ -301,3 +301,11 @@ func.func @constant_value() {
   %0 = graph.constant 3 : i32
   func.return
 }
+
+// -----
+
+func.func @held_elements(%x: tensor<2x!graph.string>) {
+  // CHECK: expected operands of core element types, found tensor<2x!graph.string>
+  %0 = graph.reshape %x {new_shape = array<i64: 1, 2>} : (tensor<2x!graph.string>) -> tensor<1x2x!graph.string>
+  func.return
+}

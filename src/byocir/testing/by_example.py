@@ -1,0 +1,190 @@
+"""What an op of the graph level may be given, made of the example in its own description.
+
+Every op's docstring shows one line of MLIR that holds. Other operands and attributes are made from
+it: sizes and element types are replaced, the same everywhere, and numbers of attributes vary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, TypeAttribute
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.context import load_context
+from byocir.dialects.graph import Graph, GraphOp
+from byocir.dialects.graph.base import PropertyValue, int_tuple, is_number
+from byocir.dialects.types import Shape, element_type_of, named_elements, shape_of
+from byocir.testing.choose import pick
+from byocir.testing.draft import SIZES, Draft, Properties, Proposal, Unfit
+
+
+@dataclass(frozen=True)
+class OpExample:
+    """Operands and attributes with which an op holds."""
+
+    operands: tuple[TensorType, ...]
+    properties: Mapping[str, Attribute]
+
+
+@cache
+def graph_ops() -> dict[str, type[GraphOp]]:
+    """The ops of the graph level by name."""
+    return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
+
+
+@cache
+def example_of(name: str) -> OpExample | None:
+    """The example in the description of an op; None for an op without one."""
+    kind = graph_ops().get(name)
+    text = " ".join((kind.__doc__ or "").split()) if kind is not None else ""
+    line = rf"{re.escape(name)} (?P<operands>%[^{{:]*)[^`]* : \((?P<types>[^()]*)\) ->[^`]*"
+    found = re.search(rf"`(?:%[\w, %]+= )?(?P<line>{line})`", text)
+    if found is None:
+        return None
+    names = re.findall(r"%\w+", found["operands"])
+    types = re.findall(r"tensor<[^>]*>", found["types"])
+    arguments = ", ".join(f"{name}: {type_}" for name, type_ in zip(names, types, strict=True))
+    source = f"func.func @main({arguments}) {{ {found['line']} func.return }}"
+    function = Parser(load_context(), source).parse_module().body.block.first_op
+    assert isinstance(function, FuncOp)
+    op = function.body.block.first_op
+    assert op is not None
+    return OpExample(tuple(cast(TensorType, v.type) for v in op.operands), dict(op.properties))
+
+
+def operand_range(kind: type[IRDLOperation]) -> tuple[int, int]:
+    """The fewest and the most operands that an op takes; of endless ones, one more than it
+    names."""
+    kinds = [kind for _, kind in kind.get_irdl_definition().operands]
+    least = sum(not isinstance(kind, VarOperandDef) for kind in kinds)  # optional ones are variadic
+    endless = any(isinstance(k, VarOperandDef) and not isinstance(k, OptOperandDef) for k in kinds)
+    return least, len(kinds) + endless
+
+
+def by_example(name: str, d: Draft) -> Proposal:
+    """Operands and attributes as in the example, with other sizes and element types. Raises Unfit
+    where an operand that is there already is of another rank, or nothing tells what it is."""
+    types = _operands(name, d)
+    sizes, elements = _sizes(types, d), _elements(types, d)
+    proposed = [
+        (_resized(shape_of(type_), sizes), elements[element_type_of(type_)]) for type_ in types
+    ]
+    return d.types(*proposed), attributes_of(name, d, sizes)
+
+
+@cache
+def is_elementwise(name: str) -> bool:
+    """Whether nothing in the example depends on how many dimensions operands have."""
+    example = example_of(name)
+    values = example.properties.values() if example is not None else ()
+    return not any(isinstance(value, DenseArrayBase) for value in values)
+
+
+def elements_of(name: str, d: Draft) -> list[Attribute]:
+    """Element types as in the example; numbers may be others."""
+    if example_of(name) is None:
+        return [d.element] * len(d.slots)
+    types = _operands(name, d)
+    elements = _elements(types, d)
+    return [elements[element_type_of(type_)] for type_ in types]
+
+
+def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -> Properties:
+    """Attributes as in the example, with these sizes in place of its own, and as may be."""
+    example, made = example_of(name), dict[str, Any]()
+    for key, value in example.properties.items() if example is not None else ():
+        others = choices(name, key)
+        if sizes is not None and isinstance(value, DenseArrayBase):
+            array = int_tuple(cast(DenseArrayBase[I64], value))
+            others = (list(_resized(array, sizes)),) * 2
+        made[key] = d.attribute(key, value, value, *others)
+    return made
+
+
+@cache
+def choices(name: str, key: str) -> tuple[Any, ...]:
+    """Other values that an attribute of an op may have beside the rest of its example: numbers,
+    types, and the words that its verifier knows."""
+    example, kind = example_of(name), graph_ops()[name]
+    if example is None:
+        return ()
+
+    def refusal(value: PropertyValue) -> str:
+        block = Block(arg_types=example.operands)
+        try:
+            kind.make(*block.args, location=None, **{**example.properties, key: value})
+        except VerifyException as error:
+            return str(error)
+        return ""
+
+    value = example.properties[key]
+    candidates: Sequence[PropertyValue] = ()
+    if isinstance(value, IntegerAttr):
+        candidates = (0, 1, 2)
+    elif isinstance(value, FloatAttr):
+        candidates = (0.5, 1.0)
+    elif isinstance(value, StringAttr):
+        candidates = re.findall(r"\w+", refusal("?"))
+    elif isinstance(value, TypeAttribute):
+        candidates = tuple(named_elements().values())
+    return tuple(each for each in candidates if not refusal(each))
+
+
+def _operands(name: str, d: Draft) -> list[TensorType]:
+    """As many operand types as are asked for; the last of an example may repeat."""
+    example = example_of(name)
+    if example is None or not example.operands or not d.slots:
+        raise Unfit
+    types = list(example.operands[: len(d.slots)])
+    return types + [types[-1]] * (len(d.slots) - len(types))
+
+
+def _sizes(types: Sequence[TensorType], d: Draft) -> dict[int, int]:
+    """What stands for each size of the example: what is known or wanted of an operand, else another
+    size, now and then."""
+    sizes: dict[int, int] = {}
+    for i, type_ in enumerate(types):
+        known = d.known(i)
+        if known is not None and len(known) != len(shape_of(type_)):
+            raise Unfit
+        for axis, size in enumerate(shape_of(type_)):
+            found = d.wanted(i, axis) if known is None else known[axis]
+            if found is not None and sizes.setdefault(size, found) != found:
+                raise Unfit
+    for size in dict.fromkeys(size for type_ in types for size in shape_of(type_)):
+        keep = size == 1 or d.choose(0, 3)
+        sizes.setdefault(size, size if keep else pick(d.choose, SIZES))
+    return sizes
+
+
+def _elements(types: Sequence[TensorType], d: Draft) -> dict[Attribute, Attribute]:
+    """What stands for each element type of the example."""
+    elements: dict[Attribute, Attribute] = {}
+    for i, type_ in enumerate(types):
+        element, slot = element_type_of(type_), d.slots[i]
+        if slot.type is not None or slot.element is not None:
+            elements.setdefault(element, d.kind(i, element))
+    for element in dict.fromkeys(map(element_type_of, types)):
+        changes = is_number(element) and d.choose(0, 1)
+        elements.setdefault(element, d.element if changes else element)
+    return elements
+
+
+def _resized(shape: Shape, sizes: Mapping[int, int]) -> Shape:
+    return tuple(sizes.get(size, size) for size in shape)

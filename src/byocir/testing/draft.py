@@ -1,0 +1,108 @@
+"""What is known of an op to be, before its operands and attributes are proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from byocir.dialects.graph.base import PropertyValue
+from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+from byocir.patterns.rules import Vary
+from byocir.testing.choose import Choose, pick
+
+SIZES = (1, 2, 3, 4, 8, 16)
+"""Sizes of dimensions that nothing else tells."""
+
+Properties = dict[str, PropertyValue]
+
+
+class Unfit(Exception):
+    """Nothing can be proposed here: another draw may fare better."""
+
+
+@dataclass
+class Slot:
+    """What is known of one operand: its type, or the element type that the pattern wants, and the
+    name under which rules know it."""
+
+    type: TensorType | None = None
+    element: Attribute | None = None
+    label: str | None = None
+
+
+@dataclass
+class Draft:
+    """One op to be: what is known of its operands, what the pattern says of its attributes."""
+
+    choose: Choose
+    slots: Sequence[Slot]
+    fixed: Mapping[str, Any]
+    label: str | None
+    element: Attribute
+    """The element type of inputs that nothing else tells."""
+    wants: Mapping[tuple[str, int | str], Any] = field(
+        default_factory=dict[tuple[str, "int | str"], Any]
+    )
+    """Sizes and attributes to be tried, by name and axis or attribute."""
+    recent: list[Shape] = field(default_factory=list[Shape])
+    """Shapes of inputs drawn before: branches that meet again need the same."""
+
+    def known(self, i: int) -> Shape | None:
+        type_ = self.slots[i].type
+        return None if type_ is None else shape_of(type_)
+
+    def wanted(self, i: int, axis: int) -> int | None:
+        """The size that is to be tried for a dimension of an operand, if one is."""
+        label = self.slots[i].label if i < len(self.slots) else None
+        return None if label is None else self.wants.get((label, axis))
+
+    def rank(self, i: int, *options: int) -> int:
+        """The rank of an operand: as known, or as long as what is wanted of it, or one of these."""
+        known = self.known(i)
+        return pick(self.choose, options) if known is None else len(known)
+
+    def size(self, *places: tuple[int, int], options: Sequence[int] = SIZES) -> int:
+        """A size that is the same at each of these places (operand and axis)."""
+        for i, axis in places:
+            known = self.known(i) if i < len(self.slots) else None
+            if known is not None and -len(known) <= axis < len(known):
+                return known[axis]
+        for i, axis in places:
+            wanted = self.wanted(i, axis)
+            if wanted is not None:
+                return wanted
+        return pick(self.choose, options)
+
+    def kind(self, i: int, default: Attribute) -> Attribute:
+        """The element type of an operand."""
+        slot = self.slots[i]
+        if slot.type is not None:
+            return element_type_of(slot.type)
+        return slot.element or default
+
+    def attribute(self, name: str, *options: Any) -> Any:
+        """An attribute: as the pattern fixes it, as it is wanted, or one of these."""
+        if name in self.fixed:
+            return self.fixed[name]
+        if self.label is not None and (self.label, name) in self.wants:
+            return self.wants[self.label, name]
+        return pick(self.choose, options)
+
+    def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:
+        """The types of the operands: what is known, else these."""
+        if len(proposed) < len(self.slots):
+            raise Unfit
+        pairs = zip(self.slots, proposed, strict=False)
+        return [slot.type or tensor(element, shape) for slot, (shape, element) in pairs]
+
+
+Proposal = tuple[list[TensorType], Properties]
+
+
+def wants_of(hints: Sequence[tuple[Vary, Any]]) -> dict[tuple[str, int | str], Any]:
+    """Wanted values by name and axis or attribute."""
+    return {(v.name, v.attribute if v.axis is None else v.axis): value for v, value in hints}
