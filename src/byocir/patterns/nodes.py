@@ -9,7 +9,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from xdsl.dialects.builtin import MemRefType, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from byocir.dialects.types import element_type_of
 from byocir.patterns.dataflow import Producer, producer
@@ -83,7 +83,7 @@ class ValuePattern(Pattern):
 
     def bind(self, value: SSAValue, node: object, state: State, progress: Progress) -> State | None:
         """With this value bound, or None, telling `progress` why it does not fit."""
-        reason = self._refusal(value)
+        reason = self.refusal(value)
         if reason:
             progress.miss(state, f"expected {self.shown} {reason}")
             return None
@@ -93,7 +93,8 @@ class ValuePattern(Pattern):
             progress.miss(state, f"expected the same value for {self.shown} as before")
         return bound
 
-    def _refusal(self, value: SSAValue) -> str:
+    def refusal(self, value: SSAValue) -> str:
+        """Why a value does not fit, as "of …, found …"; empty when it does."""
         if self.dtype is not None and _element(value) != self.dtype:
             return f"of {self.dtype}, found {_element(value)}"
         refused = refusal(self.tests, value)
@@ -169,7 +170,7 @@ class OpPattern(Pattern):
     ) -> Iterator[State]:
         op = source.op
         if op is None or not _is(self.name, op, value, state):
-            progress.miss(state, f"expected {self.name}, found {source}")
+            progress.miss(state, _other(self.name, value, source, state))
             return
         if state.nodes.get(id(self)) is op:  # its operands matched before
             yield state
@@ -183,16 +184,8 @@ class OpPattern(Pattern):
     def _start(
         self, op: Operation, value: SSAValue, state: State, progress: Progress
     ) -> State | None:
-        for name, expected in self.attrs.items():
-            found = python_value(op.properties[name]) if name in op.properties else None
-            if found != expected:
-                reason = f"expected {self.name} with {name} {expected}, found {found}"
-                progress.miss(state.with_op(op), reason)
-                return None
-        if not self.required <= len(op.operands) <= len(self.operands):
-            fewest, most, found = self.required, len(self.operands), len(op.operands)
-            count = f"{most}" if fewest == most else f"{fewest} to {most}"
-            reason = f"expected {self.name} with {count} operands, found {found}"
+        reason = self.refusal(op)
+        if reason:
             progress.miss(state.with_op(op), reason)
             return None
         bound = state.with_node(self, op)
@@ -201,6 +194,19 @@ class OpPattern(Pattern):
             progress.miss(state, f"expected the same {self.name} as before")
             return None
         return bound.with_op(op, exposed=self.exposed)
+
+    def refusal(self, op: Operation) -> str:
+        """Why an op of this kind does not fit by its attributes or its number of operands; empty
+        when it does."""
+        for name, expected in self.attrs.items():
+            found = python_value(op.properties[name]) if name in op.properties else None
+            if found != expected:
+                return f"expected {self.name} with {name} {expected}, found {found}"
+        fewest, most, found = self.required, len(self.operands), len(op.operands)
+        if fewest <= found <= most:
+            return ""
+        count = f"{most}" if fewest == most else f"{fewest} to {most}"
+        return f"expected {self.name} with {count} operands, found {found}"
 
     def _orders(self, op: Operation) -> Iterator[tuple[int, ...]]:
         plain = tuple(range(len(op.operands)))
@@ -238,7 +244,7 @@ class AnyOperandsPattern(Pattern):
     ) -> Iterator[State]:
         op = source.op
         if op is None or not _is(self.name, op, value, state):
-            progress.miss(state, f"expected {self.name}, found {source}")
+            progress.miss(state, _other(self.name, value, source, state))
             return
         bound = state.with_node(self, op)
         bound = bound and bound.with_name(self.label, Bound(value, op))
@@ -294,8 +300,22 @@ def _element(value: SSAValue) -> Attribute:
 
 def _is(name: str, op: Operation, value: SSAValue, state: State) -> bool:
     """Whether this op is of the kind, and `value` is what patterns call its result."""
-    first = not op.results or value is op.results[0]
-    return op.name == name and first and op.parent is state.block
+    return op.name == name and _is_first(op, value) and op.parent is state.block
+
+
+def _is_first(op: Operation, value: SSAValue) -> bool:
+    return not op.results or value is op.results[0]
+
+
+def _other(name: str, value: SSAValue, source: Producer, state: State) -> str:
+    """That a value is no result of an op of the kind, and what it is."""
+    op = source.op
+    if op is None or op.name != name:
+        return f"expected {name}, found {source}"
+    if op.parent is not state.block:
+        return f"expected {name} beside the others, found one outside their block"
+    index = value.index if isinstance(value, OpResult) else 0
+    return f"expected the first result of {name}, found result {index}"
 
 
 def _plain(value: Any) -> Any:
