@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.context import load_context
@@ -44,7 +44,7 @@ from byocir.targets.json import Json
 from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS
 from byocir.testing import Example, find_match, find_near_miss, matching, near_miss, unflipped
-from byocir.testing.by_example import choices, example_of
+from byocir.testing.by_example import choices, example_of, graph_ops
 
 TOY = Path(__file__).parents[2] / "examples" / "toy_npu.py"
 
@@ -162,6 +162,18 @@ def test_every_op_alone_has_programs_that_are_taken(kind: type[Operation]):
         verify_module(example.module)
         taken, _ = handed_over(example)
         assert [names(made.location) for made in taken] == [names(example.root.location)]
+
+
+@pytest.mark.parametrize("name", graph_ops())
+def test_the_example_of_every_op_holds(name: str):
+    shown = example_of(name)
+    if shown is None:
+        assert name == "graph.constant"
+        return
+    made = graph_ops()[name].make(
+        *Block(arg_types=shown.operands).args, location=None, **shown.properties
+    )
+    made.verify()
 
 
 def test_examples_of_ops_are_read_from_their_descriptions():

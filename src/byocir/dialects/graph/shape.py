@@ -50,7 +50,7 @@ class ShapeOp(Exact, GraphOp):
 
 @irdl_op_definition
 class ReshapeOp(ShapeOp):
-    """The same elements in another shape, e.g. `graph.reshape %x {new_shape = array<i64: 4, 2>} :
+    """The same elements in another shape, e.g. `graph.reshape %x {shape = array<i64: 4, 2>} :
     (tensor<8xf32>) -> tensor<4x2xf32>`. All sizes are written out: no 0, no -1 with a meaning."""
 
     name = "graph.reshape"

@@ -306,6 +306,6 @@ func.func @constant_value() {
 
 func.func @held_elements(%x: tensor<2x!graph.string>) {
   // CHECK: expected operands of core element types, found tensor<2x!graph.string>
-  %0 = graph.reshape %x {new_shape = array<i64: 1, 2>} : (tensor<2x!graph.string>) -> tensor<1x2x!graph.string>
+  %0 = graph.reshape %x {shape = array<i64: 1, 2>} : (tensor<2x!graph.string>) -> tensor<1x2x!graph.string>
   func.return
 }
