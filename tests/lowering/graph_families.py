@@ -9,7 +9,9 @@ from graph_moves import (
     nearest_resize,
     padding,
     rearrangement,
+    scatter,
     shape_up_to,
+    top_k,
 )
 from graph_ops import (
     Case,
@@ -378,4 +380,6 @@ FAMILIES = [
     rearrangement,
     padding,
     recurrent,
+    top_k,
+    scatter,
 ]

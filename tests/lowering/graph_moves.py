@@ -8,7 +8,20 @@ from hypothesis import strategies as st
 
 from byocir.dialects import graph as g
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.types import f32, i8, i64, ui8
+from byocir.dialects.types import (
+    dtype_of,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+)
 
 
 def shape_up_to(draw, rank, least=0):
@@ -95,6 +108,60 @@ def constant_gather(draw):
     indices = np.random.default_rng(seed).integers(-size, size, own)
     x = array(draw, draw(st.sampled_from([f32, i8])), shape)
     return Case(g.GatherOp, [x, np.asarray(indices)], constants=(1,), axis=axis)
+
+
+NUMBERS = [f32, f64, f16, i8, ui8, i16, ui16, i32, ui32, i64, ui64]
+
+
+@st.composite
+def top_k(draw):
+    """With equal elements and, among floats, with NaN and both zeros."""
+    shape = shape_up_to(draw, 3, 1)
+    shape[draw(st.integers(0, len(shape) - 1))] += draw(st.integers(0, 9))
+    axis = draw(st.integers(0, len(shape) - 1))
+    x = array(draw, draw(st.sampled_from(NUMBERS)), shape)
+    if draw(st.booleans()):
+        x = (x % 3).astype(x.dtype)
+        if x.dtype.kind == "f":
+            x = np.where(x > 2, np.nan, np.rint(x) * -1).astype(x.dtype)
+    flags = {"largest": draw(st.integers(0, 1)), "sorted": 1}
+    return Case(g.TopKOp, [x], axis=axis, k=draw(st.integers(0, shape[axis])), **flags)
+
+
+@st.composite
+def scatter(draw):
+    """What is written twice is combined: `none` has no place twice."""
+    kind = draw(st.sampled_from([g.ScatterElementsOp, g.ScatterNdOp]))
+    how = draw(st.sampled_from(["none", "add", "mul", "min", "max"]))
+    shape = shape_up_to(draw, 3, 1)
+    element = draw(st.sampled_from(NUMBERS))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    index = dtype_of(draw(st.sampled_from([i32, i64])))
+    if kind is g.ScatterElementsOp:
+        axis = draw(st.integers(0, len(shape) - 1))
+        size, own = shape[axis], [draw(st.integers(1, n)) for n in shape]
+        if how == "none":  # a permutation along the axis
+            order = rng.permuted(np.broadcast_to(np.arange(size), [*own[:axis], size]), axis=-1)
+            indices = np.broadcast_to(
+                order[(..., slice(own[axis]), *[None] * (len(shape) - axis - 1))], own
+            )
+        else:
+            indices = rng.integers(0, size, own)
+        indices = np.where(rng.random(own) < 0.3, indices - size, indices)
+        arrays = [array(draw, element, shape), indices.astype(index), array(draw, element, own)]
+        return Case(kind, arrays, axis=axis, reduction=how)
+    depth = draw(st.integers(1, len(shape)))
+    places = list(np.ndindex(*shape[:depth]))
+    count = draw(st.integers(1, len(places)))
+    chosen = (
+        rng.permutation(len(places))[:count]
+        if how == "none"
+        else rng.integers(0, len(places), count)
+    )
+    indices = np.array([places[i] for i in chosen]).reshape(count, depth)
+    indices = indices - np.where(rng.random(indices.shape) < 0.3, shape[:depth], 0)
+    arrays = [array(draw, element, shape), indices.astype(index)]
+    return Case(kind, [*arrays, array(draw, element, [count, *shape[depth:]])], reduction=how)
 
 
 @st.composite

@@ -105,3 +105,27 @@ def attention(tokens=6, width=16, heads=4, seed=1):
     net.add("MatMul", net.weight(4 * width, width))
     net.add("Add", residual)
     return model_of(net.nodes, {"x": (1, tokens, width)}, [net.last], net.weights)
+
+
+def recurrent():
+    """An LSTM in both directions, of which the best states are added to by scatter, in 16 bits."""
+    rng = np.random.default_rng(3)
+    weights = {
+        "w": rng.normal(size=(2, 16, 3)).astype(np.float32),
+        "r": rng.normal(size=(2, 16, 4)).astype(np.float32),
+        "k": np.array([2]),
+        "axes": np.array([2]),
+        "at": np.array([[[[1], [1]], [[0], [1]]]] * 5),
+        "ones": np.ones((5, 2, 2, 1), np.float16),
+    }
+    weights["at"] = weights["at"].reshape(5, 2, 2, 1)
+    nodes = [
+        helper.make_node(
+            "LSTM", ["x", "w", "r"], ["s", "h", "c"], hidden_size=4, direction="bidirectional"
+        ),
+        helper.make_node("TopK", ["s", "k"], ["v", "i"]),
+        helper.make_node("Cast", ["v"], ["f"], to=TensorProto.FLOAT16),
+        helper.make_node("ScatterElements", ["f", "at", "ones"], ["y"], axis=3, reduction="add"),
+        helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT),
+    ]
+    return model_of(nodes, {"x": (5, 2, 3)}, ["z", "i", "c"], weights)

@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from host_models import attention, depthwise_net, model_of
+from host_models import attention, depthwise_net, model_of, recurrent
 from onnx import helper
 
 import byocir
@@ -120,10 +120,19 @@ def test_files_that_do_not_fit_are_refused(tmp_path, alone):
     assert (done.returncode, "usage: ./model image.npy" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_loops_routines_and_halves(compiler, tmp_path, alone):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    flags = "-O1 -Werror" if compiler == "clang" else SANITIZE
+    package = byocir.compile(recurrent(), targets=[], host="c")
+    check(package, tmp_path / "project", alone, compiler=compiler, flags=flags)
+
+
 def test_what_has_no_c_is_refused():
-    nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"], name="best")]
-    model = model_of(nodes, {"x": (9,)}, ["v"], {"k": np.array([3])})
-    with pytest.raises(ByocirError, match=r"B350.*graph.top_k\n.*best"):
+    nodes = [helper.make_node("Det", ["x"], ["d"], name="volume")]
+    model = model_of(nodes, {"x": (3, 3)}, ["d"])
+    with pytest.raises(ByocirError, match=r"B350.*graph.foreign\n.*volume"):
         export_project(byocir.compile(model, targets=[], host="c"))
 
 

@@ -57,16 +57,22 @@ def test_a_mobile_net_and_attention_need_no_evaluator():
 def test_what_has_no_c_runs_in_the_evaluator():
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("TopK", ["r", "k"], ["v", "i"]),
+        helper.make_node("Det", ["r"], ["d"]),
+        helper.make_node("Neg", ["d"], ["n"]),
+    ]
+    native = assert_equal(model_of(nodes, {"x": (2, 3, 3)}, ["n"]), targets=[])
+    assert [call.op.name for call in host_code(native.module).calls] == ["graph.foreign"]
+
+
+def test_halves_and_routines_need_no_evaluator():
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["v", "i"]),
         helper.make_node("Cast", ["v"], ["h"], to=TensorProto.FLOAT16),
         helper.make_node("Neg", ["h"], ["n"]),
     ]
     model = model_of(nodes, {"x": (2, 9)}, ["n", "i"], {"k": np.array([3])})
     native = assert_equal(model, targets=[])
-    assert [call.op.name for call in host_code(native.module).calls] == [
-        "graph.top_k",
-        "tir.block",
-    ]
+    assert host_code(native.module).calls == []
 
 
 def test_values_of_open_shape_keep_the_host_in_the_evaluator():
@@ -82,8 +88,7 @@ def test_values_of_open_shape_keep_the_host_in_the_evaluator():
 
 
 def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
-    nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"])]
-    model = model_of(nodes, {"x": (9,)}, ["v"], {"k": np.array([3])})
+    model = model_of([helper.make_node("Det", ["x"], ["d"])], {"x": (3, 3)}, ["d"])
     package = byocir.compile(model, targets=[], host="c")
     from byocir.runtime import native
 
@@ -92,7 +97,7 @@ def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
 
     monkeypatch.setattr(native, "rule_of", fail)
     with pytest.raises(ByocirError, match="expected this"):
-        package.run({"x": np.zeros(9, np.float32)})
+        package.run({"x": np.zeros((3, 3), np.float32)})
 
 
 def test_a_package_keeps_its_host(tmp_path):

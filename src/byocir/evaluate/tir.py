@@ -16,12 +16,14 @@ from byocir.dialects.tir import (
     ConstantOp,
     CopyOp,
     EmptyOp,
+    ExternOp,
     FillOp,
     ForOp,
 )
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import convert, number
 from byocir.evaluate.tir_access import expect_writable, surrounded
 from byocir.evaluate.tir_block import BlockPlan
@@ -84,6 +86,15 @@ def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Seq
     for index in range(op.extent.value.data):
         carried = interpreter.run(body, [np.int64(index), *carried])
     return carried
+
+
+@evaluates(ExternOp)
+def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequence[Value]:
+    routine = routine_of(op)
+    try:
+        return routine.evaluate(list(arguments), *routine.values(op))
+    except IndexError as error:
+        raise ByocirError("B303", str(error)) from error
 
 
 @evaluates(CopyOp)

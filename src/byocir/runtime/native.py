@@ -24,6 +24,7 @@ from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.program import Buffer
+from byocir.lowering.tir_to_c.source import OUTSIDE
 from byocir.toolchain import build_shared, load_shared
 
 FLAGS = (
@@ -105,7 +106,8 @@ class HostProgram:
             return build_shared("host", files, [f for f in self._flags if f != NATIVE])
 
     def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[np.ndarray]:
-        """The outputs for inputs of the types of the function; raises what a call raises."""
+        """The outputs for inputs of the types of the function; raises what a call raises, and
+        ByocirError B303 where an index leads outside of its array."""
         inputs = [np.ascontiguousarray(array) for array in arrays]
         outputs = [_empty(type_) for type_ in function.function_type.outputs]
         code = self._function(
@@ -119,6 +121,8 @@ class HostProgram:
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
+        if code == OUTSIDE:
+            raise ByocirError("B303", "expected indices inside their arrays, found one outside")
         assert code == 0, code
         return outputs
 

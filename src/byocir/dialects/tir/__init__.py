@@ -3,6 +3,7 @@
 from xdsl.ir import Dialect
 
 from byocir.dialects.tir.block import BlockOp, YieldOp
+from byocir.dialects.tir.extern import ExternOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
 from byocir.dialects.tir.loop import ForOp, LoopKind, LoopKindAttr
 from byocir.dialects.tir.ops import (
@@ -17,7 +18,7 @@ from byocir.dialects.tir.ops import (
 
 Tir = Dialect(
     "tir",
-    [AllocOp, BlockOp, ConstantOp, CopyOp, EmptyOp, FillOp, ForOp, YieldOp],
+    [AllocOp, BlockOp, ConstantOp, CopyOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp],
     [IteratorAttr, IteratorKindAttr, LoopKindAttr],
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "ConstantOp",
     "CopyOp",
     "EmptyOp",
+    "ExternOp",
     "FillOp",
     "ForOp",
     "IteratorAttr",

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -18,6 +18,7 @@ from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
     EmptyOp,
+    ExternOp,
     FillOp,
     ForOp,
     IteratorAttr,
@@ -165,6 +166,17 @@ class Emitter:
         end = YieldOp.create(operands=list(next_), location=self.location)
         op.body.block.add_ops([*inside.ops, end])
         return self.add(op).results
+
+    def extern(
+        self,
+        routine: str,
+        inputs: Sequence[SSAValue],
+        types: Sequence[Attribute],
+        **numbers: int,
+    ) -> Sequence[SSAValue]:
+        """The results of a routine, which have these types."""
+        results = cast("Sequence[TensorType]", types)
+        return self.add(ExternOp.of(routine, inputs, results, numbers, self.location)).results
 
     def elementwise(
         self,

@@ -1,4 +1,4 @@
-"""Types and numbers in C."""
+"""Types and numbers in C. Floats of 16 bits are computed with as floats, stored as their bits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import cast
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute
 
-from byocir.dialects.types import dtype_of, has_element, i1, width_of
+from byocir.dialects.types import bf16, dtype_of, f16, has_element, i1, width_of
+from byocir.evaluate.scalar import number
 
 _CTYPES = {
     "bool": "uint8_t",
     **{f"int{width}": f"int{width}_t" for width in (8, 16, 32, 64)},
     **{f"uint{width}": f"uint{width}_t" for width in (8, 16, 32, 64)},
+    "float16": "float",
+    "bfloat16": "float",
     "float32": "float",
     "float64": "double",
 }
+
+HALVES: dict[Attribute, str] = {f16: "f16", bf16: "bf16"}
+"""What floats of 16 bits are called in the names of functions of half.h."""
 
 
 class NoC(Exception):
@@ -24,13 +30,40 @@ class NoC(Exception):
 
 
 def c_type(type_: Attribute) -> str:
-    """The C type that values of a scalar type are held in; raises NoC for 16-bit floats."""
+    """The C type that values of a scalar type are computed with; raises NoC if there is none."""
     if isinstance(type_, IndexType):
         return "int64_t"
     name = dtype_of(type_).name if has_element(type_) else str(type_)
     if name not in _CTYPES:
         raise NoC(name)
     return _CTYPES[name]
+
+
+def stored_type(type_: Attribute) -> str:
+    """The C type of an array's elements; bytes for those that C cannot compute with."""
+    if type_ in HALVES:
+        return "uint16_t"
+    try:
+        return c_type(type_)
+    except NoC:
+        return "unsigned char"
+
+
+def loaded(type_: Attribute, element: str) -> str:
+    """The value of an element of an array."""
+    return f"{HALVES[type_]}_to_float({element})" if type_ in HALVES else element
+
+
+def stored(type_: Attribute, value: str) -> str:
+    """A value as an array holds it."""
+    return f"float_to_{HALVES[type_]}({value})" if type_ in HALVES else value
+
+
+def stored_literal(attribute: Attribute) -> str:
+    """A number attribute as a C constant as an array holds it."""
+    if getattr(attribute, "type", None) in HALVES:
+        return str(int(number(attribute).view("uint16")))
+    return literal(attribute)
 
 
 def unsigned_type(type_: Attribute) -> str:
@@ -66,7 +99,7 @@ def integer_literal(value: int, type_: Attribute) -> str:
 
 
 def float_literal(value: float, type_: Attribute) -> str:
-    """A float as a hexadecimal constant; raises NoC for 16-bit floats."""
+    """A float, rounded to its type, as a hexadecimal constant."""
     kind = c_type(type_)
     if math.isnan(value):
         return "NAN"

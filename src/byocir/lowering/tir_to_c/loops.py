@@ -9,7 +9,7 @@ so that compilers can use vector instructions: floats are added in the evaluator
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -19,7 +19,15 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
-from byocir.lowering.tir_to_c.literals import c_type, literal
+from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.literals import (
+    HALVES,
+    c_type,
+    literal,
+    loaded,
+    stored,
+    stored_type,
+)
 from byocir.lowering.tir_to_c.scalars import Scalars, used_arguments
 
 LANES = 64
@@ -150,17 +158,19 @@ class BlockWriter:
     def kernel(self) -> Kernel:
         """The function; raises NoC for a body without a form in C."""
         parameters = [
-            f"const {c_type(access.element)} *restrict {access.name}"
+            f"const {stored_type(access.element)} *restrict {access.name}"
             for i, access in enumerate(self.ins)
             if i in self._used
         ]
-        parameters += [f"{c_type(access.element)} *restrict {access.name}" for access in self.outs]
+        parameters += [f"{stored_type(out.element)} *restrict {out.name}" for out in self.outs]
         parameters += [f"const ptrdiff_t b{i}" for i in self.based]
         if self._accumulates():
             body = self._reduce()
         else:
-            body = self._nest(self.parallel, self._point(self._arguments()))
+            body = self._nest(self.parallel, self._point(self._bound(), self._store))
         helpers = {**self.scalars.helpers, **self.indices.helpers}
+        if any(access.element in HALVES for access in self._accesses()):
+            helpers |= HALF
         return Kernel(parameters, body, helpers)
 
     @property
@@ -181,24 +191,29 @@ class BlockWriter:
         head = f"for (ptrdiff_t {name} = 0; {name} < {extent}; {name}++) {{"
         return [head, *(TAB + line for line in inner), "}"]
 
-    def _load(self, access: Access, shift: str = "") -> str:
-        element = f"{access.name}[{self.indices.offset(access.offset)}{shift}]"
+    def _place(self, access: Access) -> str:
+        return f"{access.name}[{self.indices.offset(access.offset)}]"
+
+    def _load(self, access: Access) -> str:
+        element = loaded(access.element, self._place(access))
         if not access.checks:
             return element
         conditions = " && ".join(self.indices.condition(check) for check in access.checks)
         return f"({conditions} ? {element} : {access.pad})"
 
-    def _arguments(self) -> dict[SSAValue, str]:
-        """What the body's arguments are outside of reductions: elements of the arrays."""
-        return self._bound([self._load(access) for access in self.outs])
+    def _store(self, index: int, value: str) -> str:
+        """Writes the element of a result."""
+        out = self.outs[index]
+        return f"{self._place(out)} = {stored(out.element, value)};"
 
-    def _bound(self, outs: Sequence[str], ins: Sequence[str] | None = None) -> dict[SSAValue, str]:
-        args = self.op.body.block.args
-        loads = ins or [self._load(a) if i in self._used else "" for i, a in enumerate(self.ins)]
-        return dict(zip(args, [*loads, *outs], strict=True))
+    def _bound(self, outs: Sequence[str] | None = None) -> dict[SSAValue, str]:
+        """What the body's arguments are: by default elements of the arrays."""
+        loads = [self._load(a) if i in self._used else "" for i, a in enumerate(self.ins)]
+        outs = [self._load(access) for access in self.outs] if outs is None else outs
+        return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
-    def _point(self, arguments: dict[SSAValue, str]) -> list[str]:
-        """The body at one point; results go to the arrays, or to the accumulators."""
+    def _point(self, arguments: dict[SSAValue, str], store: Callable[[int, str], str]) -> list[str]:
+        """The body at one point; `store` writes the value of a result."""
         lines: list[str] = []
         bound: dict[SSAValue, str] = {}
         for i, (argument, text) in enumerate(arguments.items()):
@@ -207,8 +222,7 @@ class BlockWriter:
             bound[argument] = f"a{i}"
             lines.append(f"const {c_type(argument.type)} a{i} = {text};")
         computed, values = self.scalars.statements(self.op.body.block, bound, self.op.yielded)
-        targets = list(arguments.values())[len(self.ins) :]
-        ends = [f"{target} = {value};" for target, value in zip(targets, values, strict=True)]
+        ends = [store(i, value) for i, value in enumerate(values)]
         return self._guarded([*_needed([*lines, *computed], ends), *ends])
 
     def _guarded(self, lines: list[str]) -> list[str]:
@@ -261,9 +275,11 @@ class BlockWriter:
             kind, size = c_type(access.element), "" if lane is None else f"[{lanes}]"
             head.append(f"{kind} acc{i}{size};")
             first.append(f"acc{i}{index} = {self.initial.get(i) or self._load(access)};")
-            last.append(f"{self._load(access)} = acc{i}{index};")
+            last.append(self._store(i, f"acc{i}{index}"))
             accumulators.append(f"acc{i}{index}")
-        inner = self._point(self._bound(accumulators))
+        inner = self._point(
+            self._bound(accumulators), lambda i, value: f"{accumulators[i]} = {value};"
+        )
 
         def around(lines: Sequence[str]) -> Sequence[str]:
             return self._lanes(lane, lanes, start, lines)

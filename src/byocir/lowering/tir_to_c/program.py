@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -20,13 +19,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import names
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, ForOp, YieldOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
-from byocir.evaluate.scalar import number
+from byocir.evaluate.routines import Routine, routine_of
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
-from byocir.lowering.tir_to_c.literals import NoC, c_type, literal
+from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -84,6 +83,17 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Extern:
+    """A routine on buffers, and the integers that it takes."""
+
+    routine: Routine
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    numbers: list[int]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Repeat:
     """Steps that run for each value of a C variable from 0."""
 
@@ -92,7 +102,7 @@ class Repeat:
     steps: list[Step]
 
 
-Step = Compute | Fill | Copy | Call | Repeat
+Step = Compute | Fill | Copy | Call | Extern | Repeat
 
 
 def buffers_of(step: Step) -> list[Buffer]:
@@ -104,7 +114,7 @@ def buffers_of(step: Step) -> list[Buffer]:
             return [step.buffer]
         case Copy():
             return [step.source, step.target]
-        case Call():
+        case Call() | Extern():
             return [*step.inputs, *step.outputs]
         case Repeat():
             return []
@@ -161,6 +171,8 @@ class _Builder:
             self._start(op)
         elif isinstance(op, BlockOp):
             self._block(op)
+        elif isinstance(op, ExternOp):
+            self._extern(op)
         elif isinstance(op, ForOp):
             self._repeat(op)
         elif isinstance(op, ReturnOp):
@@ -193,7 +205,7 @@ class _Builder:
 
     def _fill(self, buffer: Buffer, op: Operation) -> None:
         # What is empty holds zeros here as in the evaluator, should anybody look.
-        filled = _filled(op.value) if isinstance(op, FillOp) else "0"
+        filled = stored_literal(op.value) if isinstance(op, FillOp) else "0"
         self._steps.append(Fill(buffer, filled))
 
     def _block(self, op: BlockOp) -> None:
@@ -294,10 +306,19 @@ class _Builder:
                 self._steps.append(Copy(source, target))
 
     def _call(self, op: Operation) -> None:
+        self._steps.append(Call(op, *self._ports(op)))
+
+    def _extern(self, op: ExternOp) -> None:
+        routine = routine_of(op)
+        ports, numbers = self._ports(op), routine.values(op)
+        self._steps.append(Extern(routine, *ports, numbers, names(op.location)))
+
+    def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
+        """The buffers that an op reads, and new ones for its results."""
         inputs = [self._held(value) for value in op.operands]
         outputs = [Buffer(result.type, ARENA) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
-        self._steps.append(Call(op, inputs, outputs))
+        return inputs, outputs
 
     def _held(self, value: SSAValue) -> Buffer:
         """The buffer of a value, also of a start that a block could have begun from, or of an
@@ -344,11 +365,3 @@ def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]
             start = end
         start += 1
     return start
-
-
-def _filled(value: Attribute) -> str:
-    """A number as a C constant; 16-bit floats, which C does not know, as their bits."""
-    try:
-        return literal(value)
-    except NoC:
-        return str(number(value).view(np.uint16))

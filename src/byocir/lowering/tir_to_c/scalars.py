@@ -14,7 +14,15 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, UnrealizedConversionCa
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.types import f32, f64, i1, is_float, is_integer, width_of
-from byocir.lowering.tir_to_c.literals import NoC, c_type, float_literal, literal, unsigned_type
+from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.literals import (
+    HALVES,
+    NoC,
+    c_type,
+    float_literal,
+    literal,
+    unsigned_type,
+)
 
 # -- ops
 
@@ -76,6 +84,13 @@ class Scalars:
         self.helpers: dict[str, str] = {}
         """Definitions by name."""
 
+    def rounded(self, type_: Attribute, value: str) -> str:
+        """A float of C as a value of a float type, which may have 16 bits."""
+        if type_ not in HALVES:
+            return value
+        self.helpers |= HALF
+        return f"round_{HALVES[type_]}({value})"
+
     def statements(
         self, block: Block, arguments: Mapping[SSAValue, str], values: Sequence[SSAValue]
     ) -> tuple[list[str], list[str]]:
@@ -103,7 +118,7 @@ class Scalars:
         if isinstance(op, arith.CmpfOp):
             return _compare_floats(op, operands)
         if kind in _FLOATS:
-            return f"{operands[0]} {_FLOATS[kind]} {operands[1]}"
+            return self.rounded(type_, f"{operands[0]} {_FLOATS[kind]} {operands[1]}")
         if kind in _LIBRARY:
             return self._library(_LIBRARY[kind], type_, operands)
         if kind in (arith.MaximumfOp, arith.MinimumfOp):
@@ -115,9 +130,8 @@ class Scalars:
         return self._integer(op, operands)
 
     def _library(self, name: str, type_: Attribute, operands: list[str]) -> str:
-        if type_ not in (f32, f64):
-            raise NoC(str(type_))
-        return f"{name}{'f' if type_ == f32 else ''}({', '.join(operands)})"
+        suffix = "" if type_ == f64 else "f"
+        return self.rounded(type_, f"{name}{suffix}({', '.join(operands)})")
 
     def _integer(self, op: Operation, operands: list[str]) -> str:
         kind, type_ = type(op), op.results[0].type
@@ -176,8 +190,9 @@ class Scalars:
 
     def to_signed(self, source: Attribute, target: Attribute, value: str) -> str:
         """Towards zero; what does not fit is the nearest number that does, NaN the least."""
-        if target == i1 or source not in (f32, f64):
+        if target == i1:
             raise NoC("fptosi")
+        source = f64 if source == f64 else f32  # those of 16 bits are held as such
         own, kind, width = c_type(target), c_type(source), width_of(target)
         low, high = -(2.0 ** (width - 1)), 2.0 ** (width - 1)
         # Fractions below the least number are cut off, where the float can have them.
@@ -193,8 +208,9 @@ class Scalars:
 
     def to_unsigned(self, source: Attribute, target: Attribute, value: str) -> str:
         """As `to_signed`, to an unsigned number, whose bits are then held as signed ones."""
-        if target == i1 or source not in (f32, f64):
+        if target == i1:
             raise NoC("fptoui")
+        source = f64 if source == f64 else f32
         own, kind, wide = c_type(target), c_type(source), unsigned_type(target)
         width = width_of(target)
         name = f"{kind}_to_{wide}"
@@ -288,11 +304,12 @@ Conversion = Callable[[Scalars, Attribute, Attribute, str], str]
 
 
 def _extended(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
-    return f"({c_type(target)}){'-' if source == i1 else ''}{value}"
+    number = f"({c_type(target)}){'-' if source == i1 else ''}{value}"
+    return scalars.rounded(target, number)
 
 
 def _zero_extended(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
-    return f"({c_type(target)})({unsigned_type(source)}){value}"
+    return scalars.rounded(target, f"({c_type(target)})({unsigned_type(source)}){value}")
 
 
 def _truncated(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
@@ -308,7 +325,10 @@ def _same_bits(scalars: Scalars, source: Attribute, target: Attribute, value: st
 def _float(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
     if not (is_float(source) and is_float(target)):
         raise NoC("float")
-    return f"({c_type(target)}){value}"
+    if target in HALVES and source == f64:  # rounded once
+        scalars.helpers |= HALF
+        return f"{HALVES[target]}_to_float(double_to_{HALVES[target]}({value}))"
+    return scalars.rounded(target, f"({c_type(target)}){value}")
 
 
 CONVERSIONS: dict[type[Operation], Conversion] = {

@@ -15,10 +15,11 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
-from byocir.lowering.tir_to_c.literals import NoC, c_type
+from byocir.lowering.tir_to_c.files import HALF, with_includes
+from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import (
     CONSTANT,
@@ -28,6 +29,7 @@ from byocir.lowering.tir_to_c.program import (
     Call,
     Compute,
     Copy,
+    Extern,
     Fill,
     Program,
     Repeat,
@@ -35,6 +37,9 @@ from byocir.lowering.tir_to_c.program import (
     all_steps,
     program_of,
 )
+
+OUTSIDE = -1
+"""What a program gives where an index leads outside of its array."""
 
 _KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
@@ -100,14 +105,6 @@ def _ports(names: Sequence[str], types: Sequence[Attribute]) -> list[Port]:
     return [Port(*row) for row in zip(names, members, types, strict=True)]
 
 
-def _pointed(type_: Attribute) -> str:
-    """The C type of a buffer's elements; 16-bit floats, which C does not know, are their bits."""
-    try:
-        return c_type(element_type_of(type_))
-    except NoC:
-        return "uint16_t"
-
-
 class _Writer:
     def __init__(
         self, name: str, program: Program, inputs: Sequence[Port], outputs: Sequence[Port]
@@ -117,6 +114,7 @@ class _Writer:
         self._kernels: dict[tuple[str, ...], str] = {}
         self._definitions: list[str] = []
         self._helpers: dict[str, str] = {}
+        self._files: dict[str, str] = {}
         self._calls = 0
 
     def header(self) -> str:
@@ -142,7 +140,10 @@ class _Writer:
                 f"typedef int (*{name}_region)(void *context, int index,",
                 f"{' ' * (len(name) + 22)}const void *const *inputs, void *const *outputs);",
                 "",
-                "/* Gives 0, or what a region gave. Without regions, `region` may be NULL. */",
+                f"#define {upper}_OUTSIDE {OUTSIDE} /* an index leads outside of its array */",
+                "",
+                f"/* Gives 0, {upper}_OUTSIDE, or what a region gave. Without regions, `region`",
+                "   may be NULL. */",
                 f"int {name}_run(const struct {name}_inputs *inputs,",
                 f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
                 f"{' ' * (len(name) + 9)}const void *weights, void *arena,",
@@ -169,6 +170,7 @@ class _Writer:
                 "#include <string.h>",
                 "",
                 *(text for _, text in sorted(self._helpers.items())),
+                *self._files.values(),
                 *self._definitions,
                 f"int {name}_run(const struct {name}_inputs *inputs,",
                 f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
@@ -197,6 +199,8 @@ class _Writer:
             head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
             inner = [line for each in step.steps for line in self._step(each)]
             return [head, *(TAB + line for line in inner), "}"]
+        if isinstance(step, Extern):
+            return self._extern(step)
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
 
     def _fill(self, step: Fill) -> list[str]:
@@ -206,7 +210,7 @@ class _Writer:
         count = prod(shape_of(step.buffer.type))
         return [
             "{",
-            f"{TAB}{_pointed(step.buffer.type)} *const y = {target};",
+            f"{TAB}{stored_type(element_type_of(step.buffer.type))} *const y = {target};",
             f"{TAB}for (ptrdiff_t i = 0; i < {count}; i++) y[i] = {step.number};",
             "}",
         ]
@@ -224,12 +228,42 @@ class _Writer:
             "}",
         ]
 
+    def _extern(self, step: Extern) -> list[str]:
+        files = dict(with_includes(step.routine.file))
+        if "half.h" in files:
+            del files["half.h"]
+            self._helpers |= HALF
+        self._files |= files
+        numbers = ", ".join(map(str, step.numbers)) or "0"
+        told = f" /* {comment(step.nodes)} */" if step.nodes else ""
+        return [
+            f"{{{told}",
+            f"{TAB}const routine_in in[] = {{{self._arrays(step.inputs)}}};",
+            f"{TAB}const routine_out out[] = {{{self._arrays(step.outputs)}}};",
+            f"{TAB}const int64_t numbers[] = {{{numbers}}};",
+            f"{TAB}const int code = {step.routine.name}(in, out, numbers);",
+            f"{TAB}if (code != 0) return code;",
+            "}",
+        ]
+
+    def _arrays(self, buffers: Sequence[Buffer]) -> str:
+        """Rows of a table of arrays."""
+        rows: list[str] = []
+        for buffer in buffers:
+            shape, kind = shape_of(buffer.type), dtype_of(element_type_of(buffer.type)).name.upper()
+            sizes = ", ".join(map(str, shape)) or "1"
+            rows.append(
+                f"{{{self._pointer(buffer)}, ROUTINE_{kind}, {len(shape)}, "
+                f"(const int64_t[]){{{sizes}}}}}"
+            )
+        return ", ".join(rows)
+
     def _pointer(self, buffer: Buffer) -> str:
         if buffer.place == INPUT:
             return f"inputs->{self.inputs[buffer.index].member}"
         if buffer.place == OUTPUT:
             return f"outputs->{self.outputs[buffer.index].member}"
-        kind = _pointed(buffer.type)
+        kind = stored_type(element_type_of(buffer.type))
         if buffer.place == CONSTANT:
             return f"(const {kind} *)(const void *)(w + {buffer.index})"
         return f"({kind} *)(void *)(m + {buffer.index})"
@@ -254,7 +288,7 @@ def comment(nodes: Sequence[str]) -> str:
 
 def _struct(name: str, qualifier: str, ports: Sequence[Port]) -> list[str]:
     rows = [
-        f"{TAB}{qualifier}{_pointed(port.type)} *{port.member}; "
+        f"{TAB}{qualifier}{stored_type(element_type_of(port.type))} *{port.member}; "
         f"/* {comment([port.name])} {list(shape_of(port.type))} */"
         for port in ports
     ]

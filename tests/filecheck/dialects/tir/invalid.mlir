@@ -210,6 +210,14 @@ func.func @carried_types(%x: tensor<4xi8>, %z: tensor<2xi8>) {
 
 // -----
 
+func.func @routine_number(%x: tensor<4xi8>) {
+  // CHECK: expected k to be a number of type i64, found 3 : i32
+  %y = tir.extern "any"(%x) with {k = 3 : i32} : (tensor<4xi8>) -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
 func.func @copy_rank(%x: memref<4x4xi8>) {
   // CHECK: expected memrefs of rank 1, found memref<4x4xi8>
   tir.copy %x to %x sizes [4] : memref<4x4xi8> to memref<4x4xi8>

@@ -1,0 +1,131 @@
+"""The routines that `tir.extern` calls: what each computes, and the C file that computes the same.
+
+A routine is one entry of `ROUTINES`. Its C file is in `runtime/routines/` and defines a function of
+its name that takes arrays, results and the integers in the order of `numbers`; see `routine.h`.
+Integers and the order in which floats are added must be those of `evaluate`, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+
+from byocir.dialects.locations import names
+from byocir.dialects.tir import ExternOp
+from byocir.errors import ByocirError, did_you_mean
+
+FOLDER = resources.files("byocir") / "runtime" / "routines"
+"""Where the C files are."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A named routine."""
+
+    name: str
+    numbers: tuple[str, ...]
+    """The integers that it takes."""
+    evaluate: Callable[..., list[np.ndarray]]
+    """The results from a list of arrays and the integers. Raises IndexError."""
+
+    @property
+    def file(self) -> str:
+        """The C file that defines it."""
+        return f"{self.name}.c"
+
+    def values(self, op: ExternOp) -> list[int]:
+        """The integers of a call; raises ByocirError B307 where they are not those it takes."""
+        given = op.values()
+        if sorted(given) != sorted(self.numbers):
+            raise _wrong(op, f"numbers {', '.join(self.numbers)}", ", ".join(given) or "none")
+        return [given[name] for name in self.numbers]
+
+
+def routine_of(op: ExternOp) -> Routine:
+    """What an op calls; raises ByocirError B307 for a name that is none."""
+    found = ROUTINES.get(op.routine.data)
+    if found is None:
+        raise _wrong(op, "a routine", op.routine.data, did_you_mean(op.routine.data, [*ROUTINES]))
+    return found
+
+
+def _wrong(op: ExternOp, expected: str, found: str, help_: str = "") -> ByocirError:
+    where = ", ".join(f"node '{name}'" for name in names(op.location))
+    return ByocirError(
+        "B307", f"expected {expected} of tir.extern, found {found}", where=where, help=help_
+    )
+
+
+# -- what they compute
+
+
+def _top_k(arrays: Sequence[np.ndarray], axis: int, k: int, largest: int) -> list[np.ndarray]:
+    """The first `k` elements along an axis, the greatest or the least first, and their indices; of
+    equal ones the first. NaN is above all."""
+    x = np.moveaxis(arrays[0], axis, -1)
+    keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
+    if largest:
+        order = np.argsort(keys[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        order = x.shape[-1] - 1 - order
+    else:
+        order = np.argsort(keys, axis=-1, kind="stable")
+    order = order[..., :k].astype(np.int64)
+    values = np.take_along_axis(x, order, -1)
+    return [np.ascontiguousarray(np.moveaxis(made, -1, axis)) for made in (values, order)]
+
+
+_COMBINE: dict[int, np.ufunc] = {1: np.add, 2: np.multiply, 3: np.minimum, 4: np.maximum}
+"""What a scatter does by its number `how`; 0 replaces, the last update wins."""
+
+HOW = {"none": 0, "add": 1, "mul": 2, "min": 3, "max": 4}
+"""The number of a reduction."""
+
+
+def _scatter(
+    x: np.ndarray, places: tuple[np.ndarray, ...], updates: np.ndarray, how: int
+) -> list[np.ndarray]:
+    result = x.copy()
+    if how:
+        _COMBINE[how].at(result, places, updates)
+    else:
+        result[places] = updates
+    return [result]
+
+
+def _inside(indices: np.ndarray, size: int) -> np.ndarray:
+    """Indices counted from the front."""
+    counted = np.where(indices < 0, indices + size, indices)
+    if np.any((counted < 0) | (counted >= size)):
+        raise IndexError(f"expected indices inside [{-size}, {size}), found one outside")
+    return counted
+
+
+def _scatter_elements(arrays: Sequence[np.ndarray], axis: int, how: int) -> list[np.ndarray]:
+    """Each update goes to its own position, but along the axis to its index."""
+    x, indices, updates = arrays
+    places: list[np.ndarray] = [place.reshape(-1) for place in np.indices(indices.shape)]
+    places[axis] = _inside(indices, x.shape[axis]).reshape(-1)
+    return _scatter(x, tuple(places), updates.reshape(-1), how)
+
+
+def _scatter_nd(arrays: Sequence[np.ndarray], how: int) -> list[np.ndarray]:
+    """Each slice of the updates goes to the position in the last dimension of the indices."""
+    x, indices, updates = arrays
+    depth = indices.shape[-1]
+    flat = indices.reshape(-1, depth)
+    places = tuple(_inside(flat[:, i], size) for i, size in enumerate(x.shape[:depth]))
+    return _scatter(x, places, updates.reshape(len(flat), *x.shape[depth:]), how)
+
+
+ROUTINES: dict[str, Routine] = {
+    routine.name: routine
+    for routine in (
+        Routine("scatter_elements", ("axis", "how"), _scatter_elements),
+        Routine("scatter_nd", ("how",), _scatter_nd),
+        Routine("top_k", ("axis", "k", "largest"), _top_k),
+    )
+}
+"""By name."""

@@ -1,0 +1,58 @@
+/* What the routines have in common. A routine takes arrays and integers, and fills arrays; it gives
+   0, or what ends the run. */
+#ifndef ROUTINE_H
+#define ROUTINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ROUTINE_OUTSIDE (-1) /* an index leads outside of its array */
+
+typedef enum routine_type {
+    ROUTINE_BOOL,
+    ROUTINE_INT8,
+    ROUTINE_UINT8,
+    ROUTINE_INT16,
+    ROUTINE_UINT16,
+    ROUTINE_INT32,
+    ROUTINE_UINT32,
+    ROUTINE_INT64,
+    ROUTINE_UINT64,
+    ROUTINE_FLOAT16,
+    ROUTINE_BFLOAT16,
+    ROUTINE_FLOAT32,
+    ROUTINE_FLOAT64
+} routine_type;
+
+/* Row-major arrays. */
+typedef struct routine_in {
+    const void *data;
+    routine_type type;
+    int rank;
+    const int64_t *shape;
+} routine_in;
+
+typedef struct routine_out {
+    void *data;
+    routine_type type;
+    int rank;
+    const int64_t *shape;
+} routine_out;
+
+/* Bytes of an element. */
+static inline size_t routine_size(routine_type type)
+{
+    static const unsigned char sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+    return sizes[type];
+}
+
+/* The product of the sizes of the dimensions from `first` to before `last`. */
+static inline int64_t routine_count(const int64_t *shape, int first, int last)
+{
+    int64_t count = 1;
+    for (int i = first; i < last; i++) count *= shape[i];
+    return count;
+}
+
+#endif
