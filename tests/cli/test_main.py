@@ -87,32 +87,32 @@ def test_explain_of_a_host_node_tells_every_pattern_and_failed_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     model = grouped_conv(tmp_path / "grouped.onnx")
-    assert main(["explain", model, "--node", "depthwise"]) == 0
+    assert main(["explain", model, "--node", "grouped"]) == 0
     out = capsys.readouterr().out
-    assert "depthwise  Conv  host" in out
+    assert "grouped  Conv  host" in out
     assert "vta.conv" in out
-    assert "rule fails: The convolution is not grouped" in out
-    assert "seen 16" in out
+    assert "rule fails: Groups of channels, several together if they are small, fill" in out
+    assert "seen 3 groups of 5 and 5 channels for blocks of 16" in out
 
 
 def grouped_conv(path: Path) -> str:
-    """A depthwise QDQ convolution, which VTA does not take."""
+    """A grouped QDQ convolution, of which VTA's blocks would be filled in part."""
     scale, zero = ("scale", "zero")
     initializers = [
         helper.make_tensor("scale", TensorProto.FLOAT, [], [0.1]),
         helper.make_tensor("zero", TensorProto.INT8, [], [0]),
-        helper.make_tensor("w", TensorProto.INT8, [16, 1, 3, 3], [1] * 144),
+        helper.make_tensor("w", TensorProto.INT8, [15, 5, 3, 3], [1] * 675),
     ]
     nodes = [
         helper.make_node("QuantizeLinear", ["x", scale, zero], ["xq"], "q0"),
         helper.make_node("DequantizeLinear", ["xq", scale, zero], ["xd"], "d0"),
         helper.make_node("DequantizeLinear", ["w", scale, zero], ["wd"], "dw"),
-        helper.make_node("Conv", ["xd", "wd"], ["y"], "depthwise", group=16, pads=[1] * 4),
+        helper.make_node("Conv", ["xd", "wd"], ["y"], "grouped", group=3, pads=[1] * 4),
         helper.make_node("QuantizeLinear", ["y", scale, zero], ["yq"], "q1"),
         helper.make_node("DequantizeLinear", ["yq", scale, zero], ["out"], "d1"),
     ]
     ports = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16, 8, 8]) for n in ("x", "out")
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 15, 8, 8]) for n in ("x", "out")
     ]
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], initializers)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
@@ -121,7 +121,7 @@ def grouped_conv(path: Path) -> str:
 
 def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
     assert main(["targets"]) == 0
-    assert "The convolution is not grouped." in capsys.readouterr().out
+    assert "fill whole blocks." in capsys.readouterr().out
     assert main(["targets", "--json"]) == 0
     targets = {target["name"]: target for target in json.loads(capsys.readouterr().out)}
     assert targets["vta"]["options"]["rounding"] == ["half_up"]
@@ -403,5 +403,5 @@ def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str])
     assert main(["patterns", "vta"]) == 0
     page = capsys.readouterr().out
     assert "conv = graph.conv(x: i8, constant w: i8, [constant b])" in page
-    assert "- The convolution is not grouped." in page
+    assert "- Groups of channels, several together if they are small, fill whole blocks." in page
     assert main(["patterns", "vtx"]) == 1

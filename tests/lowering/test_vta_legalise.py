@@ -330,25 +330,24 @@ def test_refuses_weights_that_are_computed() -> None:
     assert "constant weights" in error.message
 
 
-def test_refuses_grouped_convolutions() -> None:
+def test_refuses_groups_that_do_not_fill_blocks() -> None:
     def make(body, x):
-        iterators = [
-            IteratorAttr.of(n, k, e) for n, k, e in [("n", P, 1), ("o", P, 4), ("h", P, 3)]
-        ]
-        iterators.append(IteratorAttr.of("r", R, 2))
+        extents = [("n", P, 1), ("g", P, 2), ("o", P, 3), ("h", P, 3), ("c", R, 2), ("r", R, 2)]
+        out = d(1) * 3 + d(2)
         maps = [
-            AffineMap(4, 0, (d(0), d(1), d(2) + d(3))),
-            AffineMap(4, 0, (d(1), AffineExpr.constant(0), d(3))),
-            AffineMap(4, 0, (d(0), d(1), d(2))),
+            AffineMap(6, 0, (d(0), d(1) * 2 + d(4), d(3) + d(5))),
+            AffineMap(6, 0, (out, d(4), d(5))),
+            AffineMap(6, 0, (d(0), out, d(3))),
         ]
-        w = body.constant(np.ones((4, 1, 2), np.int8))
+        w = body.constant(np.ones((6, 2, 2), np.int8))
         region = emit_body([i8, i8, i32], lambda a, b, c: multiply_accumulate(a, b, c, to=i32))
-        block = BlockOp(iterators, [x, w], [body.fill(0, (1, 4, 3))], maps, region)
+        iterators = [IteratorAttr.of(*extent) for extent in extents]
+        block = BlockOp(iterators, [x, w], [body.fill(0, (1, 6, 3))], maps, region)
         return body.requantise(body.add(block), Scale(np.array(1, np.int32), 2))
 
     error = refused(Net((1, 4, 4)), make)
     assert error.code == "B322"
-    assert "in one group" in error.message
+    assert "one parallel iterator per dimension" in error.message
 
 
 def test_refuses_other_reductions() -> None:

@@ -68,7 +68,9 @@ class Model:
 
 def conv(draw: st.DrawFn, m: Model) -> None:
     n, c, h, w = m.shape
-    out = draw(st.sampled_from([3, 16, 20, 32]))
+    per_group = [k for k in (1, 2, 4, 16) if draw(st.integers(0, 3)) == 0 and c % k == 0]
+    group = c // per_group[0] if per_group else 1
+    out = c if per_group else draw(st.sampled_from([3, 16, 20, 32]))
     kernel = draw(st.integers(1, min(3, h, w)))
     stride, dilation = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     pads = [draw(st.integers(0, 2)) for _ in range(4)]
@@ -79,11 +81,13 @@ def conv(draw: st.DrawFn, m: Model) -> None:
     if min(sizes) < 0:
         return
     per_channel = draw(st.booleans())
-    weight, scale = m.weights((out, c, kernel, kernel), per_channel=per_channel, axis=0)
+    shape = (out, c // group, kernel, kernel)
+    weight, scale = m.weights(shape, per_channel=per_channel, axis=0)
     inputs = [m.value, weight]
     if draw(st.booleans()):
         inputs.append(m.bias(out, scale, per_channel=per_channel))
-    value = m.node("Conv", inputs, pads=pads, strides=[stride] * 2, dilations=[dilation] * 2)
+    spacing = {"strides": [stride] * 2, "dilations": [dilation] * 2}
+    value = m.node("Conv", inputs, pads=pads, group=group, **spacing)
     m.shape = (n, out, *(s // stride + 1 for s in sizes))
     finish(draw, m, value, draw(st.sampled_from([0.3, 1.0, 4.0])) * 0.05 * c**0.5 * kernel)
 

@@ -12,10 +12,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.vta import VTA, ProgramOp
+from byocir.patterns import Composite
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device, DeviceRegion
 from byocir.targets.vta_files import files_of, read_code, read_executable, symbols_of
-from byocir.targets.vta_patterns import PATTERNS
+from byocir.targets.vta_patterns import PATTERNS, patterns_of
 from byocir.vta_sim import Executable, Memory
 from byocir.vta_sim.timing import units_of
 
@@ -50,6 +51,9 @@ class Vta(Target):
             raise ValueError(f"expected rounding half_up or half_even, found {self.rounding!r}")
         if self.block not in BLOCKS:
             raise ValueError(f"expected block among {BLOCKS}, found {self.block}")
+
+    def composites(self) -> tuple[Composite, ...]:
+        return patterns_of(self.block)
 
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:

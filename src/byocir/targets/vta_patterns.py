@@ -2,30 +2,37 @@
 
 At graph level: convolution and dense with bias, relu or clip and requantisation; residual add; max,
 average and global average pool; stand-alone requantisation, relu and clip; views of pooled
-features. At tensor level: the same computations as blocks, whoever wrote them.
+features. At tensor level: the same computations as blocks, whoever wrote them (`vta_blocks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from byocir.dialects.graph import FixedAttr
-from byocir.dialects.tir import bodies
-from byocir.dialects.types import i8, i32, i64, shape_of
+from byocir.dialects.types import i8, i32
+from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
 from byocir.patterns import (
     Composite,
     Match,
     Pattern,
     ScalarPattern,
-    block,
     composite,
     constant,
-    number,
     op,
     optional,
     optional_operand,
     wildcard,
+)
+from byocir.patterns.rules import Check
+from byocir.targets.vta_blocks import (
+    bound,
+    contraction,
+    elementwise,
+    view_block,
+    window_max,
+    window_sum,
 )
 
 S = ScalarPattern
@@ -65,13 +72,6 @@ def conv():
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
     acc = op("graph.conv", x, w, optional_operand(constant("b"))) @ "conv"
     return _accumulated(acc)
-
-
-@conv.rule
-def conv_is_not_grouped(m: Match) -> tuple[bool, Any]:
-    """The convolution is not grouped."""
-    group = m["conv"].attrs["group"]
-    return group == 1, group
 
 
 @conv.rule
@@ -198,160 +198,7 @@ for _pattern in (conv, dense, add, requantize):
     _pattern.rule(_one_scale_per_channel)
 
 
-# Tensor level: the same computations as blocks.
-
-
-def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
-    """One elementwise step."""
-    return block("*i", value["*i"], lambda acc, x: body(x))
-
-
-def _bounded(value: Pattern) -> Pattern:
-    """Relu or clip on i8 after requantisation, as one block or two."""
-    return optional(
-        value,
-        lambda v: (
-            _each(v, lambda x: x.max(number("low")))
-            | _each(v, lambda x: x.max(number("low")).min(number("high")))
-            | _each(v, lambda x: x.min(number("high")))
-        ),
-    )
-
-
-def _rescale(value: Pattern) -> Pattern:
-    """Requantisation to i8 in fixed point, with either rounding, or exactly for shift 0."""
-    scale = constant("scale", dtype=i32)
-
-    def half_up(acc: S, x: S, m: S) -> S:
-        scaled = bodies.scale_round(x, m, number("half"), number("shift"))
-        return bodies.saturate(scaled, -128, 127)
-
-    def half_even(acc: S, x: S, m: S) -> S:
-        scaled = bodies.scale_round_even(x, m, number("below_half"), number("shift"))
-        return bodies.saturate(scaled, -128, 127)
-
-    def exact(acc: S, x: S, m: S) -> S:
-        return bodies.saturate(x.to(i64) * m.to(i64), -128, 127)
-
-    kinds = [block("*i", value["*i"], scale["~i"], body) for body in (half_up, half_even, exact)]
-    return kinds[0] | kinds[1] | kinds[2]
-
-
-def _epilogue(value: Pattern) -> Pattern:
-    """Optional bias, optional relu, requantisation, optional bounds."""
-    biased = optional(
-        value, lambda v: block("*i", v["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
-    )
-    return _bounded(_rescale(optional(biased, lambda v: _each(v, lambda x: x.max(0)))))
-
-
-def _product(acc: S, x: S, w: S) -> S:
-    return bodies.multiply_accumulate(x, w, acc, to=i32)
-
-
-@composite("contraction")
-def contraction():
-    """A convolution or product of matrices as blocks, with its integer epilogue."""
-    x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
-    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
-    conv2d = block("n o h w | c r s", x[f"n c {row} {column}"].padded(0), w["o c r s"], _product)
-    conv1d = block("n o h | c r", x[f"n c {row}"].padded(0), w["o c r"], _product)
-    dense = block("m n | k", x["m k"], w["k n"], _product)
-    return _epilogue(conv2d), _epilogue(conv1d), _epilogue(dense)
-
-
-def _window(
-    body: Callable[[S, S], S], init: int | None = None, pad: int = 0
-) -> tuple[Pattern, Pattern]:
-    x = wildcard("x", dtype=i8)
-    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
-    return (
-        block("n c h w | r s", x[f"n c {row} {column}"].padded(pad), body, init=init),
-        block("n c h | r", x[f"n c {row}"].padded(pad), body, init=init),
-    )
-
-
-@composite("window_max")
-def window_max():
-    """A maximum over windows as a block, with bounds."""
-    pools = _window(lambda acc, x: acc.max(x), init=-128, pad=-128)
-    return tuple(_bounded(pool) for pool in pools)
-
-
-@composite("window_sum")
-def window_sum():
-    """A sum over windows as a block, requantised."""
-    pools = _window(lambda acc, x: bodies.widen_add(x, acc))
-    return tuple(_bounded(_rescale(pool)) for pool in pools)
-
-
-@composite("elementwise")
-def elementwise():
-    """A residual add or a chain of steps on each element, requantised."""
-
-    def rescaled(name: str) -> Pattern:
-        x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-        return block(
-            "*i",
-            x["*i"],
-            m["~i"],
-            lambda acc, x, m: (x.to(i64) * m.to(i64)).clamp(-(2**31), 2**31 - 1).to(i32),
-        )
-
-    total = block("*i", rescaled("a")["*i"], rescaled("b")["*i"], lambda acc, x, y: x + y)
-    x = wildcard("x", dtype=i8)
-    chain = _bounded(_rescale(optional(x, lambda v: _each(v, lambda e: e.max(0)))))
-    return _bounded(_rescale(optional(total, lambda v: _each(v, lambda e: e.max(0))))), chain
-
-
-@elementwise.rule
-def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
-    """The scale is one number or one per channel."""
-    shape = m["scale"].type.shape
-    return sum(size > 1 for size in shape) <= 1, shape
-
-
-@elementwise.rule
-def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
-    """Both terms have the same shape."""
-    if "b" not in m:
-        return True, "one term"
-    shapes = m["a"].type.shape, m["b"].type.shape
-    return shapes[0] == shapes[1], shapes
-
-
-@composite("bound")
-def bound():
-    """A relu or clip as a block."""
-    x = wildcard("x", dtype=i8)
-    return (
-        _each(x, lambda e: e.max(number("low")).min(number("high")))
-        | _each(x, lambda e: e.max(number("low")))
-        | _each(x, lambda e: e.min(number("high")))
-    )
-
-
-@composite("view_block", glue=True)
-def view_block():
-    """A change of shape as a block that moves nothing."""
-    x = wildcard("x", dtype=i8)
-    return (
-        block("n c", x["n c (0) (0)"], lambda acc, e: e),
-        block("n c", x["n c (0)"], lambda acc, e: e),
-        block("n c h w", x["n c"], lambda acc, e: e),
-        block("n c h", x["n c"], lambda acc, e: e),
-    )
-
-
-@view_block.rule
-def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
-    """Batch and channels stay in place and everything else has size 1."""
-    source, result = m["x"].type.shape, shape_of(m.root.results[0].type)
-    fits = source[:2] == result[:2] and all(size == 1 for size in (*source[2:], *result[2:]))
-    return fits, (source, result)
-
-
-PATTERNS: tuple[Composite, ...] = (
+_ALL: tuple[Composite, ...] = (
     conv,
     dense,
     add,
@@ -387,3 +234,42 @@ for _pattern in (add, requantize, relu, elementwise, bound):
     _pattern.rule(_has_channels)
 for _pattern in (conv, dense, add, avg_pool, requantize):
     _pattern.rule(_result_is_i8)
+
+
+@cache
+def patterns_of(side: int) -> tuple[Composite, ...]:
+    """What a VTA takes whose GEMM unit has this side."""
+    return tuple(_for_side(made, side) if made in (conv, contraction) else made for made in _ALL)
+
+
+def _for_side(made: Composite, side: int) -> Composite:
+    own = Composite(made.name, made.patterns)
+    own.rules = list(made.rules)
+    own.rule(_groups_fill_blocks(side))
+    return own
+
+
+def _groups_fill_blocks(side: int) -> Check:
+    def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
+        """Groups of channels, several together if they are small, fill whole blocks."""
+        groups, inputs, outputs = _groups(m)
+        fits = groups == 1 or groups_fit(groups, inputs, outputs, side)
+        return fits, f"{groups} groups of {inputs} and {outputs} channels for blocks of {side}"
+
+    return groups_fill_blocks
+
+
+def _groups(m: Match) -> tuple[int, int, int]:
+    """How many groups a convolution has, and the channels of one, of the input and the result."""
+    outputs, inputs = m["w"].type.shape[:2]
+    if "conv" in m:
+        groups = m["conv"].attrs["group"]
+        return groups, inputs, outputs // groups
+    if "grouped" not in m:
+        return 1, inputs, outputs
+    extents = m["grouped"].extents
+    return extents["g"], extents["c"], extents["o"]
+
+
+PATTERNS = patterns_of(16)
+"""Those of the default VTA."""

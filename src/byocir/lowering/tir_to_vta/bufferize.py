@@ -183,7 +183,8 @@ class _Body:
             return self.values[start]
         copy = self._filled(start, IntegerAttr(0, i32), op)
         iterators = [op.iterators.data[i] for i in op.parallels]
-        maps = [AffineMap.identity(len(iterators))] * 2
+        # Parallel iterators come first in VTA form, so the result's index needs no others.
+        maps = [AffineMap(len(iterators), 0, op.out_maps[index].results)] * 2
         self._add(BlockOp(iterators, [self.values[start]], [copy], maps, forms.alu("add")), op)
         return copy
 

@@ -34,8 +34,10 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of
+from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.legalise_emit import Emitter
+from byocir.lowering.tir_to_vta.legalise_groups import regrouped
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
     Constant,
@@ -47,7 +49,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
-from byocir.lowering.tir_to_vta.legalise_space import normalise
+from byocir.lowering.tir_to_vta.legalise_space import evaluated, normalise
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def _legalise_function(function: FuncOp) -> None:
     ranges: dict[SSAValue, Range] = {}
     for composite in composites_of(function):
         _sink_constants(composite)
-        _legalise(composite, ranges)
+        _legalise(composite, ranges, config_of(function).block_out)
     for op in list(function.body.block.ops):
         if isinstance(op, ConstantOp) and op.result.first_use is None:
             op.detach()
@@ -90,13 +92,13 @@ def _sink_constants(composite: CompositeOp) -> None:
     composite.operands = kept
 
 
-def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range]) -> None:
+def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range], block: int) -> None:
     """Replaces the body of a composite; notes the ranges of its results."""
     old = composite.body.block
     known: dict[SSAValue, Range] = {}
     for argument, value in zip(old.args, composite.inputs, strict=True):
         known[argument] = ranges.get(value, I8_RANGE)
-    lanes = _Reader(composite, known).results()
+    lanes = _Reader(composite, known, block).results()
     new = Block(arg_types=[argument.type for argument in old.args])
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint = before.name_hint
@@ -150,8 +152,9 @@ def _take_constants(old: Block, new: Block) -> None:
 class _Reader:
     """Reads the blocks of a composite as lanes."""
 
-    def __init__(self, composite: CompositeOp, ranges: dict[SSAValue, Range]) -> None:
+    def __init__(self, composite: CompositeOp, ranges: dict[SSAValue, Range], block: int) -> None:
         self.composite = composite
+        self.block = block
         self.ranges = ranges
         self.lanes: dict[SSAValue, Lane] = {}
         self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
@@ -177,7 +180,7 @@ class _Reader:
             return
         if not isinstance(op, BlockOp) or not op.in_value_form:
             raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
-        op = normalise(op)
+        op = normalise(regrouped(op, self.block))
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
             return
@@ -233,7 +236,7 @@ def _is_constant(value: SSAValue) -> bool:
 
 def _spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
     """The elements that a block reads, int64, with size 1 along iterators it does not depend on."""
-    index = tuple(_evaluated(map_, extents))
+    index = tuple(evaluated(map_, extents))
     read = np.asarray(values[index] if index else values, np.int64)
     return read.reshape(read.shape or (1,) * len(extents))
 
@@ -252,13 +255,6 @@ def _view(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
         return None
     zeros = tuple(AffineExpr.constant(0) for _ in shape[2:])
     view = AffineMap(rank, 0, (*dims[:2], *zeros))
-    found, expected = _evaluated(map_, extents), _evaluated(view, extents)
+    found, expected = evaluated(map_, extents), evaluated(view, extents)
     same = all(bool(np.all(a == b)) for a, b in zip(found, expected, strict=True))
     return view if same else None
-
-
-def _evaluated(map_: AffineMap, extents: Shape) -> list[np.ndarray]:
-    """The indices at every point, with size 1 along iterators they do not depend on."""
-    grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
-    exprs = map_.results
-    return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]

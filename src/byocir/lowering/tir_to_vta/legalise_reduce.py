@@ -17,6 +17,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
 from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 from byocir.lowering.tir_to_vta.legalise_lanes import I32_RANGE, Range, Reduced
 from byocir.patterns.scalars import ScalarPattern, match_body
 
@@ -96,6 +97,12 @@ def _dim(expr: AffineExpr) -> int | None:
     return expr.position if isinstance(expr, AffineDimExpr) else None
 
 
+def _summed(x_map: AffineMap) -> int | None:
+    """The iterator over input channels."""
+    grouped = GroupedChannel.of(x_map.results[1])
+    return _dim(x_map.results[1]) if grouped is None else grouped.summed
+
+
 @dataclass(frozen=True)
 class _Contraction:
     """A convolution or matrix product; `x` and `w` are operand numbers."""
@@ -112,7 +119,7 @@ class _Contraction:
         used = {_dim(expr) for expr in w_map.results if linear(expr) != linear(_ZERO)}
         wanted = {channel, *self.block.reductions}
         needed = {i for i in wanted if self.block.extents[i] > 1}
-        if None in used or not needed <= used <= wanted or _dim(x_map.results[1]) not in used:
+        if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
         found = self._range(weights, ranges.get(self.block.ins[self.x], (-128, 127)), initial)
         return Reduced(found, self.block.location, initial, self._make)
@@ -124,9 +131,13 @@ class _Contraction:
         return owner.value.data.values()
 
     def _check_input(self, x_map: AffineMap, batch: int) -> None:
-        dims = [_dim(expr) for expr in x_map.results[:2]]
         spatial = [linear(expr) for expr in x_map.results[2:]]
-        if dims[0] != batch or dims[1] not in self.block.reductions or None in spatial:
+        summed = _summed(x_map)
+        if (
+            _dim(x_map.results[0]) != batch
+            or summed not in self.block.reductions
+            or None in spatial
+        ):
             raise self._not_dense(f"input at {x_map}")
         pad = self.block.pad_values[self.x]
         if isinstance(pad, IntegerAttr) and pad.value.data != 0:
@@ -135,8 +146,8 @@ class _Contraction:
     def _not_dense(self, found: str) -> Exception:
         return unsupported(
             "B322",
-            "expected a convolution of [N, C, …] in one group, padded with 0, or a product of "
-            f"[N, K] with [K, M], found {found}",
+            "expected a convolution of [N, C, …] padded with 0, whose groups fill blocks of "
+            f"channels, or a product of [N, K] with [K, M], found {found}",
             self.block,
             help=HAND_OVER,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -11,6 +13,13 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import shape_of
 
 _ZERO = AffineExpr.constant(0)
+
+
+def evaluated(map_: AffineMap, extents: Sequence[int]) -> list[np.ndarray]:
+    """The indices at every point, with size 1 along iterators they do not depend on."""
+    grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
+    exprs = map_.results
+    return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]
 
 
 def normalise(op: BlockOp) -> BlockOp:

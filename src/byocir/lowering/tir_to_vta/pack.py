@@ -40,7 +40,7 @@ from byocir.dialects.types import element_type_of, i8, shape_of, tensor
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.pack_blocks import BlockPacker, check_space, packed
+from byocir.lowering.tir_to_vta.pack_blocks import BlockPacker, check_space, grouped_channel, packed
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ def _pack_composite(composite: CompositeOp, block: int) -> None:
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint, after.location = before.name_hint, before.location
         values[before] = after
+    per_group = _blocks_per_group(old, block)
     for op in old.ops:
-        for made in _pack_op(op, values, new, block):
+        for made in _pack_op(op, values, new, block, per_group):
             made.location = op.location
     composite.body.detach_block(old)
     composite.body.add_block(new)
@@ -94,8 +95,18 @@ def _pack_composite(composite: CompositeOp, block: int) -> None:
         _set_type(result, block)
 
 
+def _blocks_per_group(body: Block, block: int) -> int:
+    """How many blocks of outputs read the same input channels, if not all do."""
+    found = [grouped_channel(op) for op in body.ops if isinstance(op, BlockOp)]
+    return max((channel.outputs // block for channel in found if channel is not None), default=1)
+
+
 def _pack_op(
-    op: Operation, values: dict[SSAValue, SSAValue], new: Block, block: int
+    op: Operation,
+    values: dict[SSAValue, SSAValue],
+    new: Block,
+    block: int,
+    per_group: int,
 ) -> Sequence[Operation]:
     """Appends the packed form of an op of a composite; constants are packed where they are used."""
     if isinstance(op, ConstantOp):
@@ -109,7 +120,7 @@ def _pack_op(
         made = YieldOp.create(operands=[values[value] for value in op.values])
         new.add_op(made)
     elif isinstance(op, BlockOp) and check_space(op):
-        made = BlockPacker(op, block).pack(values, new)
+        made = BlockPacker(op, block, per_group).pack(values, new)
     else:
         raise unsupported("B324", f"expected a block in VTA form, found {op.name}", op)
     values.update(zip(op.results, made.results, strict=True))

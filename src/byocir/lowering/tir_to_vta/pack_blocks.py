@@ -13,6 +13,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 
 
 def blocks(channels: int, block: int) -> int:
@@ -40,30 +41,52 @@ def packed_array(values: np.ndarray, axes: Sequence[int], block: int) -> np.ndar
     return np.ascontiguousarray(values)
 
 
+_GROUP, _LANE = -1, -2
+"""Iterators that the unpacked block does not have."""
+
+
+def grouped_channel(op: BlockOp) -> GroupedChannel | None:
+    """How the input's channels are indexed where groups of outputs read their own."""
+    if not op.reductions or len(op.in_maps[0].results) < 2:
+        return None
+    return GroupedChannel.of(op.in_maps[0].results[1])
+
+
 @dataclass
 class BlockPacker:
     """Packs one block in VTA form, unpacked so far.
 
     Its channel iterators (of the result, and of a contraction) become one over blocks and one over
     the lanes of a block; the new ones come last among the parallel and the reduction iterators.
+    The blocks of the result are counted by two iterators where `per_group` of them, more than one,
+    read the same channels: over groups and over the blocks of one.
     """
 
     op: BlockOp
     block: int
+    per_group: int = 1
 
     def __post_init__(self) -> None:
         op = self.op
         self.channel = op.parallels[1]
+        self.grouped = grouped_channel(op)
         self.summed = self._summed_channel()
-        order = [*op.parallels, -1, *op.reductions]
-        self.position = {old: new for new, old in enumerate(order) if old >= 0}
-        self.lane = len(op.parallels)
-        self.count = len(op.extents) + 1 + (self.summed is not None)
+        n, c, *spatial = op.parallels
+        channels = [c] if self.per_group == 1 else [_GROUP, c]
+        order = [n, *channels, *spatial, _LANE, *op.reductions]
+        self.lane = order.index(_LANE)
+        self.count = len(order) + (self.summed is not None)
+        self.dims = [AffineExpr.dimension(order.index(i)) for i in range(len(op.extents))]
+        if self.per_group > 1:
+            group = AffineExpr.dimension(order.index(_GROUP))
+            self.dims[c] = group * self.per_group + self.dims[c]
 
     def _summed_channel(self) -> int | None:
         """The reduction over the input channels of a contraction."""
         if not self.op.reductions:
             return None
+        if self.grouped is not None:
+            return self.grouped.summed
         channel = self.op.in_maps[0].results[1]
         position = channel.position if isinstance(channel, AffineDimExpr) else self.channel
         return None if position == self.channel else position
@@ -99,12 +122,22 @@ class BlockPacker:
     def _iterators(self) -> list[IteratorAttr]:
         op = self.op
         old = list(op.iterators)
-        made = [self._counted(old[i], i) for i in op.parallels]
+        n, c, *spatial = op.parallels
+        made = [old[n], *self._over_blocks(old[c]), *(old[i] for i in spatial)]
         made.append(self._over_lanes(IteratorKind.PARALLEL, "l"))
         made += [self._counted(old[i], i) for i in op.reductions]
         if self.summed is not None:
             made.append(self._over_lanes(IteratorKind.REDUCTION, "k"))
         return made
+
+    def _over_blocks(self, iterator: IteratorAttr) -> list[IteratorAttr]:
+        """The iterators over the blocks of the result's channels."""
+        counted = self._counted(iterator, self.channel)
+        if self.per_group == 1:
+            return [counted]
+        name, count = counted.iterator_name.data, counted.extent.data
+        counts = {f"{name}_group": count // self.per_group, name: self.per_group}
+        return [IteratorAttr.of(n, IteratorKind.PARALLEL, size) for n, size in counts.items()]
 
     def _counted(self, iterator: IteratorAttr, position: int) -> IteratorAttr:
         if position not in (self.channel, self.summed):
@@ -122,14 +155,25 @@ class BlockPacker:
         return AffineExpr.dimension(self.lane if channel == self.channel else self.count - 1)
 
     def _map(self, exprs: Sequence[AffineExpr]) -> AffineMap:
-        dims = [AffineExpr.dimension(self.position[i]) for i in range(len(self.op.extents))]
-        return AffineMap(self.count, 0, tuple(e.replace_dims_and_symbols(dims, []) for e in exprs))
+        return AffineMap(
+            self.count, 0, tuple(e.replace_dims_and_symbols(self.dims, []) for e in exprs)
+        )
 
     def _activation(self, map_: AffineMap) -> AffineMap:
         """The map of [N, C, …] as that of [N, C / block, …, block]."""
-        channel = map_.results[1]
+        n, channel, *spatial = map_.results
         position = channel.position if isinstance(channel, AffineDimExpr) else None
-        return AffineMap(self.count, 0, (*self._map(map_.results).results, self._lane_of(position)))
+        if self.grouped is not None and GroupedChannel.of(channel) == self.grouped:
+            channel, position = self._block_of_group(self.grouped), self.summed
+            n, *spatial = self._map([n, *spatial]).results
+        else:
+            n, channel, *spatial = self._map(map_.results).results
+        return AffineMap(self.count, 0, (n, channel, *spatial, self._lane_of(position)))
+
+    def _block_of_group(self, grouped: GroupedChannel) -> AffineExpr:
+        """Which block of the input's channels is read."""
+        group = AffineExpr.dimension(1)
+        return group * (grouped.inputs // self.block) + self.dims[grouped.summed]
 
     def _constant(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
         if self.summed is not None:

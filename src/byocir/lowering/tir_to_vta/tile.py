@@ -206,7 +206,7 @@ class _Tiler:
             self._iterators(self.widest.iterators.data[:parallels]),
             [],
             [op.destination],
-            [AffineMap.identity(parallels)],
+            [AffineMap(parallels, 0, self.widest.out_maps[0].results)],
             Region(body),
             bases=self._bases(parallels),
             location=op.location,

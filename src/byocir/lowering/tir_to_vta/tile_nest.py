@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -57,6 +57,8 @@ class Nest:
     """Of these, the reduction over blocks of input channels, if there is one."""
     buffers: tuple[Buffer, ...]
     work: tuple[tuple[tuple[int, ...], int], ...]
+    joined: tuple[tuple[int, int], ...] = ()
+    """Pairs of iterators that index one dimension of the result together, the outer one first."""
 
     @property
     def reductions(self) -> tuple[int, ...]:
@@ -133,7 +135,15 @@ def _nest(composite: CompositeOp, widest: BlockOp, parallels: int) -> Nest:
         tuple(reductions[:1]) if is_contraction(widest) else (),
         tuple(_buffers(composite, parallels)),
         tuple(_work(op, parallels) for op in steps_of(composite)),
+        tuple(_joined(widest)),
     )
+
+
+def _joined(block: BlockOp) -> Iterator[tuple[int, int]]:
+    for terms in dims_of(block.out_maps[0], block):
+        if len(terms) > 1:
+            (inner, _), (outer, _) = sorted(terms, key=lambda term: term[1])
+            yield outer, inner
 
 
 def _buffers(composite: CompositeOp, parallels: int) -> list[Buffer]:

@@ -143,6 +143,11 @@ class _Costs:
         """Which candidates fit the memories."""
         used = self._used()
         fits = [used[memory] <= config.depth(memory) for memory in MEMORIES]
+        # A tile of the result must be a box: whole inner runs, or a part of one.
+        fits += [
+            (self.tiles[outer] == 1) | (self.counts[inner] == 1)
+            for outer, inner in self.nest.joined
+        ]
         return np.logical_and.reduce(fits)
 
     def least(self) -> dict[Memory, int]:

@@ -1,0 +1,211 @@
+"""Grouped convolutions as contractions that fill whole blocks of channels.
+
+A block of VTA holds the channels of one group or of several. Those of several share its weights, in
+which a group's outputs have zeros for the inputs of the others: a depthwise convolution takes
+`block` times its own multiply-accumulates, and as long as one of 16 channels per group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from byocir.dialects.array import Array
+from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.affine import Linear, decompose, linear
+from byocir.dialects.types import i8
+from byocir.lowering.tir_to_vta.legalise_space import evaluated
+
+
+def sharing(inputs: int, outputs: int, block: int) -> int:
+    """How many groups of so many channels make whole blocks, of the input and of the result."""
+    return block // math.gcd(block, inputs, outputs)
+
+
+def groups_fit(groups: int, inputs: int, outputs: int, block: int) -> bool:
+    """Whether groups that share blocks fill them: all do, or each block of the input is one of the
+    result, so that the last may be filled in part."""
+    shared = sharing(inputs, outputs, block)
+    return groups % shared == 0 or shared * inputs == shared * outputs == block
+
+
+@dataclass(frozen=True)
+class GroupedChannel:
+    """The index of an input channel, `out // outputs * inputs + summed`, by iterators."""
+
+    out: int
+    outputs: int
+    inputs: int
+    summed: int
+
+    @property
+    def expr(self) -> AffineExpr:
+        group = AffineExpr.dimension(self.out) // self.outputs
+        return group * self.inputs + AffineExpr.dimension(self.summed)
+
+    @staticmethod
+    def of(expr: AffineExpr) -> GroupedChannel | None:
+        """Reads an index that `expr` wrote; None for any other."""
+        terms, rest, constant = decompose(expr)
+        if len(terms) != 1 or len(rest) != 1 or constant:
+            return None
+        ((summed, one),), ((division, inputs),) = terms.items(), rest.items()
+        assert isinstance(division, AffineBinaryOpExpr)
+        out, outputs = division.lhs, division.rhs
+        if one != 1 or division.kind is not AffineBinaryOpKind.FloorDiv:
+            return None
+        if not isinstance(out, AffineDimExpr) or not isinstance(outputs, AffineConstantExpr):
+            return None
+        return GroupedChannel(out.position, outputs.value, inputs, summed)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """A grouped contraction of operands `x` and `w`: the iterators over groups, the outputs and the
+    inputs of one (None where there is one), and their numbers."""
+
+    x: int
+    w: int
+    group: int
+    output: int | None
+    summed: int | None
+    groups: int
+    outputs: int
+    inputs: int
+
+    @staticmethod
+    def of(op: BlockOp) -> _Groups | None:
+        """None for other blocks."""
+        weights = [i for i, value in enumerate(op.ins) if isinstance(value.owner, ConstantOp)]
+        if len(op.ins) != 2 or len(weights) != 1 or not op.reductions:
+            return None
+        w, x = weights[0], 1 - weights[0]
+        read, written = _channel(op.in_maps[x]), _channel(op.out_maps[0])
+        if read is None or written is None:
+            return None
+        groups = [i for i, _ in read.terms if i in op.parallels and written.coefficient(i)]
+        if len(groups) != 1:
+            return None
+        summed = next((i for i, _ in read.terms if i != groups[0]), None)
+        output = next((i for i, _ in written.terms if i != groups[0]), None)
+        count, outputs, inputs = (
+            1 if i is None else op.extents[i] for i in (groups[0], output, summed)
+        )
+        found = _Groups(x, w, groups[0], output, summed, count, outputs, inputs)
+        joined = ((read, summed, inputs), (written, output, outputs))
+        return found if all(_joins(form, groups[0], i, n) for form, i, n in joined) else None
+
+
+def _channel(map_: AffineMap) -> Linear | None:
+    return linear(map_.results[1]) if len(map_.results) > 2 else None
+
+
+def _joins(form: Linear, group: int, inner: int | None, count: int) -> bool:
+    """Whether this is `group * count + inner`."""
+    expected = {group: count, **({} if inner is None else {inner: 1})}
+    return dict(form.terms) == expected and form.constant == 0
+
+
+def regrouped(op: BlockOp, block: int) -> BlockOp:
+    """A grouped contraction with one iterator over all output channels and one over the inputs of
+    the groups that share a block; other blocks stay as they are."""
+    found = _Groups.of(op)
+    if found is None or not groups_fit(found.groups, found.inputs, found.outputs, block):
+        return op
+    made = _Regrouping(op, found, sharing(found.inputs, found.outputs, block)).made()
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.detach()
+    op.erase()
+    return made
+
+
+@dataclass(frozen=True)
+class _Regrouping:
+    op: BlockOp
+    found: _Groups
+    shared: int
+
+    def made(self) -> BlockOp:
+        """The new block, in front of the old one."""
+        op, found, block = self.op, self.found, self.op.parent
+        assert block is not None
+        channels = found.groups * found.inputs
+        whole = self.shared >= found.groups
+        inputs = channels if whole else self.shared * found.inputs
+        kept = [i for i in op.parallels if i not in (found.group, found.output)]
+        kernel = [i for i in op.reductions if i != found.summed]
+        count = len(kept) + len(kernel) + 2
+        out, summed = len(kept), len(kept) + 1
+        dims: list[AffineExpr] = [AffineExpr.constant(0)] * len(op.extents)
+        for new, old in enumerate([*kept, -1, -1, *kernel]):
+            if old >= 0:
+                dims[old] = AffineExpr.dimension(new)
+        weights = ConstantOp.of(Array.of(self._weights(inputs, kernel)), location=op.location)
+        block.insert_op_before(weights, op)
+        outputs = self.shared * found.outputs
+        channel = GroupedChannel(out, outputs, inputs, summed).expr
+        read = AffineExpr.dimension(summed) if whole else channel
+        maps = [
+            _with_channel(op.in_maps[found.x], dims, count, read),
+            AffineMap(count, 0, tuple(map(AffineExpr.dimension, range(out, count)))),
+            _with_channel(op.out_maps[0], dims, count, AffineExpr.dimension(out)),
+        ]
+        reads_past = not whole and found.groups % self.shared
+        pad = IntegerAttr(0, i8) if reads_past else op.pad_values[found.x]
+        made = BlockOp(
+            [
+                *(op.iterators.data[i] for i in kept),
+                IteratorAttr.of("o_", IteratorKind.PARALLEL, found.groups * found.outputs),
+                IteratorAttr.of("c_", IteratorKind.REDUCTION, inputs),
+                *(op.iterators.data[i] for i in kernel),
+            ],
+            [op.ins[found.x], weights.result],
+            list(op.outs),
+            maps,
+            op.body.clone(),
+            pads=[pad, None],
+            location=op.location,
+        )
+        block.insert_op_before(made, op)
+        return made
+
+    def _weights(self, inputs: int, kernel: Sequence[int]) -> np.ndarray:
+        """[outputs, inputs of the groups that share a block, kernel], zero across groups."""
+        op, found = self.op, self.found
+        owner = op.ins[found.w].owner
+        assert isinstance(owner, ConstantOp)
+        index = tuple(evaluated(op.in_maps[found.w], op.extents))
+        own = np.asarray(owner.value.data.values()[index])
+        order = [i for i in (found.group, found.output, found.summed) if i is not None]
+        order += kernel
+        full = np.broadcast_to(own, [n if i in order else 1 for i, n in enumerate(op.extents)])
+        rest = [i for i in range(len(op.extents)) if i not in order]
+        sizes = [op.extents[i] for i in kernel]
+        own = full.transpose([*order, *rest]).reshape(
+            found.groups, found.outputs, found.inputs, *sizes
+        )
+        made = np.zeros((found.groups, found.outputs, inputs, *sizes), own.dtype)
+        for group in range(found.groups):
+            first = group % self.shared * found.inputs
+            made[group, :, first : first + found.inputs] = own[group]
+        return made.reshape(found.groups * found.outputs, inputs, *sizes)
+
+
+def _with_channel(
+    map_: AffineMap, dims: Sequence[AffineExpr], count: int, channel: AffineExpr
+) -> AffineMap:
+    """A map [N, C, …] in other iterators, with this index for C."""
+    exprs = [expr.replace_dims_and_symbols(list(dims), []) for expr in map_.results]
+    return AffineMap(count, 0, (exprs[0], channel, *exprs[2:]))

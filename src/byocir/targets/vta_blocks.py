@@ -1,0 +1,198 @@
+"""What VTA takes at tensor level, whoever wrote the blocks: contractions, windows, elementwise
+chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from byocir.dialects.tir import bodies
+from byocir.dialects.types import i8, i32, i64, shape_of
+from byocir.patterns import (
+    Match,
+    Pattern,
+    ScalarPattern,
+    block,
+    composite,
+    constant,
+    number,
+    optional,
+    wildcard,
+)
+
+S = ScalarPattern
+
+
+def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
+    """One elementwise step."""
+    return block("*i", value["*i"], lambda acc, x: body(x))
+
+
+def _bounded(value: Pattern) -> Pattern:
+    """Relu or clip on i8 after requantisation, as one block or two."""
+    return optional(
+        value,
+        lambda v: (
+            _each(v, lambda x: x.max(number("low")))
+            | _each(v, lambda x: x.max(number("low")).min(number("high")))
+            | _each(v, lambda x: x.min(number("high")))
+        ),
+    )
+
+
+def _rescale(value: Pattern) -> Pattern:
+    """Requantisation to i8 in fixed point, with either rounding, or exactly for shift 0."""
+    scale = constant("scale", dtype=i32)
+
+    def half_up(acc: S, x: S, m: S) -> S:
+        scaled = bodies.scale_round(x, m, number("half"), number("shift"))
+        return bodies.saturate(scaled, -128, 127)
+
+    def half_even(acc: S, x: S, m: S) -> S:
+        scaled = bodies.scale_round_even(x, m, number("below_half"), number("shift"))
+        return bodies.saturate(scaled, -128, 127)
+
+    def exact(acc: S, x: S, m: S) -> S:
+        return bodies.saturate(x.to(i64) * m.to(i64), -128, 127)
+
+    kinds = [block("*i", value["*i"], scale["~i"], body) for body in (half_up, half_even, exact)]
+    return kinds[0] | kinds[1] | kinds[2]
+
+
+def _epilogue(value: Pattern) -> Pattern:
+    """Optional bias, optional relu, requantisation, optional bounds."""
+    biased = optional(
+        value, lambda v: block("*i", v["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
+    )
+    return _bounded(_rescale(optional(biased, lambda v: _each(v, lambda x: x.max(0)))))
+
+
+def _product(acc: S, x: S, w: S) -> S:
+    return bodies.multiply_accumulate(x, w, acc, to=i32)
+
+
+@composite("contraction")
+def contraction():
+    """A convolution or product of matrices as blocks, with its integer epilogue."""
+    x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
+    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
+    conv2d = block("n o h w | c r s", x[f"n c {row} {column}"].padded(0), w["o c r s"], _product)
+    conv1d = block("n o h | c r", x[f"n c {row}"].padded(0), w["o c r"], _product)
+    dense = block("m n | k", x["m k"], w["k n"], _product)
+    channel, output = "(g*inputs + c)", "(g*outputs + o)"
+    grouped2d = block(
+        "n g o h w | c r s",
+        x[f"n {channel} {row} {column}"].padded(0),
+        w[f"{output} c r s"],
+        _product,
+        out=f"n {output} h w",
+    )
+    grouped1d = block(
+        "n g o h | c r",
+        x[f"n {channel} {row}"].padded(0),
+        w[f"{output} c r"],
+        _product,
+        out=f"n {output} h",
+    )
+    products = (conv2d, conv1d, dense, grouped2d @ "grouped", grouped1d @ "grouped")
+    return tuple(map(_epilogue, products))
+
+
+def _window(
+    body: Callable[[S, S], S], init: int | None = None, pad: int = 0
+) -> tuple[Pattern, Pattern]:
+    x = wildcard("x", dtype=i8)
+    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
+    return (
+        block("n c h w | r s", x[f"n c {row} {column}"].padded(pad), body, init=init),
+        block("n c h | r", x[f"n c {row}"].padded(pad), body, init=init),
+    )
+
+
+@composite("window_max")
+def window_max():
+    """A maximum over windows as a block, with bounds."""
+    pools = _window(lambda acc, x: acc.max(x), init=-128, pad=-128)
+    return tuple(_bounded(pool) for pool in pools)
+
+
+@composite("window_sum")
+def window_sum():
+    """A sum over windows as a block, requantised."""
+    pools = _window(lambda acc, x: bodies.widen_add(x, acc))
+    return tuple(_bounded(_rescale(pool)) for pool in pools)
+
+
+@composite("elementwise")
+def elementwise():
+    """A residual add or a chain of steps on each element, requantised."""
+
+    def rescaled(name: str) -> Pattern:
+        x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
+        return block(
+            "*i",
+            x["*i"],
+            m["~i"],
+            lambda acc, x, m: (x.to(i64) * m.to(i64)).clamp(-(2**31), 2**31 - 1).to(i32),
+        )
+
+    total = block("*i", rescaled("a")["*i"], rescaled("b")["*i"], lambda acc, x, y: x + y)
+    x = wildcard("x", dtype=i8)
+    chain = _bounded(_rescale(optional(x, lambda v: _each(v, lambda e: e.max(0)))))
+    return _bounded(_rescale(optional(total, lambda v: _each(v, lambda e: e.max(0))))), chain
+
+
+@elementwise.rule
+def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
+    """The scale is one number or one per channel."""
+    shape = m["scale"].type.shape
+    return sum(size > 1 for size in shape) <= 1, shape
+
+
+@elementwise.rule
+def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
+    """Both terms have the same shape."""
+    if "b" not in m:
+        return True, "one term"
+    shapes = m["a"].type.shape, m["b"].type.shape
+    return shapes[0] == shapes[1], shapes
+
+
+@composite("bound")
+def bound():
+    """A relu or clip as a block."""
+    x = wildcard("x", dtype=i8)
+    return (
+        _each(x, lambda e: e.max(number("low")).min(number("high")))
+        | _each(x, lambda e: e.max(number("low")))
+        | _each(x, lambda e: e.min(number("high")))
+    )
+
+
+@composite("view_block", glue=True)
+def view_block():
+    """A change of shape as a block that moves nothing."""
+    x = wildcard("x", dtype=i8)
+    return (
+        block("n c", x["n c (0) (0)"], lambda acc, e: e),
+        block("n c", x["n c (0)"], lambda acc, e: e),
+        block("n c h w", x["n c"], lambda acc, e: e),
+        block("n c h", x["n c"], lambda acc, e: e),
+    )
+
+
+@view_block.rule
+def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
+    """Batch and channels stay in place and everything else has size 1."""
+    source, result = m["x"].type.shape, shape_of(m.root.results[0].type)
+    fits = source[:2] == result[:2] and all(size == 1 for size in (*source[2:], *result[2:]))
+    return fits, (source, result)
+
+
+@contraction.rule
+def groups_are_apart(m: Match) -> tuple[bool, Any]:
+    """Each group has channels of its own."""
+    if "grouped" not in m or m["grouped"].extents["g"] == 1:
+        return True, "one group"
+    seen, extents = (m["inputs"], m["outputs"]), m["grouped"].extents
+    return seen == (extents["c"], extents["o"]), seen
