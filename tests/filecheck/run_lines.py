@@ -1,7 +1,8 @@
 """Runs the `// RUN:` lines of a file in this process, as lit would in a shell.
 
 Known: pipes of `byocir-opt` and `filecheck`, `not` before a command that must fail, `2>&1`, `%s`
-for the file, `%t` for a path of its own for temporary files, and lines continued by a backslash.
+for the file, `%S` for its folder, `%t` for a path of its own for temporary files, and lines
+continued by a backslash.
 """
 
 from __future__ import annotations
@@ -42,15 +43,19 @@ def run_file(path: Path, scratch: Path) -> None:
 
 
 def _run_line(line: str, path: Path, scratch: Path) -> None:
-    shown = line.replace("%s", str(path)).replace("%t", str(scratch / "t"))
+    def replaced(text: str) -> str:
+        for mark, name in (("%s", path), ("%S", path.parent), ("%t", scratch / "t")):
+            text = text.replace(mark, str(name))
+        return text
+
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|")
     lexer.whitespace_split = True
-    words = [w.replace("%s", str(path)).replace("%t", str(scratch / "t")) for w in lexer]
+    words = [replaced(word) for word in lexer]
     data = ""
     for command in _split(words):
         data, errors, failed = _run(command, data)
         if failed:
-            raise RunFailure(f"{shown}\n\n{' '.join(command)} failed\n{errors}\n{data}")
+            raise RunFailure(f"{replaced(line)}\n\n{' '.join(command)} failed\n{errors}\n{data}")
 
 
 def _split(words: list[str]) -> list[list[str]]:

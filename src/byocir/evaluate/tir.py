@@ -19,6 +19,7 @@ from byocir.dialects.tir import (
     ExternOp,
     FillOp,
     ForOp,
+    IntrinsicOp,
 )
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
@@ -95,6 +96,14 @@ def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequenc
         return routine.evaluate(list(arguments), *routine.values(op))
     except IndexError as error:
         raise ByocirError("B303", str(error)) from error
+
+
+@evaluates(IntrinsicOp)
+def _intrinsic(
+    interpreter: Interpreter, op: IntrinsicOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    interpreter.run(op.body.block, [])
+    return ()
 
 
 @evaluates(CopyOp)

@@ -87,14 +87,15 @@ class _Writer:
 
     def buffer(self, shape: Shape) -> str:
         name = f"%t{len(self.lines)}"
-        self.lines.append(f"{name} = tir.alloc : {self.type(shape)}")
+        self.lines.append(f'{name} = tir.alloc : {self.type(shape)} loc("b{self.blocks}")')
         return name
 
     def number(self, value: int) -> str:
         return f"{value} : i32" if self.element == "i32" else f"{value}.0 : f32"
 
     def fill(self, buffer: str, shape: Shape, value: int) -> None:
-        self.lines.append(f"tir.fill {self.number(value)} into {buffer} : {self.type(shape)}")
+        number, location = self.number(value), f'loc("b{self.blocks}")'
+        self.lines.append(f"tir.fill {number} into {buffer} : {self.type(shape)} {location}")
 
     def block(self, head: str, arguments: str, *body: str) -> None:
         args = ", ".join(f"%{name}: {self.element}" for name in arguments)

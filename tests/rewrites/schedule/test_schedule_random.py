@@ -20,8 +20,13 @@ from byocir.testing.buffers import Program, buffer_programs
 SIZES = st.integers(1, 6)
 
 
+def pick(draw, things):
+    """One of these; ops are too long to show."""
+    return things[draw(st.integers(0, len(things) - 1))]
+
+
 def a_block(s: Schedule, draw) -> BlockOp:
-    return draw(st.sampled_from(s.blocks()))
+    return pick(draw, s.blocks())
 
 
 def a_loop(s: Schedule, draw) -> ForOp:
@@ -30,7 +35,7 @@ def a_loop(s: Schedule, draw) -> ForOp:
         block = a_block(s, draw)
         name = draw(st.sampled_from(block.names))
         return s.tile(block, **{name: 1})[0]
-    return draw(st.sampled_from(loops))
+    return pick(draw, loops)
 
 
 def tile(s: Schedule, draw) -> None:
@@ -52,7 +57,8 @@ def reorder(s: Schedule, draw) -> None:
     loops = s.loops(block)
     first = draw(st.integers(0, len(loops) - 1))
     last = draw(st.integers(first, len(loops) - 1))
-    s.reorder(*draw(st.permutations(loops[first : last + 1])))
+    order = draw(st.permutations(range(first, last + 1)))
+    s.reorder(*(loops[i] for i in order))
 
 
 def fuse(s: Schedule, draw) -> None:
@@ -66,7 +72,33 @@ def kind(s: Schedule, draw) -> None:
     getattr(s, draw(st.sampled_from(["unroll", "vectorise", "parallel", "vthread"])))(loop)
 
 
-REQUESTS = [tile, split, reorder, fuse, kind]
+def stage(s: Schedule, draw) -> None:
+    block = a_block(s, draw)
+    operand = draw(st.integers(0, len(block.ins) + len(block.outs) - 1))
+    at = pick(draw, [None, *s.loops(block)])
+    s.stage(block, operand, draw(st.sampled_from(["near", "far"])), at=at)
+
+
+def compute_at(s: Schedule, draw) -> None:
+    """Mostly into a loop that reads what the block makes."""
+    block = a_block(s, draw)
+    readers = [b for b in s.blocks() if block.outs[0] in b.ins and b is not block]
+    if readers and not s.loops(readers[-1]):
+        s.tile(readers[-1], remainder="guard", **{readers[-1].names[0]: 1})
+    loops = s.loops(readers[-1]) if readers else []
+    s.compute_at(block, pick(draw, loops) if loops else a_loop(s, draw))
+
+
+def pack(s: Schedule, draw) -> None:
+    block = a_block(s, draw)
+    values = [*block.ins, *block.outs]
+    operand = draw(st.integers(0, len(values) - 1))
+    shape = values[operand].type.get_shape()
+    dims = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    s.pack(block, operand, {d: min(draw(SIZES), shape[d]) for d in dims})
+
+
+REQUESTS = [tile, split, reorder, fuse, kind, stage, compute_at, pack]
 
 
 def backwards(module: ModuleOp) -> ModuleOp:
@@ -92,7 +124,9 @@ def granted(program: Program, ask, draw) -> bool:
     except ByocirError as error:
         if not error.code.startswith("B25"):
             raise
-        if had_loops or ask is tile:  # others make loops to ask about
+        if (
+            had_loops and ask not in (compute_at, fuse)
+        ) or ask is tile:  # others make loops to ask about
             assert print_module(program.module) == before
         return False
     return True
@@ -108,7 +142,7 @@ def check(program: Program, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("ask", REQUESTS, ids=lambda ask: ask.__name__)
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(program=buffer_programs(), data=st.data())
 def test_each_primitive_keeps_results(ask, program: Program, data) -> None:
     expected = program.run()

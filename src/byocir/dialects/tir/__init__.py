@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from byocir.dialects.tir.block import BlockOp, YieldOp
 from byocir.dialects.tir.extern import ExternOp
+from byocir.dialects.tir.intrinsic import IntrinsicOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
 from byocir.dialects.tir.loop import ForOp, LoopKind, LoopKindAttr
 from byocir.dialects.tir.ops import (
@@ -18,7 +19,18 @@ from byocir.dialects.tir.ops import (
 
 Tir = Dialect(
     "tir",
-    [AllocOp, BlockOp, ConstantOp, CopyOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp],
+    [
+        AllocOp,
+        BlockOp,
+        ConstantOp,
+        CopyOp,
+        EmptyOp,
+        ExternOp,
+        FillOp,
+        ForOp,
+        IntrinsicOp,
+        YieldOp,
+    ],
     [IteratorAttr, IteratorKindAttr, LoopKindAttr],
 )
 
@@ -31,6 +43,7 @@ __all__ = [
     "ExternOp",
     "FillOp",
     "ForOp",
+    "IntrinsicOp",
     "IteratorAttr",
     "IteratorKind",
     "IteratorKindAttr",

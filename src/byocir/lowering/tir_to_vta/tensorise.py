@@ -28,7 +28,16 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.locations import at_tile, names
-from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, CopyOp, FillOp, ForOp, scope_of
+from byocir.dialects.tir import (
+    AllocOp,
+    BlockOp,
+    ConstantOp,
+    CopyOp,
+    FillOp,
+    ForOp,
+    IntrinsicOp,
+    scope_of,
+)
 from byocir.dialects.types import shape_of
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.allocate import Scratchpad
@@ -47,6 +56,8 @@ INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.MuliOp: lambda a, b: a * b,
     arith.MinSIOp: min,
     arith.MaxSIOp: max,
+    arith.DivUIOp: lambda a, b: a // b,
+    arith.RemUIOp: lambda a, b: a % b,
 }
 """The index arithmetic that may stand around copies."""
 
@@ -117,6 +128,7 @@ class _Walker:
             CopyOp: self._copy,
             FillOp: self._fill,
             ForOp: self._for,
+            IntrinsicOp: self._intrinsic,
             YieldOp: self._yield,
             arith.ConstantOp: self._constant,
             **dict.fromkeys(INDEX_OPS, self._index),
@@ -152,6 +164,10 @@ class _Walker:
             self._tile.append(i)
             self._run(op.body.block)
             self._tile.pop()
+
+    def _intrinsic(self, op: IntrinsicOp) -> None:
+        """An instruction is chosen by what it does, whatever a schedule called it."""
+        self._run(op.body.block)
 
     def _constant(self, op: arith.ConstantOp) -> None:
         assert isinstance(op.value, IntegerAttr)

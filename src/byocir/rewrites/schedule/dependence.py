@@ -36,6 +36,8 @@ class Conflict:
 def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
     """Why iterations of `loop` may depend on each other, or None when they do not: not even when
     the other loops of `band`, a nest, are at any of their iterations too."""
+    if loop.extent.value.data == 1:
+        return None
     loops = [loop, *band]
     inner = max(loops, key=_depth).body.block
     outer = min(loops, key=_depth)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ForOp
 from byocir.errors import did_you_mean
+from byocir.patterns import Composite
 from byocir.rewrites.schedule import kinds
 from byocir.rewrites.schedule.access import loops_of
+from byocir.rewrites.schedule.compute_at import compute_at
 from byocir.rewrites.schedule.fuse import fuse
+from byocir.rewrites.schedule.pack import pack
 from byocir.rewrites.schedule.reorder import reorder
 from byocir.rewrites.schedule.requests import check_block, refused
 from byocir.rewrites.schedule.split import split
+from byocir.rewrites.schedule.stage import stage
+from byocir.rewrites.schedule.tensorise import Emit, tensorise
 from byocir.rewrites.schedule.tile import Remainder, tile
 
 
@@ -52,6 +59,27 @@ class Schedule:
         """Puts loops over tiles of these iterators around a block, the first one outermost; gives
         the loops. See `byocir.rewrites.schedule.tile`."""
         return tile(block, sizes, remainder=remainder)
+
+    def stage(
+        self, block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None
+    ) -> SSAValue:
+        """An operand through a buffer in another memory. See `byocir.rewrites.schedule.stage`."""
+        return stage(block, operand, scope, at=at)
+
+    def compute_at(self, block: BlockOp, loop: ForOp) -> None:
+        """What a loop reads of a block's result, computed in the loop. See
+        `byocir.rewrites.schedule.compute_at`."""
+        compute_at(block, loop)
+
+    def pack(self, block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
+        """An operand in tiles. See `byocir.rewrites.schedule.pack`."""
+        return pack(block, operand, tiles)
+
+    def tensorise(
+        self, block: BlockOp, pattern: Composite, emit: Emit | None = None
+    ) -> Sequence[Operation]:
+        """A block as an instruction. See `byocir.rewrites.schedule.tensorise`."""
+        return tensorise(block, pattern, emit)
 
     def split(self, loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
         """One loop as two, the inner one over `factor` iterations. See

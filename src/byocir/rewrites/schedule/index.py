@@ -81,6 +81,9 @@ def sum_of(value: SSAValue) -> Sum:
             return right * left.constant
         if not right.terms:
             return left * right.constant
+    found = range_of(value)
+    if found is not None and found[0] == found[1]:  # e.g. of a loop of one iteration
+        return Sum((), found[0])
     return Sum(((value, 1),))
 
 

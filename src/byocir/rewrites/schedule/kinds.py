@@ -41,6 +41,11 @@ def vthread(loop: ForOp) -> None:
     _set(loop, LoopKind.VTHREAD)
 
 
+def runs_in_order(loop: ForOp) -> bool:
+    """Whether the iterations of a loop run one after the other, as they are written."""
+    return loop.kind.data in (LoopKind.SERIAL, LoopKind.UNROLL)
+
+
 def _set(loop: ForOp, kind: LoopKind) -> None:
     found = conflict(loop)
     if found is not None:

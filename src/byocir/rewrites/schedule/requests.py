@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
 from byocir.dialects.locations import names
-from byocir.dialects.tir import BlockOp, ForOp
+from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp
 from byocir.errors import ByocirError, did_you_mean
 
 
@@ -30,6 +30,8 @@ def check_block(block: object) -> None:
         raise refused("B251", f"expected a block, found {_kind(block)}")
     if block.parent is None:
         raise refused("B251", "expected a block of the program, found one that is gone", block)
+    if isinstance(block.parent_op(), IntrinsicOp):
+        raise refused("B251", "expected a block, found one that is an instruction now", block)
     if block.in_value_form:
         raise refused(
             "B251",

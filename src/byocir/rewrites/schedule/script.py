@@ -5,8 +5,9 @@ m, n = tile(gemm, m=16, n=32); reorder(n, m); parallel(n)
 ```
 
 The text is read as Python is, but only calls of primitives, and names for what they give, are
-understood; nothing is evaluated. A name that stands for nothing yet is the name of a block, or as
-an option just a word; so is any text in quotes.
+understood; nothing is evaluated. A name that stands for nothing yet is a word, as text in quotes
+is: first in a call that of a block, second in `tensorise` that of a target's pattern. A block keeps
+its name in the rest of the text.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns import Composite, targets
 from byocir.rewrites.schedule.handles import Schedule
 
 PRIMITIVES = (
@@ -26,6 +29,10 @@ PRIMITIVES = (
     "blocks",
     "loops",
     "tile",
+    "stage",
+    "compute_at",
+    "pack",
+    "tensorise",
     "split",
     "reorder",
     "fuse",
@@ -36,8 +43,8 @@ PRIMITIVES = (
 )
 """The methods of `Schedule` that a script can call."""
 
-_HANDLES = ("block", "blocks")
-"""Those that take the name of a block; others take the block."""
+_BY_NAME = ("block", "blocks")
+"""Those that take the name of a block; others take the block first."""
 
 
 def run_script(schedule: Schedule, text: str) -> None:
@@ -97,13 +104,21 @@ class _Statement:
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.Name):
-            known = self.names.get(node.id)
-            return self.schedule.block(node.id) if known is None else known
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return self.schedule.block(node.value)
+            return self.names.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):  # a name with dots in it, as scopes and patterns have
+            return ast.unparse(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return self._element(node, node.slice.value)
         return self._plain(node)
+
+    def _arguments(self, primitive: str, nodes: Sequence[ast.expr]) -> list[Any]:
+        """What stands for a block by its name becomes the block, and for a pattern the pattern."""
+        values = [self._value(node) for node in nodes]
+        if primitive not in _BY_NAME and values and isinstance(values[0], str):
+            values[0] = self.names.setdefault(values[0], self.schedule.block(values[0]))
+        if primitive == "tensorise" and len(values) > 1 and isinstance(values[1], str):
+            values[1] = _pattern(values[1])
+        return values
 
     def _element(self, node: ast.Subscript, position: object) -> Any:
         found = self._value(node.value)
@@ -127,15 +142,12 @@ class _Statement:
 
     def _call(self, node: ast.Call) -> Any:
         primitive = self._primitive(node.func)
-        if primitive in _HANDLES:
-            arguments = [self._text(argument) for argument in node.args]
-        else:
-            arguments = [self._value(argument) for argument in node.args]
+        arguments = self._arguments(primitive, node.args)
         options: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise self._unread(node)
-            options[keyword.arg] = self._option(keyword.value)
+            options[keyword.arg] = self._value(keyword.value)
         method: Callable[..., Any] = getattr(self.schedule, primitive)
         try:
             return method(*arguments, **options)
@@ -153,17 +165,18 @@ class _Statement:
             )
         return node.id
 
-    def _text(self, node: ast.expr) -> str:
-        if isinstance(node, ast.Name):
-            return node.id
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return node.value
-        raise self._unread(node)
 
-    def _option(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Name):
-            return self.names.get(node.id, node.id)
-        return self._plain(node)
+def _pattern(name: str) -> Composite:
+    """The pattern "target.what" of a target that is known; raises ByocirError B210, B250."""
+    target = targets.instantiate(ArgSpec(name.split(".")[0], {}))
+    found = {each.name: each for each in targets.composites_of(targets.attr_of(target))}
+    if name not in found:
+        raise ByocirError(
+            "B250",
+            f"expected a pattern of target {target.name}, found '{name}'",
+            help=did_you_mean(name, list(found)),
+        )
+    return found[name]
 
 
 def function_of(module: ModuleOp, name: str) -> FuncOp:

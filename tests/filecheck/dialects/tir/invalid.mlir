@@ -255,3 +255,23 @@ func.func @f() {
   %t = "tir.empty"() : () -> memref<4xf32>
   func.return
 }
+
+// -----
+
+func.func @intrinsic_of_nothing() {
+  // CHECK: expected a body of blocks, found none
+  tir.intrinsic "npu.load" {
+  ^bb0:
+  }
+  func.return
+}
+
+// -----
+
+func.func @intrinsic_without_name(%x: memref<4xi8>) {
+  // CHECK: expected the name of an instruction, found none
+  tir.intrinsic "" {
+    tir.fill 0 : i8 into %x : memref<4xi8>
+  }
+  func.return
+}

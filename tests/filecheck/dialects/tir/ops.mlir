@@ -56,3 +56,20 @@ func.func @routine(%x: tensor<8x10xf32>) -> tensor<8x3xi64> {
 
 // CHECK-LABEL: @routine
 // CHECK-NEXT: %v, %i = tir.extern "top_k"(%x) with {axis = 1 : i64, k = 3 : i64, largest = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)
+
+func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
+  tir.intrinsic "npu.load" (stride = 2, pad = -1) {
+    tir.copy %x to %t sizes [4] : memref<4xi8> to memref<4xi8, "near">
+  }
+  tir.intrinsic "npu.clear" {
+    tir.fill 0 : i8 into %t : memref<4xi8, "near">
+  }
+  func.return
+}
+
+// CHECK-LABEL: @instructions
+// CHECK-NEXT: tir.intrinsic "npu.load" (stride = 2, pad = -1) {
+// CHECK-NEXT: tir.copy %x to %t sizes [4] : memref<4xi8> to memref<4xi8, "near">
+// CHECK-NEXT: }
+// CHECK-NEXT: tir.intrinsic "npu.clear" {
+// CHECK-NEXT: tir.fill 0 : i8 into %t : memref<4xi8, "near">

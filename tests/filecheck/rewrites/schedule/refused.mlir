@@ -35,6 +35,23 @@
 // REDUCTION-NEXT: at    tir.for of gemm
 // REDUCTION-NEXT: help  a loop over a reduction stays serial; tile a parallel iterator instead
 
+// RUN: not byocir-opt -p 'schedule{script="i, = tile(sum, i=1); compute_at(gemm, i)"}' %s 2>&1 | filecheck %s --check-prefix=ESCAPES
+// ESCAPES:      error[B256]: expected a buffer that nothing outside the function sees, found another
+// ESCAPES-NEXT: at    tir.block of gemm
+
+// RUN: not byocir-opt -p 'schedule{script="m, = tile(gemm, m=3, remainder=guard); stage(gemm, 2, acc, at=m)"}' %s 2>&1 | filecheck %s --check-prefix=LEAVES
+// LEAVES:      error[B257]: expected boxes inside the buffer of shape [8, 6] that is written, found boxes of [3, 6] that leave it
+// LEAVES-NEXT: at    tir.block of gemm
+// LEAVES-NEXT: help  choose sizes that divide, or remainder='overlap', and stage whole tiles
+
+// RUN: not byocir-opt -p 'schedule{script="tile(gemm, m=4); pack(gemm, 0, {1: 4})"}' %s 2>&1 | filecheck %s --check-prefix=TILED
+// TILED:      error[B258]: expected a whole block, found a tile
+// TILED-NEXT: at    tir.block of gemm
+// TILED-NEXT: help  pack, then tile
+
+// RUN: not byocir-opt -p 'schedule{script="stage(gemm, 3, acc)"}' %s 2>&1 | filecheck %s --check-prefix=OPERAND
+// OPERAND: error[B251]: expected an operand from 0 to 2, found 3
+
 // RUN: not byocir-opt -p 'schedule{script="tile(gemm, m=3"}' %s 2>&1 | filecheck %s --check-prefix=SYNTAX
 // SYNTAX: error[B260]: expected calls of primitives such as m, n = tile(gemm, m=16, n=32), found '(' was never closed in column 5
 

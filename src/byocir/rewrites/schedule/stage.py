@@ -1,0 +1,273 @@
+"""stage: an operand through a buffer in another memory.
+
+```
+tir.for %i = 0 to 4 serial {         tir.for %i = 0 to 4 serial {
+  tir.block [m: 8] at(%i * 8)          %t = tir.alloc : memref<8xi8, "near">
+      ins(%x[m] : memref<32xi8>) …  →  tir.copy %x[%i * 8] to %t sizes [8] …
+}                                      tir.block [m: 8] ins(%t[m] : memref<8xi8, "near">) …
+                                     }
+```
+
+The buffer holds the box that is accessed in one iteration of a loop, or in all. What is written is
+copied back, and copied in before unless it is overwritten first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
+from byocir.dialects.tir.scalar import number_attr
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.rewrites.schedule.access import (
+    Access,
+    Side,
+    accesses_in,
+    accesses_of,
+    folded,
+    is_whole,
+    loops_of,
+)
+from byocir.rewrites.schedule.blocks import body_of
+from byocir.rewrites.schedule.index import Indices, Sum, base_sums, loops_behind
+from byocir.rewrites.schedule.kinds import runs_in_order
+from byocir.rewrites.schedule.rebase import localise
+from byocir.rewrites.schedule.requests import check_block, check_loop, check_operand, refused
+from byocir.rewrites.schedule.settle import settle
+
+
+def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) -> SSAValue:
+    """Lets a block access its operand (counted over ins, then outs) in a buffer in `scope`, filled
+    and written back in each iteration of the loop `at`, or without one once; gives the buffer. A
+    buffer that is written there is staged for all ops in the loop together. Raises ByocirError
+    B251 for no operand or loop of the block, B257 for what cannot be staged."""
+    check_block(block)
+    check_operand(block, operand)
+    inside = region_of(block, at)
+    plan = _plan(block, operand, inside)
+    settle(body_of(block))
+    local = AllocOp.of(element_type_of(plan.buffer.type), plan.sizes, scope, block.location)
+    local.result.name_hint = plan.buffer.name_hint
+    indices = Indices(body_of(block), block.location)
+    first, last = plan.ops[0], plan.ops[-1]
+    after = last.next_op
+    inside.insert_op_before(local, first)
+    starts = [indices.value(side.start, inside, local) for side in plan.box]
+    if plan.comes_in:
+        copy = CopyOp.of(plan.buffer, local.result, plan.sizes, source_bases=starts, pad=plan.pad)
+        copy.location = block.location
+        inside.insert_op_before(copy, first)
+    for access in plan.accesses:
+        _redirect(access, local.result, [side.start for side in plan.box], indices)
+    for op in [access.op for access in plan.accesses if access.op.parent is not None]:
+        _fill_again(op)
+    if plan.goes_out:
+        copy = CopyOp.of(local.result, plan.buffer, plan.sizes, destination_bases=starts)
+        copy.location = block.location
+        if after is None:
+            inside.add_op(copy)
+        else:
+            inside.insert_op_before(copy, after)
+    elif plan.is_temporary and isinstance(plan.buffer.owner, Operation):
+        plan.buffer.owner.detach()
+        plan.buffer.owner.erase()
+    settle(body_of(block))
+    return local.result
+
+
+def region_of(block: BlockOp, at: ForOp | None) -> Block:
+    """The body of a loop around a block, or the body that all loops are in; raises B251."""
+    if at is None:
+        return body_of(block)
+    check_loop(at)
+    if at not in loops_of(block):
+        raise refused("B251", "expected a loop around the block, found another one", block)
+    return at.body.block
+
+
+def united(accesses: Sequence[Access], inside: Block) -> list[Side] | None:
+    """The box that all these accesses reach in one run of a block; None where they begin at
+    unrelated indices."""
+    boxes = [[folded(side, inside) for side in access.box] for access in accesses]
+    result: list[Side] = []
+    for sides in zip(*boxes, strict=True):
+        start = sides[0].start.variable
+        moved = any(loops_behind(atom, below=inside) for atom, _ in start.terms)
+        if moved or any(side.start.variable != start for side in sides):
+            return None
+        low = min(side.start.constant for side in sides)
+        high = max(side.start.constant + side.size for side in sides)
+        result.append(Side(start + low, high - low))
+    return result
+
+
+def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
+    """Whether a box is inside its buffer wherever it begins."""
+    for side, size in zip(box, shape_of(buffer.type), strict=True):
+        found = side.start.range()
+        if found is None or found[0] < 0 or found[1] + side.size > size:
+            return False
+    return True
+
+
+def top(op: Operation, inside: Block) -> Operation:
+    """The op of a block that is `op` or encloses it."""
+    while op.parent is not inside:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is staged: the accesses, in the ops of the block it is staged in; `is_temporary` when
+    nothing else uses the buffer."""
+
+    buffer: SSAValue
+    accesses: tuple[Access, ...]
+    ops: tuple[Operation, ...]
+    box: tuple[Side, ...]
+    pad: Attribute | None
+    comes_in: bool
+    goes_out: bool
+    is_temporary: bool
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(side.size for side in self.box)
+
+
+def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
+    buffer = [*block.ins, *block.outs][operand]
+    found = [access for access in accesses_in(inside) if access.buffer is buffer]
+    written = any(access.writes for access in found)
+    if not written:
+        found = [access for access in found if (access.op, access.operand) == (block, operand)]
+    box = united(found, inside)
+    other = next((access for access in found if not _can_move(access.op)), None)
+    if box is None or other is not None:
+        what = (
+            "unrelated parts of it" if other is None else f"{other.op.name}, which takes it whole"
+        )
+        raise refused("B257", f"expected a buffer accessed in one box, found {what}", block)
+    pad = None if stays_inside(box, buffer) else _pad(block, operand, buffer)
+    if written and pad is not None:
+        raise _leaves(block, box, buffer)
+    ops = list(dict.fromkeys(top(access.op, inside) for access in found))
+    is_temporary = isinstance(buffer.owner, AllocOp) and len(found) == len(list(buffer.uses))
+    comes_in = not written or not _overwritten(found, box, inside)
+    goes_out = written and (comes_in or not is_temporary)
+    if goes_out and comes_in and not all(map(runs_in_order, _loops_around(inside))):
+        raise refused(
+            "B257",
+            "expected all of a box to be written where iterations run at once, found a part",
+            block,
+            help="stage first, then make the loop parallel",
+        )
+    return _Plan(
+        buffer, tuple(found), tuple(ops), tuple(box), pad, comes_in, goes_out, is_temporary
+    )
+
+
+def _can_move(op: Operation) -> bool:
+    """Whether an op's access can go to another buffer."""
+    return isinstance(op, BlockOp | FillOp) or (
+        isinstance(op, CopyOp) and op.source is not op.destination
+    )
+
+
+def _pad(block: BlockOp, operand: int, buffer: SSAValue) -> Attribute:
+    """What stands in a box outside of its buffer: the block's pad, or anything, for a guard."""
+    pad = block.pad_values[operand] if operand < len(block.ins) else None
+    return number_attr(0, element_type_of(buffer.type)) if pad is None else pad
+
+
+def _leaves(block: BlockOp, box: Sequence[Side], buffer: SSAValue) -> Exception:
+    return refused(
+        "B257",
+        f"expected boxes inside the buffer of shape {list(shape_of(buffer.type))} that is written, "
+        f"found boxes of {[side.size for side in box]} that leave it",
+        block,
+        help="choose sizes that divide, or remainder='overlap', and stage whole tiles",
+    )
+
+
+def _overwritten(found: Sequence[Access], box: Sequence[Side], inside: Block) -> bool:
+    """Whether the first op that accesses a box writes all of it and reads nothing."""
+    first = found[0]
+    here = [access for access in found if top(access.op, inside) is top(first.op, inside)]
+    if len(here) > 1 or first.reads or not first.writes:
+        return False
+    atoms = [
+        atom
+        for side in first.box
+        for atom, _ in side.start.terms
+        if loops_behind(atom, below=inside)
+    ]
+    if len(set(atoms)) < len(atoms):
+        return False
+    sides = [folded(side, inside) for side in first.box]
+    return all(
+        side.dense and (side.start, side.size) == (whole.start, whole.size)
+        for side, whole in zip(sides, box, strict=True)
+    )
+
+
+def _loops_around(inside: Block) -> list[ForOp]:
+    loop = inside.parent_op()
+    return [*loops_of(loop), loop] if isinstance(loop, ForOp) else []
+
+
+def _fill_again(op: Operation) -> None:
+    """A block that sets all of its buffer to a number is a fill, as it was before it had bases."""
+    if not isinstance(op, BlockOp) or op.ins or op.bases or len(op.outs) != 1:
+        return
+    number = op.yielded[0].owner
+    (access,) = accesses_of(op)
+    if not isinstance(number, arith.ConstantOp) or access.reads or not is_whole(access):
+        return
+    assert op.parent is not None
+    fill = FillOp.of(number.value, op.outs[0], op.location)
+    op.parent.insert_op_before(fill, op)
+    op.detach()
+    op.erase()
+
+
+def _redirect(access: Access, local: SSAValue, starts: Sequence[Sum], indices: Indices) -> None:
+    """Lets an op access the buffer that holds a box, in its coordinates."""
+    op = access.op
+    if isinstance(op, BlockOp):
+        localise(op, access.operand, local, starts, indices)
+    elif isinstance(op, CopyOp):
+        _redirect_copy(op, access.operand, local, starts, indices)
+    else:
+        op.operands[access.operand] = local
+
+
+def _redirect_copy(
+    op: CopyOp, operand: int, local: SSAValue, starts: Sequence[Sum], indices: Indices
+) -> None:
+    assert op.parent is not None
+    values: list[Sequence[SSAValue]] = [op.source_bases, op.destination_bases]
+    sums = base_sums(values[operand], len(starts))
+    moved = [base - start for base, start in zip(sums, starts, strict=True)]
+    values[operand] = [indices.value(each, op.parent, op) for each in moved]
+    buffers = [op.source, op.destination]
+    buffers[operand] = local
+    made = CopyOp.of(
+        buffers[0],
+        buffers[1],
+        op.box,
+        source_bases=values[0],
+        destination_bases=values[1],
+        pad=op.pad,
+        location=op.location,
+    )
+    op.parent.insert_op_before(made, op)
+    op.detach()
+    op.erase()

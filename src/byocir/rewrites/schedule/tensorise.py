@@ -1,0 +1,127 @@
+"""tensorise: a block that a pattern describes, as an instruction of a target.
+
+```
+tir.block [m: 16, n: 16 | k: 16] …      tir.intrinsic "npu.gemm" {
+                                     →    tir.block [m: 16, n: 16 | k: 16] …
+                                        }
+```
+
+The pattern sees the block in local coordinates: its iterators run from 0, and its operands are the
+boxes that it reaches, so `m["x"].type.shape` is the size of a tile. What the result starts from is
+a value of the pattern, too: give `block(…, init=wildcard("acc"))` where an instruction accumulates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, IntrinsicOp, buffer, scope_of
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import element_type_of
+from byocir.patterns import Attempt, Composite, Match
+from byocir.rewrites.schedule.access import accesses_of
+from byocir.rewrites.schedule.rebase import expression
+from byocir.rewrites.schedule.requests import check_block, refused
+
+Emit = Callable[[Match, BlockOp], Sequence[Operation]]
+"""What stands for a block that matched: new ops, made from what the pattern's names are bound to
+(values of the tile, not of the program) and the block itself."""
+
+
+def tensorise(block: BlockOp, pattern: Composite, emit: Emit | None = None) -> Sequence[Operation]:
+    """Replaces a block by the instruction that is called as the pattern, with the numbers that the
+    pattern leaves open, or by what `emit` makes of it, without the block; gives the ops. Raises
+    ByocirError B259 with the pattern's reason, and every rule that does not hold."""
+    check_block(block)
+    found = pattern.attempt(local_form(block))
+    if not found.fits or found.match is None:
+        raise _unlike(block, pattern, found)
+    location, home, names = block.location, block.parent, found.match.state.names
+    assert home is not None
+    if emit is not None:
+        made = list(emit(found.match, block))
+        _place(made, block, location)
+        block.detach()
+        block.erase()
+        return made
+    numbers = {name: n for name, n in names.items() if isinstance(n, int)}
+    intrinsic = IntrinsicOp.of(pattern.name, numbers=numbers, location=location)
+    home.insert_op_before(intrinsic, block)
+    block.detach()
+    intrinsic.body.block.add_op(block)
+    return [intrinsic]
+
+
+def local_form(block: BlockOp) -> BlockOp:
+    """The block over its tile alone, in a block of its own: no bases, operands of the sizes of the
+    boxes it reaches. A block without bases keeps its operands' types, pads and guard. Raises
+    ByocirError B259 for a tile with pads or guards, or whose indices divide."""
+    if not block.bases:
+        types = [value.type for value in [*block.ins, *block.outs]]
+        maps = [*block.in_maps, *block.out_maps]
+        return _copy(block, types, maps, keep=True)
+    if block.where is not None or any(pad is not None for pad in block.pad_values):
+        raise refused(
+            "B259",
+            "expected a tile without pads and guards, found some",
+            block,
+            help="stage its operands first",
+        )
+    types, maps = list[Attribute](), list[AffineMap]()
+    for access, map_ in zip(accesses_of(block), [*block.in_maps, *block.out_maps], strict=False):
+        shape = tuple(side.size for side in access.box)
+        old = access.buffer.type
+        types.append(buffer(element_type_of(old), shape, scope_of(old)))
+        exprs = [_from_0(expr, block) for expr in map_.results]
+        maps.append(AffineMap(map_.num_dims, 0, tuple(exprs)))
+    return _copy(block, types, maps, keep=False)
+
+
+def _from_0(expr: AffineExpr, block: BlockOp) -> AffineExpr:
+    """An index as an offset from the begin of the box."""
+    form = linear(expr)
+    if form is None:
+        raise refused("B259", f"expected linear indices of a tile, found {expr}", block)
+    extents = block.extents
+    low, _ = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
+    return expression(form, form.constant - low)
+
+
+def _copy(
+    block: BlockOp, types: Sequence[Attribute], maps: Sequence[AffineMap], *, keep: bool
+) -> BlockOp:
+    outside = Block(arg_types=types)
+    count = len(block.ins)
+    made = BlockOp(
+        list(block.iterators),
+        outside.args[:count],
+        outside.args[count:],
+        maps,
+        block.body.clone(),
+        pads=block.pad_values if keep else None,
+        where=block.where.data if keep and block.where is not None else None,
+        location=block.location,
+    )
+    outside.add_op(made)
+    return made
+
+
+def _unlike(block: BlockOp, pattern: Composite, found: Attempt) -> Exception:
+    broken = [f"{rule.sentence}, found {rule.seen}" for rule in found.rules if not rule.holds]
+    return refused(
+        "B259",
+        f"expected a block that {pattern.name} describes: {found.reason}",
+        block,
+        help="; ".join(broken),
+    )
+
+
+def _place(made: Sequence[Operation], block: BlockOp, location: LocationAttr) -> None:
+    assert block.parent is not None
+    for op in made:
+        op.location = location if op.location == UNKNOWN_LOC else op.location
+        block.parent.insert_op_before(op, block)
