@@ -20,11 +20,12 @@ from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
 from byocir.dialects.locations import names
 from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype
 from byocir.errors import ByocirError
+from byocir.evaluate.control_flow import run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
@@ -33,15 +34,30 @@ from byocir.frontend.onnx.reference import NotComputed, Reference
 def evaluate_foreign(
     interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
 ) -> list[Value]:
-    """The results of a foreign op."""
-    captures = op.captures()
-    values = [*arguments, *(interpreter.value(value) for value in captures)]
-    outputs = run_as_model(interpreter, op, values, captures)
+    """The results of a foreign op. Control flow is run graph by graph, unless an engine can have it
+    whole."""
+    if op.is_control_flow and (interpreter.engine is None or _is_mixed(interpreter, op)):
+        outputs = run_control_flow(interpreter, op, arguments)
+    else:
+        captures = op.captures()
+        values = [*arguments, *(interpreter.value(value) for value in captures)]
+        outputs = run_as_model(interpreter, op, values, captures)
     for value, result in zip(outputs, op.results, strict=True):
         found = mismatch(value, result.type)
         if found:
             raise ByocirError("B313", f"expected {result.type}, found {found}", where=_where(op))
     return outputs
+
+
+def _is_mixed(interpreter: Interpreter, op: ForeignOp) -> bool:
+    """Whether something in the graphs of an op has no ONNX form, such as a call of a region."""
+    if op not in interpreter.plans and not all(_has_onnx_form(inner) for inner in op.walk()):
+        interpreter.plans[op] = run_control_flow
+    return interpreter.plans.get(op) is run_control_flow
+
+
+def _has_onnx_form(op: Operation) -> bool:
+    return isinstance(op, GraphOp | ForeignOp | YieldOp)
 
 
 def run_as_model(

@@ -145,6 +145,10 @@ class Interpreter:
         """What a value stands for that is known so far."""
         return self._values[value]
 
+    def assume(self, values: Mapping[SSAValue, Value]) -> None:
+        """Makes values known that were computed elsewhere."""
+        self._values.update(values)
+
     def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
         """The results of a function."""
         return self.run_isolated(function.body.block, arguments)

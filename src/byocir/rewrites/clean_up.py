@@ -64,11 +64,10 @@ class CleanUpPass(ModulePass):
     name = "clean-up"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        blocks = blocks_of(op)
-        for block in blocks:
+        for block in blocks_of(op):
             _erase_unused(block)
         rewrite_module(op, [DropIdentity(), merge_reshapes, merge_transposes, drop_second_relu])
-        for block in blocks:
+        for block in blocks_of(op):  # without those of ops that were erased
             _merge_equal(block)
 
 

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.types import dtype_of, element_type_of, has_element, shape_of, static_shape
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
@@ -135,8 +136,12 @@ class HostProgram:
                 view.item() if isinstance(operand.type, IndexType) else view
                 for operand, view in zip(call.op.operands, views, strict=True)
             ]
+            operands = len(call.op.operands)
+            if isinstance(call.op, ForeignOp):
+                captured = zip(call.op.captures(), arrays[operands:], strict=True)
+                self._interpreter.assume(dict(captured))
             with np.errstate(all="ignore"):
-                made = rule_of(call.op)(self._interpreter, call.op, arrays)
+                made = rule_of(call.op)(self._interpreter, call.op, arrays[:operands])
             for i, (buffer, array) in enumerate(zip(call.outputs, made, strict=True)):
                 _view(outputs[i], buffer)[...] = array
         except BaseException as error:  # it must not pass through C

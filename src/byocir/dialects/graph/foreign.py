@@ -52,6 +52,11 @@ RANDOM = frozenset(
 """Operators that draw random numbers: two of them are never the same."""
 
 
+CONTROL_FLOW = {"If": 1, "Loop": 1, "Scan": 9}
+"""Operators of ONNX's own domain that run their graphs as they are, from which opset on. (Scan 8 is
+about batches.)"""
+
+
 class PureUnlessRandom(MemoryEffect):
     """No effects, unless the op or one inside it draws random numbers."""
 
@@ -148,6 +153,13 @@ class ForeignOp(IRDLOperation):
         """The attributes that are graphs."""
         names = [] if self.graph_names is None else [name.data for name in self.graph_names]
         return list(zip(names, self.graphs, strict=True))
+
+    @property
+    def is_control_flow(self) -> bool:
+        """Whether it runs its graphs, op by op, in the order that ONNX defines; so what is inside
+        can be handed over like what is outside."""
+        since = CONTROL_FLOW.get(self.op_type.data) if not self.domain.data else None
+        return since is not None and self.opset.value.data >= since
 
     def captures(self) -> list[SSAValue]:
         """The values from outside that the graphs use, each once, in order."""

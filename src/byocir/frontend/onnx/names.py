@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import onnx
 
-from byocir.frontend.onnx.stripped import graphs_in, nodes_in
+from byocir.frontend.onnx.stripped import graphs_in, inner_graphs, nodes_in
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
-    """Gives nodes without a name `OpType_index`, and a second node of a name one of its own; so
-    first in the main graph, then in the graphs inside."""
+    """Gives nodes without a name `OpType_index`, and a second node of a name one of its own. A node
+    of a graph inside another has the way to it in its name, e.g. `loop/body/conv_3`."""
     taken: set[str] = set()
-    for graph in graphs_in(model):
-        _name(list(graph.node), taken)
+    pending = deque([("", list(model.graph.node))])
+    for function in model.functions:
+        pending += [inside for node in function.node for inside in _inside(node)]
+    while pending:
+        path, nodes = pending.popleft()
+        _name(nodes, path, taken)
+        pending += [inside for node in nodes for inside in _inside(node)]
 
 
-def _name(nodes: list[onnx.NodeProto], taken: set[str]) -> None:
-    given = {node.name for node in nodes}
-    for index, node in enumerate(nodes):
-        name = node.name or f"{node.op_type}_{index}"
-        while name in taken or (name in given and name != node.name):
-            name = f"{name}_{index}"
+def _inside(node: onnx.NodeProto) -> Iterator[tuple[str, list[onnx.NodeProto]]]:
+    """The way to each graph of a node, and the nodes there."""
+    for name, graph in inner_graphs(node):
+        yield f"{node.name}/{name}/", list(graph.node)
+
+
+def listed_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph, each followed by those inside it."""
+    for node in graph.node:
+        yield node
+        for _, inner in inner_graphs(node):
+            yield from listed_nodes(inner)
+
+
+def _name(nodes: list[onnx.NodeProto], path: str, taken: set[str]) -> None:
+    wanted = [node.name or f"{node.op_type}_{index}" for index, node in enumerate(nodes)]
+    wanted = [n if n.startswith(path) else path + n.removeprefix("/") for n in wanted]
+    given = {name for name, node in zip(wanted, nodes, strict=True) if node.name}
+    for index, (node, name) in enumerate(zip(nodes, wanted, strict=True)):
+        unnamed = not node.name
+        while name in taken or (unnamed and name in given):
+            name, unnamed = f"{name}_{index}", True
         taken.add(name)
         node.name = name
 

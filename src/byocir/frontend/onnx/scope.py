@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import onnx
-from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -15,14 +15,12 @@ from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
-from byocir.dialects.types import (
-    dtype_of,
-    element_type_of,
-    i1,
-    i64,
-    is_core,
-    static_shape,
-    tensor,
+from byocir.frontend.onnx.bodies import (
+    GUESSED_DEPTH,
+    argument_type,
+    carries_its_types,
+    guess,
+    settled,
 )
 from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
@@ -31,13 +29,13 @@ from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
 from byocir.frontend.onnx.legacy import adapt, joins, read_joined
 from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.macs import macs
-from byocir.frontend.onnx.names import used_names
+from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.stripped import graphs_in
 from byocir.frontend.onnx.table import reader_of
 from byocir.frontend.onnx.tensors import Unsupported
-from byocir.frontend.onnx.types import type_of
+from byocir.frontend.onnx.types import type_of, why_not_static
 
 
 class Context:
@@ -48,7 +46,7 @@ class Context:
         self.graph = loaded.proto.graph
         self.macs: dict[str, int] = {}
         """Multiply-accumulates by node."""
-        self.listed_nodes = list(self.graph.node)
+        self.listed_nodes = list(listed_nodes(self.graph))
         self.used = used_names(loaded.proto)
         self.declared = {
             value.name: value.type
@@ -80,7 +78,7 @@ class Scope:
         self, context: Context, graph: onnx.GraphProto, outer: Scope | None = None
     ) -> None:
         self.context, self.graph, self.block = context, graph, Block()
-        self.is_inner = outer is not None
+        self.depth: int = 0 if outer is None else outer.depth + 1
         self.values: ChainMap[str, Value] = outer.values.new_child() if outer else ChainMap()
         self.tensors: ChainMap[str, onnx.TensorProto | onnx.SparseTensorProto]
         self.tensors = outer.tensors.new_child() if outer else ChainMap()
@@ -212,7 +210,7 @@ class Scope:
         read = reader_of(node)
         if read is None:
             return None, "no graph op stands for this operator"
-        reason = _why_not_static(sources)
+        reason = why_not_static(value.type for value in sources if value is not None)
         if reason:
             return None, reason
         opset = self.context.opset(node)
@@ -264,7 +262,7 @@ class Scope:
     ) -> str:
         """The reason, if the node is valid; raises ByocirError B105 if it is not. In the graph of a
         node it may be: the branch for other inputs than those pinned does not run."""
-        if self.is_inner:
+        if self.depth:
             return reason
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
@@ -293,6 +291,11 @@ class Scope:
             self._located(value, node) if isinstance(value, Array) else value for value in sources
         ]
         graphs = [(a.name, a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        regions = [self._region(node, graph, operands) for _, graph in graphs]
+        inner = [region.block for region in regions]
+        if _is_default(node):
+            taken = [None if value is None else value.type for value in operands]
+            types = settled(node, types, inner, taken)
         op = ForeignOp.create(
             operands=[value for value in operands if value is not None],
             result_types=[
@@ -310,7 +313,7 @@ class Scope:
                 graph_names=[name for name, _ in graphs],
                 reason=reason,
             ),
-            regions=[self._region(node, graph, operands) for _, graph in graphs],
+            regions=regions,
             location=named(node.name),
         )
         self._insert(op)
@@ -347,51 +350,29 @@ class Scope:
         self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]
     ) -> Region:
         """A graph inside a node."""
-        inner = Scope(self.context, graph, self)
+        inputs = [None if value is None else value.type for value in operands]
+        types: list[Attribute] = []
         for index, value in enumerate(graph.input):
             try:
-                type_ = type_of(value.type)
+                types.append(argument_type(node, index, type_of(value.type), inputs))
             except Unsupported as error:
                 raise unsupported(node, f"{error} as input '{value.name}'") from error
-            if isinstance(type_, UnknownType):
-                type_ = _argument_type(node, index, operands)
+        guessed = guess(node, types, inputs)
+        if self.depth < GUESSED_DEPTH and guessed != types:
+            inner = self._inner(graph, guessed)
+            if carries_its_types(node, inner.block):
+                return Region(inner.block)
+            inner._roll_back(None)
+        return Region(self._inner(graph, types).block)
+
+    def _inner(self, graph: onnx.GraphProto, types: Sequence[Attribute]) -> Scope:
+        """The scope of a graph inside, imported."""
+        inner = Scope(self.context, graph, self)
+        for value, type_ in zip(graph.input, types, strict=True):
             inner.add_argument(value.name, type_)
         inner.block.add_op(YieldOp.create(operands=inner.run()))
-        return Region(inner.block)
+        return inner
 
 
 def _is_default(node: onnx.NodeProto) -> bool:
     return node.domain in ("", "ai.onnx")
-
-
-def _argument_type(
-    node: onnx.NodeProto, index: int, operands: Sequence[SSAValue | None]
-) -> Attribute:
-    """The type of a loop body's input that the model does not give."""
-    if node.op_type != "Loop":
-        return UnknownType()
-    if index < 2:
-        return tensor((i64, i1)[index], [])
-    value = operands[index] if index < len(operands) else None
-    type_: Attribute = UnknownType() if value is None else value.type
-    if not isinstance(type_, TensorType):
-        return UnknownType()
-    # A loop may change the shape of what it carries.
-    return UnrankedTensorType(element_type_of(cast(Attribute, type_)))
-
-
-def _why_not_static(sources: Sequence[Value | None]) -> str:
-    """Why graph ops cannot take these inputs; empty if they can."""
-    for source in sources:
-        if source is None:
-            continue
-        type_ = source.type
-        if static_shape(type_) is None:
-            return f"expected inputs of static shape, found {type_}"
-        try:
-            core = is_core(dtype_of(element_type_of(type_)))
-        except KeyError:
-            core = False
-        if not core:
-            return f"expected inputs of numbers that graph ops compute on, found {type_}"
-    return ""

@@ -41,11 +41,17 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _graphs_of_node(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for _, graph in inner_graphs(node):
+        yield from _graphs(graph)
+
+
+def inner_graphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
+    """The graphs directly inside a node, with the attribute that holds them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            yield from _graphs(attribute.g)
+            yield attribute.name, attribute.g
         for graph in attribute.graphs:
-            yield from _graphs(graph)
+            yield attribute.name, graph
 
 
 def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

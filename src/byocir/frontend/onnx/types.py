@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import onnx
@@ -16,7 +17,15 @@ from byocir.dialects.graph.values import (
     StringType,
     UnknownType,
 )
-from byocir.dialects.types import DYNAMIC, element_of, has_dtype
+from byocir.dialects.types import (
+    DYNAMIC,
+    dtype_of,
+    element_of,
+    element_type_of,
+    has_dtype,
+    is_core,
+    static_shape,
+)
 from byocir.frontend.onnx.tensors import Unsupported, type_name
 from byocir.frontend.onnx.writer import onnx_type
 
@@ -96,3 +105,17 @@ def _fill(proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, type_: Att
 
 def _data_type(element: Attribute) -> int:
     return onnx.TensorProto.STRING if isinstance(element, StringType) else onnx_type(element)
+
+
+def why_not_static(types: Iterable[Attribute]) -> str:
+    """Why graph ops cannot take values of these types; empty if they can."""
+    for type_ in types:
+        if static_shape(type_) is None:
+            return f"expected inputs of static shape, found {type_}"
+        try:
+            core = is_core(dtype_of(element_type_of(type_)))
+        except KeyError:
+            core = False
+        if not core:
+            return f"expected inputs of numbers that graph ops compute on, found {type_}"
+    return ""

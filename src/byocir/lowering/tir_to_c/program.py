@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
 from byocir.dialects.tir.affine import linear
@@ -75,7 +76,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Call:
-    """What runs elsewhere: a call of a region function, or an op that has no form in C."""
+    """What runs elsewhere: a call of a region function, or an op that has no form in C. Inputs are
+    its operands, then what the graphs of a foreign op capture."""
 
     op: Operation
     inputs: list[Buffer]
@@ -315,7 +317,8 @@ class _Builder:
 
     def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
         """The buffers that an op reads, and new ones for its results."""
-        inputs = [self._held(value) for value in op.operands]
+        captures = op.captures() if isinstance(op, ForeignOp) else []
+        inputs = [self._held(value) for value in (*op.operands, *captures)]
         outputs = [Buffer(result.type, ARENA) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
         return inputs, outputs

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import (
-    TARGET,
     CompositeOp,
     RegionOp,
     TargetAttr,
@@ -26,6 +24,7 @@ from byocir.dialects.byoc import (
 from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.host_blocks import host_blocks
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ class AssignTargetsPass(ModulePass):
         targets = {target.target_name.data: target for target in targets_of(op)}
         composites = [
             inner
-            for function in op.body.block.ops
-            if isinstance(function, FuncOp) and TARGET not in function.attributes
-            for block in function.body.blocks
+            for block in host_blocks(op)
             for inner in block.ops
             if isinstance(inner, CompositeOp)
         ]

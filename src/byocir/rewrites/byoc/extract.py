@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
 from byocir.patterns.dataflow import ancestor_in
 from byocir.patterns.match import Attempt
@@ -24,7 +25,8 @@ def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Op
     assert match is not None
     ops = sorted(match.ops, key=position.__getitem__)
     name, level = attempt.composite.name, attempt.composite.level
-    location = ops[0].location if len(ops) == 1 else fuse(*ops)
+    stood_for = [each for op in ops for each in _with_graphs(op)]
+    location = ops[0].location if len(stood_for) == 1 else fuse(*stood_for)
 
     def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
         return CompositeOp.of(name, level, inputs, types, body, location)
@@ -36,6 +38,11 @@ def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Op
             constant.detach()
             constant.erase()
     return made
+
+
+def _with_graphs(op: Operation) -> Iterable[Operation]:
+    """An op and, of an ONNX operator, those in its graphs."""
+    return op.walk() if isinstance(op, ForeignOp) else (op,)
 
 
 def _captured_constants(ops: Sequence[Operation]) -> list[Operation]:

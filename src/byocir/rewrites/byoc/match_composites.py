@@ -4,6 +4,7 @@ Requires: `byoc.targets`. Targets are asked in order of preference and each targ
 the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
 nowhere else. Where the module names an objective, a later target takes what it covers for less.
 Roots are tried from the end of the program backwards, so a pattern finds its longest form first.
+Control flow that a target takes whole is asked for before what is in its graphs, and stays whole.
 
 Guarantees: composites that do not overlap, each with one way out (unless its pattern says
 otherwise), a record in `byoc.trail` for every attempt that matched at least one op, and one for a
@@ -18,12 +19,11 @@ from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
-from byocir.dialects.byoc import LEVELS, PLACE, TARGET, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import HOST, LEVELS, PLACE, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe, returning_path
@@ -32,6 +32,7 @@ from byocir.patterns.targets import composites_of, find, objective_of, targets_o
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, told
 from byocir.rewrites.byoc.extract import extract_composite
+from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.order import sort_block
 
 
@@ -49,10 +50,9 @@ class MatchCompositesPass(ModulePass):
         targets, objective = targets_of(op), objective_of(op)
         decisions: list[DecisionAttr] = []
         with collector_paused():
-            for function in op.body.block.ops:
-                if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                    for block in function.body.blocks:
-                        decisions += match_block(block, targets, self.level, objective)
+            for function in host_functions(op):
+                blocks = list(blocks_in(function))
+                decisions += match_blocks(blocks, targets, self.level, objective)
         if decisions:
             append(op, decisions)
 
@@ -73,8 +73,17 @@ class _Claims:
         default_factory=dict[tuple[Operation, str], Attempt]
     )
     """Of the attempts of a target at an op that matched no op, the one that came closest."""
+    holding: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    """Control flow in whose graphs something was claimed, and by which composite first."""
     told: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
     """Ops at which a target's attempt is on record."""
+
+    def hold(self, op: Operation, what: str) -> None:
+        """Notes that the control flow around an op can no longer be taken whole."""
+        around = op.parent_op()
+        while around is not None:
+            self.holding.setdefault(around, what)
+            around = around.parent_op()
 
     def tell(self, attempt: Attempt, target: str, note: str = "") -> None:
         """Puts an attempt on record."""
@@ -84,12 +93,15 @@ class _Claims:
     def blocked(self, target: str, state: State) -> str:
         """Why a target cannot have a match: what others claimed already, or a user placed."""
         for op in state.ops:
-            place = op.attributes.get(PLACE)
-            if isinstance(place, StringAttr) and place.data != target:
-                return f"{describe(op)} is placed on {place.data}"
+            place = _place_of(op)
+            if place not in ("", target):
+                return f"{describe(op)} is placed on {place}"
         overlap = next((op for op in state.ops if op in self.taken), None)
         if overlap is not None:
             return f"{describe(overlap)} belongs to {self.taken[overlap]} already"
+        holder = next((op for op in state.ops if op in self.holding), None)
+        if holder is not None:
+            return f"{describe(holder)} has work of {self.holding[holder]} inside"
         if state.exposed and self.groups:
             return returning_path(set(state.ops), self.groups)
         return ""
@@ -118,39 +130,82 @@ class _Claims:
         if attempt.match is None or not attempt.fits:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
+        self.hold(attempt.root, attempt.composite.name)
         self.attempts.append(attempt)
         if attempt.match.state.exposed:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
 
-def match_block(
-    block: Block, targets: Sequence[TargetAttr], level: str, objective: str = ""
+def _place_of(op: Operation) -> str:
+    """Where an op is placed by hand, by itself or with the control flow around it."""
+    place = op.attributes.get(PLACE)
+    around = op.parent_op()
+    while not isinstance(place, StringAttr) and around is not None:
+        place = around.attributes.get(PLACE)
+        if isinstance(place, StringAttr) and place.data == HOST:
+            place = None  # the host runs it; what is inside may go elsewhere
+        around = around.parent_op()
+    return place.data if isinstance(place, StringAttr) else ""
+
+
+def match_blocks(
+    blocks: Sequence[Block], targets: Sequence[TargetAttr], level: str, objective: str = ""
 ) -> list[DecisionAttr]:
-    """Wraps the matches in one block; gives the decisions made."""
+    """Wraps the matches in the blocks of one function, outer blocks before those inside; gives the
+    decisions made."""
     claims = _Claims()
-    by_name: dict[str, list[Operation]] = {}
-    for op in block.ops:
-        by_name.setdefault(op.name, []).append(op)
-    position = {op: i for i, op in enumerate(block.ops)}
     offers = [_offer(target, level) for target in targets]
-    for i, offer in enumerate(offers):
-        blocked = partial(claims.blocked, offer.target)
-        for composite in offer.composites:
-            roots = [op for name in composite.root_names for op in by_name.get(name, [])]
-            for root in sorted(roots, key=lambda op: -position[op]):
-                if root in claims.taken:
-                    continue
-                attempt = composite.attempt(root, blocked)
-                if attempt.fits:
-                    claims.choose(attempt, offers[i:], objective)
-                else:
-                    claims.decide(attempt, offer.target)
-    _record_misses(block, offers, claims)
+    for op in (op for block in blocks for op in block.ops):
+        if isinstance(op, CallOp):  # of an earlier hand-off
+            claims.hold(op, f"@{op.callee.string_value()}")
+    for i in range(len(offers)):
+        for block in blocks:
+            if not _is_taken(block, claims):
+                _match_block(block, offers[i:], claims, objective)
+    for block in blocks:
+        if not _is_taken(block, claims):
+            _record_misses(block, offers, claims)
+    _extract(blocks, claims)
+    return claims.decisions
+
+
+def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
+    """Makes composites of what was claimed."""
+    position = {op: i for block in blocks for i, op in enumerate(block.ops)}
+    grouped = {op.parent for op in claims.groups}
     for attempt in claims.attempts:
         extract_composite(attempt, position)
-    if claims.groups:
-        sort_block(block)
-    return claims.decisions
+    for block in blocks:
+        if block in grouped:
+            sort_block(block)
+
+
+def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objective: str) -> None:
+    """Tries the composites of the first offer on the ops of a block."""
+    by_name: dict[str, list[Operation]] = {}
+    position: dict[Operation, int] = {}
+    for i, op in enumerate(block.ops):
+        by_name.setdefault(op.name, []).append(op)
+        position[op] = i
+    blocked = partial(claims.blocked, offers[0].target)
+    for composite in offers[0].composites:
+        roots = [op for name in composite.root_names for op in by_name.get(name, [])]
+        for root in sorted(roots, key=lambda op: -position[op]):
+            if root in claims.taken:
+                continue
+            attempt = composite.attempt(root, blocked)
+            if attempt.fits:
+                claims.choose(attempt, offers, objective)
+            else:
+                claims.decide(attempt, offers[0].target)
+
+
+def _is_taken(block: Block, claims: _Claims) -> bool:
+    """Whether the control flow that a block is part of was taken whole."""
+    around = block.parent_op()
+    while around is not None and around not in claims.taken:
+        around = around.parent_op()
+    return around is not None
 
 
 def _offer(target: TargetAttr, level: str) -> Offer:

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp, CutAttr, RegionOp, TargetAttr, inline
+from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.dialects.collector import collector_paused
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
+from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.join import join_regions
 from byocir.rewrites.byoc.order import dependencies, place, topological
 from byocir.rewrites.byoc.quotient import Quotient
@@ -45,10 +45,8 @@ class MergeRegionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         given_back: dict[CompositeOp, str] = {}
         with collector_paused():
-            for function in op.body.block.ops:
-                if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                    for block in function.body.blocks:
-                        given_back |= merge_regions(block)
+            for block in list(host_blocks(op)):
+                given_back |= merge_regions(block)
         if given_back:
             withdraw(op, given_back)
             for composite in given_back:

@@ -20,21 +20,20 @@ after the last hand-off and demands that targets took what was placed on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
+from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import (
     HOST,
     PLACE,
     PLACEMENT,
-    TARGET,
     BeginOp,
     CallOp,
     CompositeOp,
@@ -48,6 +47,7 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.markers import erase_markers, marked_ops
 
 
@@ -78,7 +78,7 @@ class PlaceNodesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = [target.target_name.data for target in targets_of(op)]
-        blocks = list(_host_blocks(op))
+        blocks = list(host_blocks(op))
         marked = {o: place for block in blocks for o, place in marked_ops(block).items()}
         for place in (*marked.values(), *(entry.place.data for entry in placement_of(op))):
             if place not in (*known, HOST):
@@ -128,12 +128,6 @@ def _matcher(nodes: str) -> Callable[[str], bool]:
     return lambda name: name == nodes or expression.fullmatch(name) is not None
 
 
-def _host_blocks(module: ModuleOp) -> Iterator[Block]:
-    for function in module.body.block.ops:
-        if isinstance(function, FuncOp) and TARGET not in function.attributes:
-            yield from function.body.blocks
-
-
 @dataclass(frozen=True)
 class CheckPlacementPass(ModulePass):
     """Demands that what is placed on a target by hand is no longer on the host."""
@@ -142,10 +136,12 @@ class CheckPlacementPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PlaceNodesPass().apply(ctx, op)
-        for block in _host_blocks(op):
+        for block in host_blocks(op):
             for inner in block.ops:
                 place = inner.attributes.pop(PLACE, None)
-                if isinstance(place, StringAttr) and place.data != HOST and names(inner.location):
+                if not names(inner.location) or inner.has_trait(ConstantLike):
+                    continue
+                if isinstance(place, StringAttr) and place.data != HOST:
                     raise ByocirError(
                         "B244",
                         f"expected {place.data} to take {describe(inner)}, as placed, "
