@@ -11,7 +11,7 @@ from xdsl.context import Context
 
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.tir import AllocOp, CopyOp, scope_of
+from byocir.dialects.tir import AllocOp, CopyOp, ExternOp, scope_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
@@ -77,7 +77,8 @@ def test_upstream_tools_lower_and_run_it():
         def collect(case):
             module = lowered(case)
             is_half = any(a.dtype.itemsize == 2 and a.dtype.kind == "f" for a in case.arrays)
-            assume(not is_half)  # the JIT lacks the functions that convert them
+            if is_half or any(isinstance(op, ExternOp) for op in module.walk()):
+                return  # the JIT lacks these functions
             found.append((module, case.arrays, evaluate_function(module, "main", case.arrays)))
 
         collect()

@@ -137,6 +137,11 @@ class Interpreter:
             raise ByocirError("B302", f"expected a body of function @{name}, found a declaration")
         return found
 
+    def declaration(self, name: str) -> FuncOp | None:
+        """The function of this name if it has no body here."""
+        found = self._functions.get(name)
+        return found if found is not None and found.is_declaration else None
+
     def program(self, name: str) -> Operation | None:
         """The code of this name that is no function: what a target generated for a region."""
         return self._programs.get(name)

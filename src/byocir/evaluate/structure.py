@@ -8,16 +8,18 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IndexType, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
+from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
+from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
 
 
@@ -52,7 +54,25 @@ def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value])
 
 @evaluates(func.CallOp)
 def _call(interpreter: Interpreter, op: func.CallOp, arguments: Sequence[Value]) -> Sequence[Value]:
-    return interpreter.call(interpreter.function(op.callee.string_value()), arguments)
+    name = op.callee.string_value()
+    declared = interpreter.declaration(name)
+    if declared is None or "routine" not in declared.attributes:
+        return interpreter.call(interpreter.function(name), arguments)
+    inputs = cast(IntegerAttr, declared.attributes["inputs"]).value.data
+    for target, array in zip(
+        arguments[inputs:], _routine(declared, arguments[:inputs]), strict=True
+    ):
+        target[...] = array
+    return ()
+
+
+def _routine(declared: func.FuncOp, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """What a declared routine computes: its attributes are those of `tir.extern`."""
+    op = ExternOp.create(
+        properties={name: declared.attributes[name] for name in ("routine", "numbers")}
+    )
+    routine = routine_of(op)
+    return routine.evaluate(list(arrays), *routine.values(op))
 
 
 @evaluates(byoc.CallOp)

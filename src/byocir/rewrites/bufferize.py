@@ -4,7 +4,7 @@ Does: arguments and results become memrefs, inputs first, then the outputs, whic
 fills. Each tensor that passes between ops gets a `tir.alloc`. A block updates its initial value in
 place where nothing else reads it, and a copy of it elsewhere; a loop does so with what it carries.
 Composites and regions are inlined; calls take the memrefs of their inputs and outputs, and so do
-declarations.
+declarations; what `tir.extern` calls is declared.
 
 Requires: blocks, loops, constants, fills and calls in value form. Error B340 for other ops on
 tensors.
@@ -24,9 +24,11 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     ModuleOp,
     TensorType,
+    i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
@@ -46,12 +48,13 @@ class BufferizePass(ModulePass):
     name = "bufferize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        routines = Routines(op)
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and _on_tensors(function):
-                bufferize(function)
+                _bufferize(function, routines)
 
 
-def bufferize(function: FuncOp) -> None:
+def _bufferize(function: FuncOp, routines: Routines) -> None:
     """Puts the values of one function into memory; raises ByocirError B340."""
     types = function.function_type
     for type_ in types.inputs:
@@ -61,7 +64,7 @@ def bufferize(function: FuncOp) -> None:
     ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
     if not function.is_declaration:
         inline_composites(function)
-        _Function(function, ports).convert()
+        _Function(function, ports, routines).convert()
     attributes = _port_attributes(function)
     function.function_type = FunctionType.from_lists(ports, [])
     function.properties.pop("res_attrs", None)
@@ -121,6 +124,27 @@ def inline_composites(function: FuncOp) -> None:
             byoc.inline(op)
 
 
+class Routines:
+    """Declarations of what `tir.extern` calls, on memory, one for each routine, numbers and types.
+    Their attributes are the op's: `byocir.evaluate.structure` knows what they compute."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self._module = module
+        self._made: dict[tuple[Attribute, ...], str] = {}
+
+    def declared(self, op: tir.ExternOp) -> str:
+        """The name of the function to call."""
+        ports = [_memref(value.type) for value in (*op.inputs, *op.outputs)]
+        key = (op.routine, op.numbers, *ports)
+        if key not in self._made:
+            name = self._made[key] = f"{op.routine.data}_{len(self._made)}"
+            made = FuncOp.external(name, ports, [])
+            made.attributes.update({"routine": op.routine, "numbers": op.numbers})
+            made.attributes["inputs"] = IntegerAttr(len(op.inputs), i64)
+            self._module.body.block.add_op(made)
+        return self._made[key]
+
+
 def _starts(use: Use) -> bool:
     """Whether an op begins with the value, of which it needs a copy anyway."""
     op = use.operation
@@ -132,7 +156,8 @@ def _starts(use: Use) -> bool:
 class _Function:
     """A function on tensors while its ops move, one by one, to a function on memory."""
 
-    def __init__(self, function: FuncOp, ports: Sequence[Attribute]) -> None:
+    def __init__(self, function: FuncOp, ports: Sequence[Attribute], routines: Routines) -> None:
+        self.routines = routines
         self.old = function.body.block
         self.new = Block(arg_types=ports)
         self.function = function
@@ -163,18 +188,26 @@ class _Function:
             made = tir.ConstantOp.of(op.value.data, _memref(op.result.type), op.location)
             self._add(made)
             self.buffers[op.result] = made.result
-        elif isinstance(op, tir.BlockOp):
-            self._block(op)
+        elif isinstance(op, tir.EmptyOp | tir.FillOp) and op.results:
+            if not all(_starts(use) for use in op.results[0].uses):
+                self.buffers[op.results[0]] = self._started(op, op.results[0], op)
         elif isinstance(op, CallOp | byoc.CallOp):
-            self._call(op)
+            self._call(op, op.callee.string_value())
+        elif isinstance(op, tir.ExternOp):
+            self._call(op, self.routines.declared(op))
         elif isinstance(op, ReturnOp):
             self._return(op)
+        else:
+            self._in_place(op)
+
+    def _in_place(self, op: Operation) -> None:
+        """An op that writes what it is given, or one without tensors."""
+        if isinstance(op, tir.BlockOp) and op.in_value_form:
+            self._block(op)
         elif isinstance(op, tir.ForOp) and op.initial:
             self._for(op)
-        elif not isinstance(op, tir.EmptyOp | tir.FillOp) or not op.results:
+        else:
             self._keep(op)
-        elif not all(_starts(use) for use in op.results[0].uses):
-            self.buffers[op.results[0]] = self._started(op, op.results[0], op)
 
     def _add(self, op: Operation) -> None:
         self.into.add_op(op)
@@ -196,8 +229,6 @@ class _Function:
         return made
 
     def _block(self, op: tir.BlockOp) -> None:
-        if not op.in_value_form:
-            return self._keep(op)
         ins = [self.buffers[value] for value in op.ins]
         pairs = zip(op.outs, op.results, strict=True)
         outs = [self._updated(start, result, op) for start, result in pairs]
@@ -269,10 +300,10 @@ class _Function:
             self._add(tir.CopyOp.of(source, target, shape, location=origin.location))
         return target
 
-    def _call(self, op: CallOp | byoc.CallOp) -> None:
+    def _call(self, op: Operation, callee: str) -> None:
         ins = [self.buffers[value] for value in op.operands]
         outs = [self._alloc(value, op) for value in op.results]
-        made = CallOp(op.callee.string_value(), [*ins, *outs], [])
+        made = CallOp(callee, [*ins, *outs], [])
         made.location = op.location
         self._add(made)
         self.buffers.update(zip(op.results, outs, strict=True))

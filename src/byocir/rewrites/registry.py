@@ -38,6 +38,7 @@ PASSES: dict[str, str] = {
     # tensor level, on memory and as loops
     "bufferize": "byocir.rewrites.bufferize:BufferizePass",
     "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",
+    "raise-scf-to-tir": "byocir.lowering.scf_to_tir:RaiseScfToTirPass",
     # tensor level, for the host's C code
     "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",

@@ -22,7 +22,7 @@ AtPoint = Callable[[list[SSAValue]], None]
 
 def write_fill(op: tir.FillOp, target: SSAValue, numbers: Numbers) -> None:
     """Loops that set every element to a number."""
-    value = _number(op.value, element_type_of(target.type))
+    value = number_of(op.value, element_type_of(target.type))
 
     def store(indices: list[SSAValue]) -> None:
         memref.StoreOp.get(value, target, indices)
@@ -99,7 +99,7 @@ def _read(point: Point, array: SSAValue, map_: AffineMap, pad: Attribute | None)
     with ImplicitBuilder(inside):
         scf.YieldOp(memref.LoadOp.get(array, indices).res)
     with ImplicitBuilder(otherwise):
-        scf.YieldOp(_number(pad, element))
+        scf.YieldOp(number_of(pad, element))
     return scf.IfOp(condition, [element], [inside], [otherwise]).results[0]
 
 
@@ -133,7 +133,7 @@ def _intervals(extents: Sequence[int], *, based: bool) -> list[Interval]:
     return [None if based else (0, extent - 1) for extent in extents]
 
 
-def _number(value: Attribute, type_: Attribute) -> SSAValue:
+def number_of(value: Attribute, type_: Attribute) -> SSAValue:
     """A number in the type of the array's elements; arith knows signless integers only."""
     made = number_op(number(value).item(), signless(type_))
     return Emitted(made.result).cast(type_).value

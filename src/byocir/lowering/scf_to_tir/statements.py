@@ -1,0 +1,169 @@
+"""Programs as statements: stores with the loops around them, the elements that they touch, and
+whether two of them may touch the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.tir.affine import Linear, canonical, linear
+
+Exprs = tuple[AffineExpr, ...]
+"""An index: dimension d of an expression is the loop of that number."""
+
+
+class NotRaised(Exception):
+    """Why loops cannot be blocks, as one sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop from 0 with steps of 1. Each loop of a function has a number of its own."""
+
+    number: int
+    extent: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements of a buffer: one at each point of the loops. `pad` is what is read outside."""
+
+    buffer: SSAValue
+    index: Exprs
+    pad: Attribute | None = None
+
+    @staticmethod
+    def of(buffer: SSAValue, index: Sequence[AffineExpr], pad: Attribute | None = None) -> Access:
+        return Access(buffer, tuple(canonical(expr) for expr in index), pad)
+
+
+@dataclass
+class Statement:
+    """What is done at each point of some loops where all guards are at least 0. The body takes the
+    elements of `ins`, then of `outs`, and yields those of `outs`."""
+
+    loops: list[Loop]
+    guards: list[AffineExpr]
+    ins: list[Access]
+    outs: list[Access]
+    body: Region
+    location: LocationAttr
+
+    @property
+    def accesses(self) -> list[tuple[Access, bool]]:
+        """All accesses, and whether they write."""
+        return [*((access, False) for access in self.ins), *((a, True) for a in self.outs)]
+
+
+@dataclass
+class Unit:
+    """An op of a function's body: the ops that it becomes, or why it stays."""
+
+    op: Operation
+    made: list[Operation] = field(default_factory=list[Operation])
+    reason: str = ""
+
+
+def check_order(statements: Sequence[Statement]) -> None:
+    """Raises NotRaised unless each statement may run for all its points before the next begins."""
+    for i, first in enumerate(statements):
+        for second in statements[i + 1 :]:
+            _check_pair(first, second)
+
+
+def _check_pair(first: Statement, second: Statement) -> None:
+    shared = [loop for loop in first.loops if loop in second.loops]
+    for access, writes in first.accesses:
+        for other, also_writes in second.accesses:
+            if access.buffer is not other.buffer or not (writes or also_writes):
+                continue
+            for level in range(len(shared)):
+                if may_meet(access, first.loops, other, second.loops, shared, level):
+                    name = access.buffer.name_hint or "a buffer"
+                    raise NotRaised(
+                        f"expected iterations of {shared[level].name} that do not wait for each "
+                        f"other, found elements of {name} that may go from one to the next"
+                    )
+
+
+def may_meet(
+    access: Access,
+    loops: Sequence[Loop],
+    other: Access,
+    other_loops: Sequence[Loop],
+    shared: Sequence[Loop],
+    level: int,
+) -> bool:
+    """Whether `access` at one point and `other` at another may be the same element, where the
+    points agree in the shared loops before `level` and the first is later in that of `level`.
+
+    Each index is tested on its own: the interval of the difference (Banerjee's test), and the
+    greatest common divisor of its coefficients.
+    """
+    same = {loop.number for loop in shared[:level]}
+    later = shared[level] if level < len(shared) else None
+    for mine, theirs in zip(access.index, other.index, strict=True):
+        left, right = linear(mine), linear(theirs)
+        if left is None or right is None:
+            continue
+        terms = _difference(left, loops, right, other_loops, same, later)
+        if not _reaches_zero(terms, left.constant - right.constant):
+            return False
+    return True
+
+
+_Term = tuple[int, int, int]
+"""A coefficient, and the least and greatest value of what it multiplies."""
+
+
+def _difference(
+    left: Linear,
+    loops: Sequence[Loop],
+    right: Linear,
+    other_loops: Sequence[Loop],
+    same: set[int],
+    later: Loop | None,
+) -> list[_Term]:
+    terms: list[_Term] = []
+    for loop in loops:
+        mine, theirs = left.coefficient(loop.number), right.coefficient(loop.number)
+        if loop.number in same:
+            terms.append((mine - theirs, 0, loop.extent - 1))
+        elif loop is later:
+            # Here the first point is the second one and a distance of at least 1.
+            terms.append((mine - theirs, 0, loop.extent - 2))
+            terms.append((mine, 1, loop.extent - 1))
+        else:
+            terms.append((mine, 0, loop.extent - 1))
+    for loop in other_loops:
+        if loop.number not in same and loop is not later:
+            terms.append((-right.coefficient(loop.number), 0, loop.extent - 1))
+    return terms
+
+
+def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
+    if any(low > high for _, low, high in terms):
+        return False  # a loop of one iteration has no later one
+    ends = [sorted((c * low, c * high)) for c, low, high in terms]
+    low, high = constant + sum(e[0] for e in ends), constant + sum(e[1] for e in ends)
+    divisor = gcd(*(c for c, _, _ in terms))
+    return low <= 0 <= high and (constant % divisor == 0 if divisor else constant == 0)
+
+
+def is_injective(access: Access, loops: Sequence[Loop]) -> bool:
+    """Whether an access is another element at each point of these loops, the others being fixed."""
+    forms = [form for expr in access.index if (form := linear(expr)) is not None]
+
+    def widest(loop: Loop) -> int:
+        return max((abs(form.coefficient(loop.number)) for form in forms), default=0)
+
+    ordered = sorted((loop for loop in loops if loop.extent > 1), key=widest, reverse=True)
+    return not any(
+        may_meet(access, ordered, access, ordered, ordered, level) for level in range(len(ordered))
+    )

@@ -1,0 +1,396 @@
+"""raise-scf-to-tir: loops as others write them, as blocks with the same meaning."""
+
+import numpy as np
+import pytest
+from graph_families import FAMILIES
+from hypothesis import HealthCheck, event, given, settings
+from loop_programs import Matmul, matmuls
+from random_loops import BUFFERS, SIZE, programs
+from test_tir_to_scf import LOOPS, lowered, run_on, same
+
+from byocir.compiler import generate, import_onnx, meaning_pipeline, partition
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp, EmptyOp, ExternOp, ForOp
+from byocir.dialects.types import i32
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate_function, port_names
+from byocir.patterns import Composite, block, wildcard
+from byocir.rewrites.pipeline import run_passes
+
+RAISE = "raise-scf-to-tir"
+
+
+def reasons(module):
+    """Why ops were left."""
+    return [
+        op.attributes["tir.not_raised"].data
+        for op in module.walk()
+        if "tir.not_raised" in op.attributes
+    ]
+
+
+def only_blocks(module):
+    names = {op.name.partition(".")[0] for op in module.walk()}
+    return not names & {"scf", "affine", "memref"}
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("cases", FAMILIES, ids=lambda c: c.__name__)
+def test_what_was_made_loops_is_raised_again(cases):
+    few = max(2, settings.default.max_examples // 20)
+
+    @settings(max_examples=few, suppress_health_check=list(HealthCheck))
+    @given(cases())
+    def check(case):
+        module = lowered(case)
+        expected = evaluate_function(module, "main", case.arrays)
+        # Loops over time carry their state on; routines are calls.
+        is_blocks = not any(isinstance(op, ForOp | ExternOp) for op in module.walk())
+        run_on(module, f"{LOOPS},{RAISE}")
+        if is_blocks:
+            assert not reasons(module)
+            assert only_blocks(module)
+        same(evaluate_function(module, "main", case.arrays), expected)
+
+    check()
+
+
+def product(acc, x, y):
+    return acc + x.to(i32) * y.to(i32)
+
+
+def float_product(acc, x, y):
+    return acc + x * y
+
+
+def gemm(body):
+    """The one pattern that takes all of them: what is added to is nothing, or a third matrix."""
+    a, b, c = wildcard("a"), wildcard("b"), wildcard("c")
+    given = block("m n | k", a["m k"], b["k n"], body, init=c)
+    return Composite("toy.gemm", (block("m n | k", a["m k"], b["k n"], body), given))
+
+
+GEMM = {"i8": gemm(product), "f32": gemm(float_product)}
+
+
+def arrays_of(program, seed=0):
+    m, n, k = program.sizes
+    rng = np.random.default_rng(seed)
+    dtype, acc = (np.int8, np.int32) if program.element == "i8" else (np.float32, np.float32)
+    shapes = [((m, k), dtype), ((k, n), dtype), ((m, n), acc)]
+    return [rng.integers(-9, 9, shape).astype(kind) for shape, kind in shapes]
+
+
+def on_memory(module, arrays):
+    """What a function leaves in its last argument."""
+    arrays = [array.copy() for array in arrays]
+    interpreter = Interpreter(module)
+    interpreter.call(interpreter.function("main"), arrays)
+    return arrays[-1]
+
+
+def check_matmul(program):
+    text = program.text()
+    arrays = arrays_of(program)
+    expected = on_memory(parse_module(text), arrays)
+    a, b, c = (array.astype(expected.dtype) for array in arrays)
+    np.testing.assert_array_equal(expected, a @ b + (c if program.start == "kept" else 0))
+    module = run_on(parse_module(text), RAISE)
+    assert not reasons(module)
+    assert only_blocks(module)
+    given = arrays if program.start == "kept" else arrays[:2]
+    same(evaluate_function(module, "main", given), [expected])
+    return module
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=settings.default.max_examples // 2)
+@given(matmuls())
+def test_matrix_products_are_taken_by_one_pattern_however_they_are_written(program):
+    module = check_matmul(program)
+    if min(program.sizes) == 1:
+        return  # what runs once is no iterator
+    (contraction,) = [op for op in module.walk() if isinstance(op, BlockOp) and op.reductions]
+    assert [len(contraction.parallels), len(contraction.reductions)] == [2, 1]
+    assert GEMM[program.element].attempt(contraction).fits
+
+
+FORMS = {
+    "i-j-k": Matmul((4, 6, 8)),
+    "i-k-j": Matmul((4, 6, 8), ("m", "k", "n")),
+    "swapped": Matmul((4, 6, 8), swapped=True),
+    "affine": Matmul((4, 6, 8), ("n", "k", "m"), dialect="affine"),
+    "tir": Matmul((4, 6, 8), ("k", "m", "n"), dialect="tir"),
+    "tiled": Matmul((4, 6, 8), ("m.", "n.", "k.", "m", "n", "k")),
+    "tiled with remainders": Matmul((5, 7, 9), ("m.", "n.", "k.", "m", "n", "k")),
+    "affine tiles": Matmul((5, 7, 9), ("m.", "n.", "k.", "k", "n", "m"), dialect="affine"),
+    "carried": Matmul((4, 6, 8), start="inside", carried=True),
+    "carried through tiles": Matmul((4, 6, 9), ("m", "n", "k.", "k"), start="kept", carried=True),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_is_one_contraction(form):
+    module = check_matmul(FORMS[form])
+    (contraction,) = [op for op in module.walk() if isinstance(op, BlockOp) and op.reductions]
+    assert GEMM["i8"].attempt(contraction).fits
+
+
+def contents_after(module, arrays):
+    """What the buffers of @main hold in the end, be it on memory or on tensors, by name."""
+    interpreter = Interpreter(module)
+    function = interpreter.function("main")
+    held = {name: array.copy() for name, array in arrays.items()}
+    names = port_names(function.arg_attrs, len(function.function_type.inputs), "arg")
+    results = interpreter.call(function, [held[name] for name in names])
+    count = len(function.function_type.outputs)
+    return held | dict(zip(port_names(function.res_attrs, count, "res"), results, strict=True))
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=settings.default.max_examples // 3)
+@given(programs())
+def test_whatever_loops_do_is_kept(text):
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.integers(-5, 5, SIZE).astype(np.int32) for name in BUFFERS}
+    expected = contents_after(parse_module(text), arrays)
+    module = run_on(parse_module(text), RAISE)
+    found = contents_after(module, arrays)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    event("on tensors" if only_blocks(module) else "in part" if reasons(module) else "on memory")
+
+
+def matrix(*lines, ports="%x: memref<6xf32>, %y: memref<6xf32>"):
+    numbers = [f"%c{i} = arith.constant {i} : index" for i in range(7)]
+    zero = "%zero = arith.constant 0.0 : f32"
+    return "\n".join(
+        [f"func.func public @main({ports}) {{", *numbers, zero, *lines, "func.return }"]
+    )
+
+
+def loop(name, *body, size=6):
+    return "\n".join([f"scf.for %{name} = %c0 to %c{size} step %c1 {{", *body, "}"])
+
+
+def load(result, name, index="i"):
+    return f"%{result} = memref.load %{name}[%{index}] : memref<6xf32>"
+
+
+def store(value, name, index="i"):
+    return f"memref.store %{value}, %{name}[%{index}] : memref<6xf32>"
+
+
+STAYS = {
+    "iterations of i that do not wait": [  # what the next iteration reads
+        loop("i", load("a", "y"), store("a", "x"), "%j = arith.addi %i, %c0 : index")
+        .replace("to %c6", "to %c5")
+        .replace(
+            "%j = arith.addi %i, %c0 : index",
+            "%j = arith.addi %i, %c1 : index\n" + store("a", "y", "j"),
+        )
+    ],
+    "iterations that only write x": [
+        loop("i", "%j = arith.addi %i, %c1 : index", load("a", "x"), store("a", "x", "j"), size=5)
+    ],
+    "each element of x from one iteration": [
+        loop(
+            "i",
+            loop(
+                "j",
+                "%k = arith.addi %i, %j : index",
+                load("a", "x", "k"),
+                load("b", "y"),
+                "%s = arith.addf %a, %b : f32",
+                store("s", "x", "k"),
+                size=3,
+            ),
+            size=3,
+        )
+    ],
+    "elements of x that stay until they are used": [
+        loop("i", load("a", "x"), store("zero", "x"), store("a", "y"))
+    ],
+    "an affine index": [
+        loop("i", "%j = arith.muli %i, %i : index", load("a", "x", "j"), store("a", "y"), size=2)
+    ],
+    "values of numbers, found one of an index": [
+        loop(
+            "i",
+            "%j = arith.index_cast %i : index to i32",
+            "%a = arith.sitofp %j : i32 to f32",
+            store("a", "y"),
+        )
+    ],
+    "loads, stores and arithmetic, found func.call": [
+        loop("i", "func.call @main(%x, %y) : (memref<6xf32>, memref<6xf32>) -> ()")
+    ],
+}
+
+
+@pytest.mark.parametrize("reason", STAYS)
+def test_what_stays_says_why(reason):
+    module = parse_module(matrix(*STAYS[reason]))
+    text = str(module)
+    run_on(module, RAISE)
+    assert any(reason in found for found in reasons(module)), reasons(module)
+    assert "scf.for" in str(module)
+    assert "scf.for" in text
+
+
+def raised(*lines, **options):
+    """The blocks that a program becomes."""
+    module = parse_module(matrix(*lines, **options))
+    x = np.random.default_rng(0).normal(size=6).astype(np.float32)
+    expected = on_memory(module, [x, np.zeros(6, np.float32)])
+    run_on(module, RAISE)
+    assert not reasons(module)
+    assert only_blocks(module)
+    same(evaluate_function(module, "main", [x]), [expected])
+    return [op for op in module.walk() if isinstance(op, BlockOp)]
+
+
+def test_a_chain_in_one_loop_is_a_chain_of_blocks():
+    relu = "%r = arith.maximumf %a, %zero : f32"
+    twice = "%t = arith.addf %b, %b : f32"
+    first, second = raised(
+        loop("i", load("a", "x"), relu, store("r", "y"), load("b", "y"), twice, store("t", "y"))
+    )
+    assert list(second.ins) == list(first.results)
+    assert isinstance(second.outs[0].owner, EmptyOp)
+
+
+def test_memory_of_one_iteration_is_memory_of_all():
+    add = "%s = arith.addf %o, %a : f32"
+    blocks = raised(
+        loop(
+            "i",
+            "%t = memref.alloca() : memref<1xf32>",
+            "memref.store %zero, %t[%c0] : memref<1xf32>",
+            loop(
+                "j",
+                load("a", "x", "j"),
+                "%o = memref.load %t[%c0] : memref<1xf32>",
+                add,
+                "memref.store %s, %t[%c0] : memref<1xf32>",
+            ),
+            "%v = memref.load %t[%c0] : memref<1xf32>",
+            "%w = arith.negf %v : f32",
+            store("w", "y"),
+        )
+    )
+    assert [len(op.reductions) for op in blocks] == [1, 0]
+    assert blocks[0].extents == (6, 6)
+
+
+def test_two_numbers_that_depend_on_each_other_are_one_block():
+    steps = ["%d = arith.addf %s, %t : f32", "%e = arith.mulf %s, %a : f32"]
+    head = (
+        "%r:2 = scf.for %j = %c0 to %c6 step %c1 iter_args(%s = %zero, %t = %one) -> (f32, f32) {"
+    )
+    blocks = raised(
+        "%one = arith.constant 1.0 : f32",
+        loop(
+            "i",
+            head,
+            load("a", "x", "j"),
+            *steps,
+            "scf.yield %d, %e : f32, f32 }",
+            "%q = arith.subf %r#0, %r#1 : f32",
+            store("q", "y"),
+        ),
+    )
+    assert [len(op.results) for op in blocks] == [2, 1]
+
+
+TILES = """func.func public @main(%x: memref<8xi32>, %y: memref<8xi32>) {
+  %c4 = arith.constant 4 : index
+  tir.for %t = 0 to 2 parallel {
+    %at = arith.muli %t, %c4 : index
+    tir.block [i: 4] at(%at) ins(%x[i] : memref<8xi32>) outs(%y[i] : memref<8xi32>) {
+    ^bb0(%s: i32, %d: i32):
+      %r = arith.addi %s, %s : i32
+      tir.yield %r : i32
+    }
+  }
+  func.return
+}"""
+
+
+def test_tiles_of_blocks_are_one_block_again():
+    module = parse_module(TILES)
+    run_on(module, RAISE)
+    (block_,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    assert (block_.extents, block_.in_value_form) == ((8,), True)
+    x = np.arange(8, dtype=np.int32)
+    same(evaluate_function(module, "main", [x]), [2 * x])
+
+
+ON_VTA = """
+"memref.global"() <{{sym_name = "weights", type = memref<16x16xi8>, constant,
+  initial_value = dense<"0x{weights}"> : tensor<16x16xi8>, sym_visibility = "private"}}> : () -> ()
+"memref.global"() <{{sym_name = "scale", type = memref<1xi32>, constant,
+  initial_value = dense<7> : tensor<1xi32>, sym_visibility = "private"}}> : () -> ()
+func.func public @main(%x: memref<4x16xi8> {{byoc.name = "x"}},
+                       %y: memref<4x16xi8> {{byoc.name = "y"}}) {{
+  %w = memref.get_global @weights : memref<16x16xi8>
+  %scale = memref.get_global @scale : memref<1xi32>
+  %zero = arith.constant 0 : i32
+  %half = arith.constant 512 : i64
+  %shift = arith.constant 10 : i64
+  %low = arith.constant -128 : i64
+  %high = arith.constant 127 : i64
+  affine.for %i = 0 to 4 {{
+    affine.for %j = 0 to 16 {{
+      %acc = affine.for %k = 0 to 16 iter_args(%s = %zero) -> (i32) {{
+        %a = affine.load %x[%i, %k] : memref<4x16xi8>
+        %b = affine.load %w[%k, %j] : memref<16x16xi8>
+        %u = arith.extsi %a : i8 to i32
+        %v = arith.extsi %b : i8 to i32
+        %p = arith.muli %u, %v : i32
+        %t = arith.addi %s, %p : i32
+        affine.yield %t : i32
+      }}
+      %m = affine.load %scale[0] : memref<1xi32>
+      %wide = arith.extsi %acc : i32 to i64
+      %times = arith.extsi %m : i32 to i64
+      %product = arith.muli %wide, %times : i64
+      %sum = arith.addi %product, %half : i64
+      %q = arith.shrsi %sum, %shift : i64
+      %least = arith.maxsi %q, %low : i64
+      %most = arith.minsi %least, %high : i64
+      %r = arith.trunci %most : i64 to i8
+      affine.store %r, %y[%i, %j] : memref<4x16xi8>
+    }}
+  }}
+  func.return
+}}"""
+
+
+def test_loops_run_on_vta():
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-128, 128, (16, 16)).astype(np.int8)
+    module = parse_module(ON_VTA.format(weights=weights.tobytes().hex()))
+    x = rng.integers(-128, 128, (4, 16)).astype(np.int8)
+    (expected,) = evaluate_function(module, "main", [x])
+    package = generate(module, partition(run_on(module, RAISE), "vta"))
+    assert [region.target for region in package.report.regions] == ["vta"]
+    np.testing.assert_array_equal(package.run({"x": x})["y"], expected)
+
+
+def test_what_matched_before_matches_after_a_round_trip():
+    whole = import_onnx("examples/digits/digits_int8.onnx", shapes={"image": (1, 1, 8, 8)})
+    context = load_context()
+    run_passes(whole, context, meaning_pipeline(whole, "vta"))
+    run_passes(whole, context, "convert-graph-to-tir")
+    again = run_on(whole.clone(), f"{LOOPS},{RAISE}")
+    again.attributes.update(whole.attributes)
+    found = []
+    for module in (whole, again):
+        run_on(module, "match-composites{level=tensor}")
+        found.append([op.pattern.data for op in module.walk() if isinstance(op, CompositeOp)])
+    assert found[0] == found[1]
+    assert "vta.contraction" in found[0]
