@@ -31,10 +31,12 @@ from byocir.patterns import (
     optional,
     parallel,
     path,
+    rank,
     repeat,
     result,
     supports,
     wildcard,
+    within,
 )
 from byocir.patterns.targets import attr_of, register
 from byocir.rewrites.byoc.set_targets import set_targets
@@ -45,6 +47,7 @@ from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS
 from byocir.testing import Example, find_match, find_near_miss, matching, near_miss, unflipped
 from byocir.testing.by_example import choices, example_of, graph_ops
+from byocir.testing.matches import first_miss, misses_of
 
 TOY = Path(__file__).parents[2] / "examples" / "toy_npu.py"
 
@@ -87,12 +90,16 @@ def test_matching_programs_are_valid_and_taken(example: Example):
 
 
 @given(st.sampled_from(ALL).flatmap(near_miss))
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 3)
 def test_near_misses_are_declined_for_that_very_reason(example: Example):
     verify_module(example.module)
     (name,) = names(example.root.location)
     taken, decisions = handed_over(example)
     assert name not in {n for op in taken for n in names(op.location)}
+    made = example.composite
+    if example.root.name not in made.root_names or not made.attempt(example.root).matched:
+        assert made.attempt(example.root).reason == example.flipped  # nothing fits: no record
+        return
     decision = next(d for d in decisions if d.nodes.data and d.nodes.data[0].data == name)
     assert decision.outcome.data == "declined"
     failing = [rule.sentence.data for rule in decision.rules if rule.outcome.data == "fails"]
@@ -239,15 +246,21 @@ def constructs() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", constructs())
 def test_programs_for_every_construct(name: str):
-    made = composite(f"npu.{name}")(lambda: constructs()[name])
+    check_programs(composite(f"npu.{name}")(lambda: constructs()[name]))
 
-    @given(matching(made))
+
+def check_programs(made: Composite) -> None:
+    """Matching programs are taken, near misses are not, for their reason alone."""
+
+    @given(matching(made), near_miss(made))
     @settings(max_examples=10)
-    def taken(example: Example):
+    def check(example: Example, missed: Example):
         verify_module(example.module)
+        verify_module(missed.module)
         assert made.attempt(example.root).fits
+        assert missed.named_by(made.attempt(missed.root))
 
-    taken()
+    check()
 
 
 def blocks() -> dict[str, Any]:
@@ -267,15 +280,67 @@ def blocks() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", blocks())
 def test_programs_for_every_kind_of_block(name: str):
-    made = composite(f"npu.{name}")(lambda: blocks()[name])
+    check_programs(composite(f"npu.{name}")(lambda: blocks()[name]))
 
-    @given(matching(made))
-    @settings(max_examples=10)
-    def taken(example: Example):
-        verify_module(example.module)
-        assert made.attempt(example.root).fits
 
-    taken()
+def patterns_by_reason() -> dict[str, Any]:
+    """A pattern for each kind of test, by the reason that tells it."""
+    x, y = wildcard("x"), wildcard("y")
+    product = op("graph.matmul", x, constant("w"))
+    split = op("graph.split", x)
+    row = "(h*sh + r*dh - ph)"
+    window = block(
+        "c h | r", wildcard("x", dtype=f32)[f"c {row}"].padded(0.0), lambda acc, v: acc + v
+    )
+    return {
+        "expected graph.relu, found graph.": op("graph.relu", x),
+        "expected graph.conv with group 2, found": op("graph.conv", x, y, group=2),
+        "expected graph.conv with strides (2, 2), found": op("graph.conv", x, y, strides=[2, 2]),
+        "expected graph.lstm with direction reverse, found": op(
+            "graph.lstm", *[wildcard() for _ in range(8)], direction="reverse"
+        ),
+        "expected graph.conv with 2 operands, found 3": op("graph.conv", x, y),
+        "expected x of i8, found": op("graph.relu", wildcard("x", dtype=i8)),
+        "expected x of 4 dimensions, found": op("graph.relu", wildcard("x", where=rank(4))),
+        "expected constant w of numbers within [0, 3], found": op(
+            "graph.add", x, constant("w", where=within(0, 3))
+        ),
+        "expected constant w, found an input of the function": product,
+        "expected the same value for x as before": op("graph.mul", x, op("graph.sigmoid", x)),
+        "expected the same graph.sigmoid as before": (
+            lambda s: op("graph.add", op("graph.relu", s), op("graph.tanh", s))
+        )(op("graph.sigmoid", x)),
+        "expected result 1, found result": op("graph.relu", result(split, 1)),
+        "expected the first result of graph.split, found result 1": op("graph.relu", split),
+        "expected graph.matmul, found graph.": op("graph.relu", path(product, "graph.sigmoid")),
+        "expected graph.matmul beside it on the same input, found none": parallel(
+            op("graph.matmul", x, constant()), op("graph.matmul", x, constant())
+        ),
+        "expected graph.sigmoid, found an input of the function": op(
+            "graph.relu", op("graph.sigmoid", x)
+        ),
+        "a path leaves the match at graph.sigmoid": op(
+            "graph.add", op("graph.sigmoid", x, exposed=True), y
+        ),
+        "graph.sigmoid (n0) is also used by func.return outside the match": op(
+            "graph.relu", op("graph.sigmoid", x)
+        ),
+        "expected body": window,
+        "expected indices": block("m n | k", x["m k"], y["n k"], lambda acc, a, b: acc + a * b),
+        "expected the result to start from 0, found 1": window,
+        f"expected pad 0.0 at [c {row}], found 1.0": window,
+        "expected a block, found an input of the function": block(
+            "*i", window["*i"], lambda acc, v: v.max(0.0)
+        ),
+    }
+
+
+@pytest.mark.parametrize("reason", patterns_by_reason())
+def test_near_misses_change_every_kind_of_test(reason: str):
+    made = Composite("npu.one", (patterns_by_reason()[reason],))
+    firsts = [first_miss(made, miss) for miss in misses_of(made)]
+    found = [example.flipped for example in firsts if example is not None]
+    assert any(each.startswith(reason) for each in found), found
 
 
 def test_programs_for_a_checker():

@@ -76,7 +76,15 @@ class Plan:
         init = self.pattern.init
         if init is None or isinstance(init, Pattern):
             return EmptyOp.of(self.result)
-        return FillOp.of(number_attr(init, element_type_of(self.result)), self.result)
+        return FillOp.of(_number(init, element_type_of(self.result)), self.result)
+
+
+def _number(value: float, element: Attribute) -> Attribute:
+    """A number of this type; raises Unfit for one that it does not have."""
+    try:
+        return number_attr(value, element)
+    except VerifyException as error:
+        raise Unfit from error
 
 
 def plan_block(
@@ -101,7 +109,7 @@ def plan_block(
     body, made = _body(choose, pattern, elements)
     out = space.expressions(pattern.out)
     pads = [
-        number_attr(read.pad, kind) if read.pad is not None and space.reads_outside(e, t) else None
+        _number(read.pad, kind) if read.pad is not None and space.reads_outside(e, t) else None
         for read, kind, e, t in zip(pattern.reads, elements, indices, types, strict=True)
     ]
     result = tensor(made, space.shape(out, None))

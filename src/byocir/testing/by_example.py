@@ -22,16 +22,20 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, TypeAttribute
-from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+from xdsl.irdl import OptOperandDef, VarOperandDef
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.context import load_context
-from byocir.dialects.graph import Graph, GraphOp
+from byocir.dialects.graph import ForeignOp, Graph, GraphOp
 from byocir.dialects.graph.base import PropertyValue, int_tuple, is_number
 from byocir.dialects.types import Shape, element_type_of, named_elements, shape_of
 from byocir.testing.choose import pick
 from byocir.testing.draft import SIZES, Draft, Properties, Proposal, Unfit
+
+MANY = 1000
+"""More operands than ops are tried with."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,14 @@ def example_of(name: str) -> OpExample | None:
     return OpExample(tuple(cast(TensorType, v.type) for v in op.operands), dict(op.properties))
 
 
-def operand_range(kind: type[IRDLOperation]) -> tuple[int, int]:
-    """The fewest and the most operands that an op takes; of endless ones, one more than it
-    names."""
-    kinds = [kind for _, kind in kind.get_irdl_definition().operands]
+@cache
+def operand_range(name: str) -> tuple[int, int]:
+    """The fewest and the most operands that an op takes; endless ones take MANY."""
+    definition = graph_ops().get(name, ForeignOp).get_irdl_definition()
+    kinds = [kind for _, kind in definition.operands]
     least = sum(not isinstance(kind, VarOperandDef) for kind in kinds)  # optional ones are variadic
     endless = any(isinstance(k, VarOperandDef) and not isinstance(k, OptOperandDef) for k in kinds)
-    return least, len(kinds) + endless
+    return least, MANY if endless else len(kinds)
 
 
 def by_example(name: str, d: Draft) -> Proposal:
@@ -113,6 +118,8 @@ def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -
         if sizes is not None and isinstance(value, DenseArrayBase):
             array = int_tuple(cast(DenseArrayBase[I64], value))
             others = (list(_resized(array, sizes)),) * 2
+        if key in d.fixed and isinstance(value, ArrayAttr):
+            raise Unfit  # a number, of which the array is made elsewhere
         made[key] = d.attribute(key, value, value, *others)
     return made
 

@@ -90,6 +90,8 @@ class Draft:
             return self.fixed[name]
         if self.label is not None and (self.label, name) in self.wants:
             return self.wants[self.label, name]
+        if not options:
+            raise Unfit
         return pick(self.choose, options)
 
     def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:

@@ -15,7 +15,6 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects import tir
@@ -126,9 +125,10 @@ class _Builder:
             case AlternativesPattern():
                 return self.value(pick(self.choose, pattern.alternatives))
             case ResultPattern():
-                inner = self.value(pattern.inner).owner
-                assert isinstance(inner, Operation)
-                return inner.results[pattern.index or 0]
+                inner, index = self.value(pattern.inner).owner, pattern.index or 0
+                if not isinstance(inner, Operation) or index >= len(inner.results):
+                    raise Unfit
+                return inner.results[index]
             case ParallelPattern():
                 roots = [self.value(root) for root in pattern.roots]
                 return roots[0]
@@ -199,8 +199,8 @@ class _Builder:
 
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
         """An op of a checker: values for its operands, of which optional ones may be missing."""
-        least, most = operand_range(_kind(pattern.name))
-        count = self.choose(max(1, least), most)
+        least, most = operand_range(pattern.name)
+        count = self.choose(max(1, least), min(most, least + 2))
         leaf = pick(self.choose, (WildcardPattern, ConstantPattern))
         leaves = [WildcardPattern(None, None, ())]
         leaves += [leaf(None, None, ()) for _ in range(count - 1)]
@@ -236,22 +236,17 @@ class _Builder:
         return ModuleOp([FuncOp("main", types, Region(self.block))])
 
 
-def _kind(name: str) -> type[IRDLOperation]:
-    """The op of the graph level of this name; raises Unfit for others."""
-    kind = ForeignOp if name == ForeignOp.name else graph_ops().get(name)
-    if kind is None:
-        raise Unfit
-    return kind
-
-
 def _proposal(name: str, draft: Draft) -> Proposal:
     """A proposal for an op that fits it; raises Unfit where none of some does."""
+    least, most = operand_range(name)
+    if not least <= len(draft.slots) <= most:
+        raise Unfit
     for _ in range(PROPOSALS_OF_OP):
         try:
             types, properties = propose(name, draft)
             operands = Block(arg_types=types).args[: len(draft.slots)]
             _made(name, operands, properties, None).erase(safe_erase=False)
-        except Unfit:
+        except (Unfit, IndexError):  # of an operand that is not there
             continue
         return types, properties
     raise Unfit
@@ -262,7 +257,7 @@ def _made(
 ) -> Operation:
     """An op; raises Unfit where operands and attributes do not fit it, or make a large result."""
     try:
-        if _kind(name) is ForeignOp:
+        if name == ForeignOp.name:
             made = _foreign(values, properties, location)
         else:
             made = graph_ops()[name].make(*values, location=location, **properties)

@@ -27,20 +27,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, OpResult
+from xdsl.ir import Operation
 
 from byocir.errors import ByocirError
-from byocir.patterns import Attempt, Composite
+from byocir.patterns import Attempt, Composite, Pattern
 from byocir.patterns.legality import describe
-from byocir.patterns.match import constant_array
-from byocir.patterns.nodes import ConstantPattern
 from byocir.patterns.rules import Rule
-from byocir.testing.choose import pick, seeded
+from byocir.testing.choose import Choose, pick, seeded
 from byocir.testing.draft import Unfit, wants_of
+from byocir.testing.flips import Flip, OtherNode, flips_of
 from byocir.testing.graphs import ANY, RARE, Drawn, draw_graph
 
 if TYPE_CHECKING:
@@ -48,13 +47,17 @@ if TYPE_CHECKING:
 
 DRAWS = 400
 """How many programs are tried for one that is asked for."""
+FLIP_DRAWS = 60
+"""How many are tried for each test of a pattern that is changed."""
+SEEDS = 3
+"""How often that is done before a rule counts as one that nothing breaks."""
 
 
 @dataclass(frozen=True)
 class Example:
     """A program and the op at which the composite is tried. `flipped` is why it must be declined:
-    the sentence of the one rule that fails, or the reason of the edge that was changed; empty when
-    it must be taken."""
+    the sentence of the one rule that fails, or the reason of the one test of the pattern, or edge
+    of the program, that was changed; empty when it must be taken."""
 
     composite: Composite
     module: ModuleOp
@@ -64,10 +67,23 @@ class Example:
     def named_by(self, attempt: Attempt) -> bool:
         """Whether an attempt declines for the very reason, and no other."""
         failed = [rule.sentence for rule in attempt.rules if not rule.holds]
-        return not attempt.fits and (attempt.reason == self.flipped or failed == [self.flipped])
+        by_rule = f"1 of {len(attempt.rules)} rules fail"
+        if attempt.fits:
+            return False
+        return (attempt.reason, failed) in ((self.flipped, []), (by_rule, [self.flipped]))
 
     def __repr__(self) -> str:
         return f"{self.composite.name}, flipped: {self.flipped or 'nothing'}\n{self.module}"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A value inside the match that is used outside, too."""
+
+
+Miss = Rule | Flip | OtherNode | Leak
+"""What makes a program miss: a rule that fails, or a test of the pattern or an edge that is
+changed."""
 
 
 def matching(composite: Composite) -> SearchStrategy[Example]:
@@ -75,55 +91,65 @@ def matching(composite: Composite) -> SearchStrategy[Example]:
     none is found."""
     from hypothesis import strategies as st
 
-    return st.integers(0, 2**32 - 1).map(lambda seed: _required(composite, seed))
+    seeds = st.integers(0, 2**32 - 1)
+    return seeds.map(lambda seed: _found(composite, find_match(composite, seed), "takes"))
 
 
-def _required(composite: Composite, seed: int) -> Example:
-    found = find_match(composite, seed)
+def near_miss(composite: Composite) -> SearchStrategy[Example]:
+    """Hypothesis strategy: programs that the composite declines for one reason. Either one rule
+    fails and all others hold, or one test of the pattern does: the kind of an op, an attribute, the
+    number of operands, an element type, a test of a value, a constant, the same value twice, an
+    index, body or pad of a block; or a value inside the match is used outside, or comes back to it.
+    Drawing raises ByocirError B365 when none is found."""
+    from hypothesis import strategies as st
+
+    seeds = st.integers(0, 2**32 - 1)
+    return seeds.map(lambda seed: _found(composite, any_miss(composite, seed), "just misses"))
+
+
+def _found(composite: Composite, found: Example | None, does: str) -> Example:
     if found is None:
         raise ByocirError(
             "B365",
-            f"expected a program that {composite.name} takes, found none in {DRAWS} draws",
+            f"expected a program that {composite.name} {does}, found none in {DRAWS} draws",
             help="rules may say where to look: @pattern.rule(vary=…, holds=…, fails=…)",
         )
     return found
 
 
-def near_miss(composite: Composite) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite declines for one reason: a rule that fails
-    where all others hold, an operand that is no constant, a value inside that is used outside.
-    Raises ByocirError B365 when drawing finds none."""
-    from hypothesis import strategies as st
-
-    kinds: list[Rule | None] = [rule for rule in composite.rules if can_fail(composite, rule)]
-    if not kinds or any(True for _ in _edges(_required(composite, 0))):
-        kinds.append(None)
-    drawn = st.tuples(st.sampled_from(kinds), st.integers(0, 2**32 - 1))
-    found = drawn.map(lambda pair: _missed(composite, *pair))
-    return found.filter(lambda example: example is not None).map(_there)
-
-
-def _there(example: Example | None) -> Example:
-    assert example is not None
-    return example
-
-
-def _missed(composite: Composite, rule: Rule | None, seed: int) -> Example | None:
-    if rule is not None:
-        return find_near_miss(composite, rule, seed)
-    edges = list(_edges(_required(composite, seed)))
-    return pick(Random(seed).randint, edges) if edges else None
-
-
 def unflipped(composite: Composite) -> list[str]:
     """The sentences of rules for which no program was found that breaks them alone."""
-    return [rule.sentence for rule in composite.rules if not can_fail(composite, rule)]
+    return [rule.sentence for rule in composite.rules if first_miss(composite, rule) is None]
 
 
-@lru_cache(maxsize=1024)
-def can_fail(composite: Composite, rule: Rule) -> bool:
-    """Whether a program is found in which this rule fails and all others hold."""
-    return any(find_near_miss(composite, rule, seed) is not None for seed in range(4))
+def misses_of(composite: Composite) -> list[Miss]:
+    """All that may make a program miss, in order; see `first_miss` for those that can."""
+    return [*composite.rules, *_flips(composite), Leak()]
+
+
+@lru_cache(maxsize=256)
+def _flips(composite: Composite) -> tuple[Flip | OtherNode, ...]:
+    return tuple(flips_of(composite))
+
+
+@lru_cache(maxsize=4096)
+def first_miss(composite: Composite, miss: Miss) -> Example | None:
+    """A program that misses for this reason alone, always the same; None when none is found: the
+    rule always holds, or another alternative takes what the changed one does not."""
+    seeds = range(1 if isinstance(miss, Flip | OtherNode) else SEEDS)
+    found = (find_near_miss(composite, miss, seed) for seed in seeds)
+    return next((example for example in found if example is not None), None)
+
+
+def any_miss(composite: Composite, seed: int) -> Example | None:
+    """A program that misses for one reason, the same for the same seed; None if there is none."""
+    misses = misses_of(composite)
+    Random(seed).shuffle(misses)
+    for miss in misses:
+        first = first_miss(composite, miss)
+        if first is not None:
+            return find_near_miss(composite, miss, seed) or first
+    return None
 
 
 def find_match(composite: Composite, seed: int) -> Example | None:
@@ -134,14 +160,22 @@ def find_match(composite: Composite, seed: int) -> Example | None:
     return None
 
 
-def find_near_miss(composite: Composite, rule: Rule, seed: int) -> Example | None:
-    """A program in which this rule fails and nothing else is wrong; None when none is found."""
+def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | None:
+    """A program that misses for this, and nothing else is wrong; None when none is found."""
+    if isinstance(miss, Rule):
+        return _rule_missed(composite, miss, seed)
+    if isinstance(miss, Flip | OtherNode):
+        return _flipped(composite, miss, seed)
+    found = find_match(composite, seed)
+    leaks = [] if found is None else list(_leaks(found))
+    return pick(seeded(seed), leaks) if leaks else None
+
+
+def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     others = [other for other in composite.rules if other is not rule]
     for drawn in _drawn(composite, seed, others, rule):
         example = Example(composite, drawn.module, drawn.root, rule.sentence)
-        attempt = composite.attempt(drawn.root)
-        one_fails = attempt.reason == f"1 of {len(composite.rules)} rules fail"
-        if one_fails and example.named_by(attempt):
+        if example.named_by(composite.attempt(drawn.root)):
             return example
     return None
 
@@ -151,48 +185,63 @@ def _drawn(
 ) -> Iterator[Drawn]:
     choose = seeded(seed)
     for _ in range(DRAWS):
-        hints = [(r.vary, pick(choose, r.vary.holds)) for r in holding if r.vary and r.vary.holds]
-        if failing is not None and failing.vary is not None and failing.vary.fails:
-            hints.append((failing.vary, pick(choose, failing.vary.fails)))
-        wants = wants_of(hints if choose(0, 3) else [])
+        wants = _wants(choose, holding, failing)
+        pattern, rare = pick(choose, composite.patterns), RARE if failing is None else ANY
         try:
-            pattern, rare = pick(choose, composite.patterns), RARE if failing is None else ANY
             yield draw_graph(choose, pattern, composite.level, wants, rare)
         except Unfit:
             continue
 
 
-def _edges(example: Example) -> Iterator[Example]:
-    """The example with one edge changed, for each that the composite then declines for."""
+def _wants(
+    choose: Choose, holding: Sequence[Rule], failing: Rule | None
+) -> dict[tuple[str, int | str], Any]:
+    """Where rules say to look, most of the time."""
+    hints = [(r.vary, pick(choose, r.vary.holds)) for r in holding if r.vary and r.vary.holds]
+    if failing is not None and failing.vary is not None and failing.vary.fails:
+        hints.append((failing.vary, pick(choose, failing.vary.fails)))
+    return wants_of(hints if choose(0, 3) else [])
+
+
+def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example | None:
+    """A program of the changed pattern; rather one in which all rules hold, where they can be told
+    of what was changed."""
+    choose, last = seeded(seed), None
+    for _ in range(FLIP_DRAWS):
+        try:
+            whole, reason = flip.draw(choose)
+            wants = _wants(choose, composite.rules, None)
+            drawn = draw_graph(choose, whole, composite.level, wants)
+        except Unfit:
+            continue
+        example = Example(composite, drawn.module, drawn.root, reason(drawn))
+        if example.flipped and example.named_by(composite.attempt(drawn.root)):
+            last = example
+            if _fits(composite, whole, drawn.root):
+                break
+    return last
+
+
+def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
+    """Whether the changed pattern is taken, by the same rules."""
+    changed = Composite(composite.name, (whole,))
+    changed.rules = composite.rules
+    try:
+        return changed.attempt(root).fits
+    except ByocirError:  # a rule that looks at what was changed
+        return False
+
+
+def _leaks(example: Example) -> Iterator[Example]:
+    """The example with a value inside the match as a further result, for each that is then
+    declined."""
     composite = example.composite
-    attempt = composite.attempt(example.root)
-    assert attempt.match is not None
-    constants = [
-        pattern
-        for pattern in composite.walk()
-        if isinstance(pattern, ConstantPattern) and id(pattern) in attempt.match.state.nodes
-    ]
-    for change in (*constants, *range(1, len(attempt.matched))):
-        module, ops = _copy(example.module, [example.root, *attempt.matched])
-        if isinstance(change, int):
-            reason = _leak(ops[1 + change])
-        else:
-            place = _place(example.module, attempt.match.state.nodes[id(change)])
-            reason = _unfix(module, place, change)
-        changed = Example(composite, module, ops[0], reason)
-        if reason and changed.named_by(composite.attempt(ops[0])):
+    matched = composite.attempt(example.root).matched
+    for i in range(1, len(matched)):
+        module, ops = _copy(example.module, [example.root, *matched])
+        changed = Example(composite, module, ops[0], _leak(ops[1 + i]))
+        if changed.flipped and changed.named_by(composite.attempt(ops[0])):
             yield changed
-
-
-def _main(module: ModuleOp) -> FuncOp:
-    (function,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
-    return function
-
-
-def _place(module: ModuleOp, value: object) -> int:
-    """Which op of the program gives a value."""
-    owner = value.owner if isinstance(value, OpResult) else None
-    return next((i for i, op in enumerate(_main(module).body.block.ops) if op is owner), -1)
 
 
 def _copy(module: ModuleOp, ops: Sequence[Operation]) -> tuple[ModuleOp, list[Operation]]:
@@ -211,20 +260,6 @@ def _leak(op: Operation) -> str:
     last.operands = [*last.operands, op.results[0]]
     _retype(op)
     return f"{describe(op)} is also used by func.return outside the match"
-
-
-def _unfix(module: ModuleOp, place: int, pattern: ConstantPattern) -> str:
-    """Makes an input of the function of a constant; gives the reason for which that is declined."""
-    block = _main(module).body.block
-    op = next((op for i, op in enumerate(block.ops) if i == place), None)
-    if op is None or not op.results or constant_array(op.results[0]) is None:
-        return ""
-    argument = block.insert_arg(op.results[0].type, len(block.args))
-    op.results[0].replace_all_uses_with(argument)
-    _retype(op)
-    op.detach()
-    op.erase()
-    return f"expected {pattern.shown}, found an input of the function"
 
 
 def _retype(op: Operation) -> None:

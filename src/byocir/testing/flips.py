@@ -1,0 +1,305 @@
+"""Patterns with one test changed, and what a program made from such a pattern is declined for.
+
+A program drawn from the changed pattern (`byocir.testing.graphs`) misses the one it was made of by
+that test alone. The reason is told by the matcher's own functions, from what was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.ir import Operation, SSAValue
+
+from byocir.patterns import Composite, Pattern
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.legality import describe
+from byocir.patterns.nodes import (
+    AlternativesPattern,
+    AnyOperandsPattern,
+    ConstantPattern,
+    OpPattern,
+    ValuePattern,
+    WildcardPattern,
+)
+from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+from byocir.testing.block_flips import block_changes
+from byocir.testing.by_example import choices, graph_ops, operand_range
+from byocir.testing.choose import Choose, pick
+from byocir.testing.draft import Unfit
+from byocir.testing.graphs import ELEMENTS, RARE, Drawn
+from byocir.testing.rebuilding import Change, Rebuilt, Told, below, changed, leads_to, resolved
+
+NUMBERS = (*ELEMENTS, *RARE)
+Producing = OpPattern | AnyOperandsPattern | BlockPattern | ResultPattern
+UNARY = ("graph.abs", "graph.relu", "graph.sigmoid", "graph.tanh")
+
+
+Changed = tuple[Pattern, Callable[[Drawn], str]]
+"""A whole pattern in which something is changed, and what tells the reason from what was drawn."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One test of a pattern to be changed: `whole` is the alternative of the composite that has it,
+    `part` the pattern."""
+
+    whole: Pattern
+    part: Pattern
+    change: Change
+
+    def draw(self, choose: Choose) -> Changed:
+        """The changed pattern; raises Unfit where a draw came to none."""
+        part, told = self.change(choose)
+        whole = Rebuilt(self.part, part, None).pattern(self.whole)
+        return whole, partial(_told, part, told)
+
+
+@dataclass(frozen=True)
+class OtherNode:
+    """A pattern used twice to be another at one of the places: the same value is asked for."""
+
+    whole: Pattern
+    part: Pattern
+
+    def draw(self, choose: Choose) -> Changed:
+        """The changed pattern; raises Unfit where a draw came to none."""
+        known: dict[int, Pattern] = {}
+        whole = resolved(choose, self.whole, known)
+        part = known.get(id(self.part), self.part)
+        uses = _uses(part, whole)
+        if uses < 2:
+            raise Unfit
+        twin = changed(part, label=None)
+        place = choose(1, uses - 1)
+        told = f"expected {_same(part)} as before"
+        return Rebuilt(part, twin, place).pattern(whole), partial(_told, twin, lambda value: told)
+
+
+def _told(part: Pattern, told: Told, drawn: Drawn) -> str:
+    value = drawn.nodes.get(part)
+    return "" if value is None else told(value)
+
+
+# What can be changed about each kind of pattern.
+
+
+def flips_of(composite: Composite) -> list[Flip | OtherNode]:
+    """Every test of the composite's patterns that can be changed, in order."""
+    return [flip for whole in composite.patterns for flip in _flips(whole)]
+
+
+def _flips(whole: Pattern) -> Iterator[Flip | OtherNode]:
+    for part in below(whole):
+        for change in _changes(part, is_root=_is_root(part, whole)):
+            yield Flip(whole, part, change)
+        if not isinstance(part, AlternativesPattern) and _uses(part, whole) > 1:
+            yield OtherNode(whole, part)
+        if isinstance(part, OpPattern) and part.exposed:
+            inputs = [p for p in below(whole) if isinstance(p, WildcardPattern)]
+            for value in inputs:
+                if not leads_to(part, value):
+                    yield Flip(whole, value, _comes_back(part))
+
+
+def _is_root(part: Pattern, whole: Pattern) -> bool:
+    """Whether a pattern stands for the last op."""
+    roots, pending = set[int](), [whole]
+    while pending:
+        current = pending.pop()
+        roots.add(id(current))
+        if isinstance(current, AlternativesPattern | ResultPattern):
+            pending.extend(current.children())
+        if isinstance(current, ParallelPattern):
+            pending.append(current.roots[0])
+    return id(part) in roots
+
+
+def _uses(part: Pattern, whole: Pattern) -> int:
+    """How many patterns use this one, alternatives not counted: only one of them is there."""
+    users = (p for p in below(whole) if not isinstance(p, AlternativesPattern))
+    return sum(child is part for user in users for child in user.children())
+
+
+def _changes(part: Pattern, *, is_root: bool) -> Iterator[Change]:
+    match part:
+        case OpPattern():
+            yield from (_other_op(part), _other_operands(part))
+            yield from [_other_attribute(part, name) for name in part.attrs]
+        case AnyOperandsPattern():
+            yield _other_op(part)
+        case ValuePattern():
+            yield from _other_values(part)
+        case ResultPattern():
+            yield _other_result(part)
+        case PathPattern():
+            yield _other_step(part)
+        case ParallelPattern():
+            yield _alone(part)
+        case BlockPattern():
+            yield from block_changes(part)
+        case _:
+            pass
+    if not is_root and isinstance(part, Producing):
+        yield from _edges(part)
+
+
+def _edges(part: Producing) -> Iterator[Change]:
+    """Another value in place of what an op gives."""
+    yield _an_input(part)
+    if isinstance(part, OpPattern):
+        yield _second_result(part)
+
+
+def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
+    """Another op of as many operands."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        name = pick(choose, sorted(set(graph_ops()) - {part.name}))
+        told = f"expected {part.name}, found {name}"
+        if isinstance(part, OpPattern):
+            least, most = operand_range(name)
+            if not least <= part.required <= len(part.operands) <= most or not part.operands:
+                raise Unfit
+            return changed(part, name=name, attrs={}), lambda value: told
+        return changed(part, name=name), lambda value: told
+
+    return change
+
+
+def _other_attribute(part: OpPattern, name: str) -> Change:
+    """Another value of an attribute."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        others = [value for value in choices(part.name, name) if value != part.attrs[name]]
+        rest = {key: value for key, value in part.attrs.items() if key != name}
+        attrs = {**rest, name: pick(choose, others)} if others and choose(0, 1) else rest
+        return changed(part, attrs=attrs), _refusal_of_op(part)
+
+    return change
+
+
+def _other_operands(part: OpPattern) -> Change:
+    """One operand more, or one less."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        more = (*part.operands, WildcardPattern(None, None, ()))
+        operands = pick(choose, [more, part.operands[: part.required - 1]])
+        least, most = operand_range(part.name)
+        if not least <= len(operands) <= most or not operands:
+            raise Unfit
+        return changed(part, operands=operands, required=len(operands)), _refusal_of_op(part)
+
+    return change
+
+
+def _refusal_of_op(part: OpPattern) -> Told:
+    def told(value: SSAValue) -> str:
+        return part.refusal(value.owner) if isinstance(value.owner, Operation) else ""
+
+    return told
+
+
+def _second_result(part: OpPattern) -> Change:
+    """The second result of the op where the first is asked for."""
+    told = f"expected the first result of {part.name}, found result 1"
+    return lambda choose: (ResultPattern(part, 1), lambda value: told)
+
+
+def _an_input(part: Producing) -> Change:
+    """An input of the function in place of what an op gives."""
+    wanted = "a block" if isinstance(part, BlockPattern) else " or ".join(part.root_names())
+    wanted = f"a result of {wanted}" if isinstance(part, ResultPattern) else wanted
+    told = f"expected {wanted}, found an input of the function"
+    return lambda choose: (WildcardPattern(None, None, ()), lambda value: told)
+
+
+def _no_constant(part: ConstantPattern) -> Change:
+    """An input of the function in place of a constant."""
+    told = f"expected {part.shown}, found an input of the function"
+    return lambda choose: (
+        WildcardPattern(part.label, part.dtype, ()),
+        lambda value: told,
+    )
+
+
+def _other_values(part: ValuePattern) -> Iterator[Change]:
+    """A value that is no constant, of another element type, and one that fails each test."""
+
+    def told(value: SSAValue) -> str:
+        refused = part.refusal(value)
+        return refused and f"expected {part.shown} {refused}"
+
+    if isinstance(part, ConstantPattern):
+        yield _no_constant(part)
+    if part.dtype is not None:
+        others = [element for element in NUMBERS if element != part.dtype]
+        yield lambda choose: (changed(part, dtype=pick(choose, others)), told)
+    for test in part.tests:
+        rest = tuple(other for other in part.tests if other is not test)
+        yield lambda choose, rest=rest: (changed(part, tests=rest), told)
+
+
+def _same(part: Pattern) -> str:
+    """What messages ask for where a pattern is used again."""
+    if isinstance(part, OpPattern | AnyOperandsPattern):
+        return f"the same {part.name}"
+    if isinstance(part, BlockPattern):
+        return "the same block"
+    return f"the same value for {part.shown if isinstance(part, ValuePattern) else part.label}"
+
+
+def _comes_back(part: OpPattern) -> Change:
+    """What is made of a further result of the match, as an input of it."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        outside = OpPattern("graph.abs", (part,), {}, exposed=False)
+
+        def told(value: SSAValue) -> str:
+            inner = value.owner.operands[0].owner if isinstance(value.owner, Operation) else None
+            assert isinstance(inner, Operation)
+            return f"a path leaves the match at {describe(inner)} and comes back"
+
+        return outside, told
+
+    return change
+
+
+def _other_result(part: ResultPattern) -> Change:
+    """Another result of the op."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        index = choose(0, 2)
+        if part.index in (None, index):
+            raise Unfit
+        told = f"expected result {part.index}, found result {index}"
+        return changed(part, index=index), lambda value: told
+
+    return change
+
+
+def _other_step(part: PathPattern) -> Change:
+    """An op on the path that is none of its ops."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        name = pick(choose, [op for op in UNARY if op not in part.through])
+        start = part.start
+        if not isinstance(start, OpPattern | AnyOperandsPattern | ConstantPattern):
+            raise Unfit
+        wanted = start.shown if isinstance(start, ConstantPattern) else start.name
+        step = OpPattern(name, (start,), {}, exposed=False)
+        return changed(part, start=step), lambda value: f"expected {wanted}, found {name}"
+
+    return change
+
+
+def _alone(part: ParallelPattern) -> Change:
+    """The first roots without the last."""
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        wanted = " or ".join(sorted(part.roots[-1].root_names()))
+        told = f"expected {wanted} beside it on the same input, found none"
+        return changed(part, roots=part.roots[:-1]), lambda value: told
+
+    return change
