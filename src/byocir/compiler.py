@@ -29,6 +29,7 @@ from byocir.dialects.byoc import LEVELS, TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
+from byocir.patterns.hooks import ask
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
@@ -40,6 +41,7 @@ from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.targets.base import Point, Target, target_of
 from byocir.targets.calls import call
 from byocir.targets.files import check_target, named_target
+from byocir.targets.own_passes import owned
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -329,7 +331,7 @@ def _with(target: Target, options: Mapping[str, Any]) -> Target:
 
 
 def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
-    roundings = sorted({target.fixed_point for target in targets} - {""})
+    roundings = sorted({ask(target, "fixed_point") for target in targets} - {""})
     if len(roundings) > 1:
         raise ByocirError(
             "B215",
@@ -350,7 +352,8 @@ def _at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
                     f"expected passes of target '{target.name}' as pipeline text or ModulePass, "
                     f"found {type(entry).__name__} {point}",
                 )
-            passes += parse_pipeline(entry) if isinstance(entry, str) else [entry]
+            made = parse_pipeline(entry) if isinstance(entry, str) else [entry]
+            passes += [owned(target.name, pass_) for pass_ in made]
     return passes
 
 

@@ -82,10 +82,10 @@ def test_the_blocks_of_a_target_replace_those_of_its_ops(sizes: list[int], scale
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        ("type", r"to lower npu.scaled_relu to tensor<2x3xf32>, found tensor<9xf32>"),
-        ("raises", r"failed to lower npu.scaled_relu with KeyError: 'block'(.|\n)*at .*\.py:\d+"),
+        ("type", r"B306.*to lower npu.scaled_relu to tensor<2x3xf32>, found tensor<9xf32>"),
+        ("raises", r"B219.*'npu' failed in lower with KeyError: 'block'(.|\n)*at .*\.py:\d+"),
     ],
 )
 def test_mistakes_are_told(mistake: str, message: str):
-    with pytest.raises(byocir.ByocirError, match=rf"B306.*{message}"):
+    with pytest.raises(byocir.ByocirError, match=message):
         byocir.compile(model([2, 3], 2.0), targets=[Npu(mistake=mistake)])

@@ -4,17 +4,39 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx
 import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 import byocir
+from byocir.dialects.graph import ReluOp
+from byocir.dialects.types import f32, tensor
 from byocir.patterns import Composite, RegionPolicy, op, wildcard
+from byocir.patterns.targets import find, register, targets_of
+from byocir.runtime.export import export_project
 
 RELU = Composite("npu.relu", (op("graph.relu", wildcard("x")),))
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
+
+
+@dataclass(frozen=True)
+class OwnPass(ModulePass):
+    """A pass of the target's own, with its mistakes."""
+
+    mistake: str
+    name: ClassVar[str] = "npu-own"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.mistake == "a pass raises":
+            raise KeyError("op")
+        for each in op.walk():
+            if isinstance(each, ReluOp):
+                each.results[0].type = tensor(f32, (9,))
 
 
 @dataclass(frozen=True)
@@ -26,18 +48,52 @@ class Npu(byocir.Target):
 
     mistake: str = ""
 
+    codegen_level: ClassVar[Literal["graph", "tensor"]] = "tensor"
+
+    def __post_init__(self) -> None:
+        if self.mistake == "options raise":
+            raise KeyError("option")
+
+    def composites(self) -> Any:
+        if self.mistake == "composites raise":
+            raise KeyError("pattern")
+        return 3 if self.mistake == "composites are a number" else self.patterns
+
     @property
-    def region_policy(self) -> RegionPolicy:
-        return RegionPolicy(merge="none")
+    def fixed_point(self) -> Any:
+        if self.mistake == "fixed_point raises":
+            raise KeyError("rounding")
+        return ""
+
+    @property
+    def region_policy(self) -> Any:
+        if self.mistake == "policy raises":
+            raise KeyError("policy")
+        return None if self.mistake == "policy is none" else RegionPolicy(merge="none")
+
+    def cost(self, composite: str, ops: Any) -> Any:
+        if self.mistake == "cost raises":
+            raise KeyError("cost")
+        return None if self.mistake == "cost is none" else {"latency": 1.0}
+
+    def lower(self, composite: Any, emit: Any) -> Any:
+        if self.mistake == "lower raises":
+            raise KeyError("block")
+        return None
 
     def passes(self, point: str) -> Any:
         if self.mistake == "passes raise":
             raise KeyError("pass")
+        if self.mistake.startswith("a pass") and point == "before-match":
+            return [OwnPass(self.mistake)]
         return [3] if self.mistake == "passes are numbers" else "clean-up"
 
     def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
         name = "../evil" if self.mistake == "emits elsewhere" else "code"
         return {name: " ".join(symbols).encode()}
+
+    def device(self, blobs: Mapping[str, bytes]) -> Any:
+        raise KeyError("device")
 
     def load(self, blobs: Mapping[str, bytes]) -> Any:
         if self.mistake == "load raises":
@@ -100,6 +156,16 @@ def test_a_runner_cannot_write_its_inputs(host: str):
     ("mistake", "message"),
     [
         ("passes raise", r"B219.*failed in passes with KeyError: 'pass'\n.*\.py:\d+"),
+        ("a pass raises", r"B219.*'npu' failed in pass npu-own with KeyError: 'op'\n.*\.py:\d+"),
+        ("a pass breaks", r"B219.*'npu' failed in pass npu-own with (.|\n)*\.py:\d+"),
+        ("composites raise", r"B219.*failed in composites with KeyError: 'pattern'\n.*\.py:\d+"),
+        ("composites are a number", r"B228.*composites of target 'npu' to give .*found int"),
+        ("fixed_point raises", r"B219.*failed in fixed_point with KeyError.*\n.*\.py:\d+"),
+        ("policy raises", r"B219.*failed in region_policy with KeyError.*\n.*\.py:\d+"),
+        ("policy is none", r"B228.*region_policy of target 'npu' to give a RegionPolicy, found No"),
+        ("cost raises", r"B219.*failed in cost with KeyError: 'cost'\n.*\.py:\d+"),
+        ("cost is none", r"B228.*cost of target 'npu' to give numbers by objective, found None"),
+        ("lower raises", r"B219.*failed in lower with KeyError: 'block'\n.*\.py:\d+"),
         ("passes are numbers", r"B228.*found int before-match"),
         ("emits elsewhere", r"B218.*'\.\./evil'"),
         ("profile raises", r"B219.*failed in profile with ValueError: time"),
@@ -107,7 +173,41 @@ def test_a_runner_cannot_write_its_inputs(host: str):
 )
 def test_mistakes_while_compiling(mistake: str, message: str):
     with pytest.raises(byocir.ByocirError, match=message):
-        byocir.compile(model(), targets=[Npu(mistake=mistake)])
+        byocir.compile(model(), targets=[Npu(mistake=mistake), "json"], objective="latency")
+
+
+def test_mistakes_while_exporting():
+    package = byocir.compile(model(), targets=[Npu()], host="c")
+    with pytest.raises(byocir.ByocirError, match=r"B219.*failed in device with KeyError: 'device'"):
+        export_project(package)
+
+
+def test_mistakes_in_options():
+    register("npu", Npu)
+    with pytest.raises(byocir.ByocirError, match=r"B219.*failed in its options with KeyError"):
+        byocir.compile(model(), targets='npu{mistake="options raise"}')
+    with pytest.raises(
+        byocir.ByocirError, match=r"B213.*option mistake of .*'npu' as str, found 3"
+    ):
+        byocir.compile(model(), targets="npu{mistake=3}")
+
+
+def test_options_of_any_letters_come_back_from_a_package(tmp_path: Path):
+    path = tmp_path / "a.bpkg"
+    byocir.compile(model(), targets=[Npu(mistake="keine, \u00e9 \u4e2d")]).save(path)
+    package = byocir.load(path, targets=[Npu()])
+    (target,) = targets_of(package.module)
+    assert find(target) == Npu(mistake="keine, \u00e9 \u4e2d")
+    assert package.run({"x": np.zeros((2, 3), np.float32)})["y"].shape == (2, 3)
+
+
+def test_a_package_keeps_its_options(tmp_path: Path):
+    path = tmp_path / "a.bpkg"
+    byocir.compile(model(), targets=[Npu()]).save(path)
+    with pytest.raises(byocir.ByocirError, match=r"B213.*targets of a package without options"):
+        byocir.load(path, targets=['npu{mistake="no load"}'])
+    with pytest.raises(byocir.ByocirError, match=r"B210.*unknown target 'npv'"):
+        byocir.load(path, targets=["npv"])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
+from byocir.runtime.report import C
 
 
 def export(options: argparse.Namespace) -> int:
@@ -34,7 +35,6 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _package(options: argparse.Namespace) -> Package:
-    if not is_package(options.model):
-        return compile_with_steps(options)
-    options.host = None  # what a package says of its host does not matter here
-    return load_package(options)
+    if is_package(options.model):  # what it says of its host does not matter here
+        return load_package(options)
+    return compile_with_steps(options, host=C)

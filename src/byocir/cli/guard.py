@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 
 from byocir.errors import ByocirError, CheckFailed
@@ -17,6 +18,7 @@ OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
     """Runs a tool and reports what it raises on stderr; `command` is what the user typed. Gives
     the exit code."""
+    from byocir.patterns.hooks import DEBUG
     from byocir.rewrites.reproducer import ByocirInternalError, write_crash
     from byocir.vta_sim.errors import CODES, VTAError
 
@@ -28,6 +30,8 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return CHECK_FAILED
     except ByocirError as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exception(error, file=sys.stderr)
         print(error, file=sys.stderr)
         return USER_ERROR
     except VTAError as error:

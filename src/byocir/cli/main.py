@@ -142,7 +142,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
     )
     _add_stages(parser)
-    parser.set_defaults(verb=_export, host="c")
+    parser.set_defaults(verb=_export)
 
 
 def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
@@ -183,6 +183,7 @@ def _compile(options: argparse.Namespace) -> int:
     from byocir.cli.files import check_writable
     from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
     from byocir.runtime.explain import summary
+    from byocir.runtime.report import REFERENCE
 
     if is_package(options.model):
         where = str(options.model)
@@ -191,7 +192,7 @@ def _compile(options: argparse.Namespace) -> int:
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
-    package = compile_with_steps(options)
+    package = compile_with_steps(options, host=options.host or REFERENCE)
     package.save(path)
     write_report(package.report, options.report)
     print(summary(package.report))

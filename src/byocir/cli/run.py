@@ -35,7 +35,6 @@ from byocir.rewrites.check_each import CheckEach
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, Report
-from byocir.targets.files import named_target
 
 PACKAGE_SUFFIX = ".bpkg"
 
@@ -134,8 +133,10 @@ class Dump:
             write_text(self._folder / f"{name}.asm", text)
 
 
-def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) -> Package:
-    """Compiles as the command line asks, telling each step."""
+def compile_with_steps(
+    options: argparse.Namespace, steps: Steps | None = None, *, host: str = REFERENCE
+) -> Package:
+    """Compiles as the command line asks, telling each step; `host` runs what no target takes."""
     steps = steps or Steps(3)
     dump = Dump(options.dump) if options.dump else None
     check = CheckEach() if options.check_each else None
@@ -162,7 +163,7 @@ def compile_with_steps(options: argparse.Namespace, steps: Steps | None = None) 
         after_pass=after_pass,
     )
     steps.begin("generate code")
-    package = generate(module, report, host=options.host or REFERENCE, after_pass=after_pass)
+    package = generate(module, report, host=host, after_pass=after_pass)
     steps.end()
     if dump is not None:
         dump.package(package)
@@ -184,9 +185,7 @@ def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
     own = ["host", "levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
     refuse(options, "a package", own)
-    for target in targets_of(options):
-        named_target(target)  # of a file: makes it known
-    return byocir.load(options.model)
+    return byocir.load(options.model, targets=options.target or ())
 
 
 def run(options: argparse.Namespace) -> int:
@@ -198,7 +197,7 @@ def run(options: argparse.Namespace) -> int:
         package = load_package(options)
     else:
         steps = Steps(5 if options.verify else 4)
-        package = compile_with_steps(options, steps)
+        package = compile_with_steps(options, steps, host=options.host or REFERENCE)
     feeds = read_feeds(options.input, package)
     steps.begin("run")
     outputs = package.run(feeds, check=options.check)

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.builtin import (
     BoolAttr,
+    BytesAttr,
     DenseArrayBase,
     FloatAttr,
     IntAttr,
@@ -40,6 +41,8 @@ def python_value(attribute: Attribute) -> Any:
         return attribute.value.data
     if isinstance(attribute, StringAttr):
         return attribute.data
+    if isinstance(attribute, BytesAttr):  # how text is read that is not all ASCII
+        return attribute.data.decode(errors="replace")
     if isinstance(attribute, IntAttr):
         return cast(IntAttr[int], attribute).data
     if isinstance(attribute, DenseArrayBase):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast, get_type_hints
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -30,6 +30,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
+from byocir.patterns.hooks import ask, expect_given, mistakes_of
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
@@ -129,14 +130,33 @@ def instantiate(spec: ArgSpec) -> Taker:
                 f"expected an option of target '{spec.name}', found '{option}'",
                 help=did_you_mean(option, known),
             )
-    try:
-        return kind.from_spec(spec)
-    except ValueError as error:
-        raise ByocirError(
-            "B213",
-            f"target '{spec.name}': {error}",
-            help="`byocir targets` lists the options of every target",
-        ) from error
+    check = getattr(kind, "__post_init__", None)
+    with mistakes_of(spec.name, cast("type[Any]", kind), "its options", check):
+        try:
+            return kind.from_spec(spec)
+        except ValueError as error:
+            raise ByocirError(
+                "B213",
+                _wrong_option(kind, spec) or f"target '{spec.name}': {error}",
+                help="`byocir targets` lists the options of every target",
+            ) from error
+
+
+def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
+    """Which option has a value of another type; empty where that is not what is wrong."""
+    types = get_type_hints(kind)
+    for option, values in spec.parameters.items():
+        expected = types.get(option.replace("-", "_"))
+        if expected is None:
+            continue
+        try:
+            kind.from_spec(ArgSpec(spec.name, {option: values}))
+        except ValueError as error:
+            if str(error).startswith("Incompatible types"):
+                found = ", ".join(map(str, values)) or "nothing"
+                shown = getattr(expected, "__name__", str(expected))
+                return f"expected option {option} of target '{spec.name}' as {shown}, found {found}"
+    return ""
 
 
 def find(attribute: TargetAttr) -> Taker:
@@ -155,7 +175,12 @@ def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
     """The composites of the target that an attribute names, in order of priority. Raises
     ByocirError B208 for two of one name."""
     name = attribute.target_name.data
-    found = tuple(composite.of_target(name) for composite in find(attribute).composites())
+    target = find(attribute)
+    given: Any = ask(target, "composites")
+    listed = cast("list[Any]", [*given] if isinstance(given, list | tuple) else [given])
+    for each in listed:
+        expect_given(target, "composites", isinstance(each, Composite), "composites", each)
+    found = tuple(composite.of_target(name) for composite in listed)
     check_distinct([composite.name for composite in found], name)
     return found
 

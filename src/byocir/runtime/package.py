@@ -19,10 +19,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import TargetAttr
+from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, port_names
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import register, targets_of
+from byocir.patterns.targets import find_class, register, targets_of
 from byocir.runtime.archive import read_archive, write_archive
 from byocir.runtime.host import Host
 from byocir.runtime.native import HostProgram, host_code
@@ -138,16 +139,29 @@ def _ports(
     return dict(zip(port_names(attributes, len(types), default), types, strict=True))
 
 
+def _make_known(target: str, path: str | Path) -> None:
+    name, brace, _ = named_target(target).partition("{")
+    if brace:
+        raise ByocirError(
+            "B213",
+            f"expected targets of a package without options, found {target}",
+            where=str(path),
+            help="it keeps those it was compiled with: compile the model again for others",
+        )
+    find_class(name)
+
+
 def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     """Reads a package. Version and digests are checked before anything else; raises ByocirError
     B130 to B135 for a file that is not a package, or was changed, cut short or made to escape.
 
     A package names its targets and holds no code of theirs: give those that are not installed in
-    `targets`, as instances or as files (`npu.py:Npu`).
+    `targets`, as instances or as files (`npu.py:Npu`), without options: it keeps those it was
+    compiled with. Raises ByocirError B213 for options, B210 or B217 for a target there is not.
     """
     for target in targets:
         if isinstance(target, str):
-            named_target(target)
+            _make_known(target, path)
         else:
             register(target.name, type(target))
     module, blobs, report = read_archive(Path(path))

@@ -39,6 +39,7 @@ from byocir.dialects.byoc import (
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of, static_shape
+from byocir.patterns.hooks import ask
 from byocir.patterns.targets import find, targets_of
 
 SCHEMA_VERSION = 1
@@ -371,7 +372,7 @@ def _shares(report: Report, module: ModuleOp) -> list[str]:
     if not report.targets or not on_host:
         return []
     share = 100 * on_host / total
-    integer = any(find(target).fixed_point for target in targets_of(module))
+    integer = any(ask(find(target), "fixed_point") for target in targets_of(module))
     floats = any(_is_float_contraction(op) for op in _host_ops(module))
     if integer and floats and not report.regions:
         missing = (

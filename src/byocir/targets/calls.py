@@ -8,9 +8,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from byocir.errors import ByocirError
-from byocir.patterns.mistakes import place_of
+from byocir.patterns.hooks import mistakes_of
 from byocir.targets.base import Runner, Target
-from byocir.vta_sim import VTAError
 
 _T = TypeVar("_T")
 
@@ -18,19 +17,9 @@ _T = TypeVar("_T")
 def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
     """What a method of a target gives. Raises ByocirError B219, with file and line, where it
     fails."""
-    try:
+    name = getattr(method, "__name__", str(method))
+    with mistakes_of(target.name, type(target), name, method):
         return method(*arguments)
-    except (ByocirError, VTAError):
-        raise
-    except Exception as error:
-        if type(target).__module__.startswith("byocir."):
-            raise  # a mistake of ours
-        name = getattr(method, "__name__", str(method))
-        raise ByocirError(
-            "B219",
-            f"target '{target.name}' failed in {name} with {type(error).__name__}: {error}",
-            where=place_of(method, error),
-        ) from error
 
 
 def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 
 from byocir.frontend.onnx.reference import NotComputed, as_value
 from byocir.frontend.onnx.tensors import any_dtype
 
 
-class Session:
-    """A model that ONNX Runtime runs on the processor. Graph optimisations are off unless
-    `optimise`: then each operator is computed as ONNX defines it. Raises NotComputed if it is not
-    installed or does not take the model."""
+class NoRuntime(NotComputed):
+    """ONNX Runtime is not installed."""
 
-    def __init__(self, model: onnx.ModelProto, *, optimise: bool = False, threads: int = 1) -> None:
-        self.inputs = [value.name for value in model.graph.input]
-        self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
+
+class Session:
+    """A model, or a file with its weights beside it, that ONNX Runtime runs on the processor. Graph
+    optimisations are off unless `optimise`: then each operator is computed as ONNX defines it.
+    Raises NoRuntime if it is not installed, NotComputed if it does not take the model."""
+
+    def __init__(
+        self, model: onnx.ModelProto | Path, *, optimise: bool = False, threads: int = 1
+    ) -> None:
         try:
             ort: Any = import_module("onnxruntime")
         except ImportError as error:
-            raise NotComputed(f"no ONNX Runtime: {error}") from error
+            raise NoRuntime(f"no ONNX Runtime: {error}") from error
+        try:
+            graph = _graph(model)
+        except (OSError, DecodeError) as error:
+            raise NotComputed(_first_line(error)) from error
+        self.inputs = [value.name for value in graph.input]
+        self.outputs = [value.name for value in graph.output]
+        self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in graph.output]
         options = ort.SessionOptions()
         levels = ort.GraphOptimizationLevel
         level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
@@ -34,7 +47,9 @@ class Session:
         options.log_severity_level = 4
         try:
             self._session: Any = ort.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                str(model) if isinstance(model, Path) else model.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its errors have no common base
             raise NotComputed(_first_line(error)) from error
@@ -46,6 +61,13 @@ class Session:
         except Exception as error:
             raise NotComputed(_first_line(error)) from error
         return list(map(_as_dtype, outputs, self._dtypes))
+
+
+def _graph(model: onnx.ModelProto | Path) -> onnx.GraphProto:
+    """The graph of a model, without weights that are beside its file."""
+    if isinstance(model, Path):
+        model = onnx.load_model_from_string(model.read_bytes())
+    return model.graph
 
 
 def _first_line(error: Exception) -> str:

@@ -9,14 +9,14 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CompositeOp
 from byocir.errors import ByocirError
 from byocir.lowering.graph_to_tir.emit import Emitter
-from byocir.patterns.mistakes import place_of
+from byocir.patterns.hooks import ask
 from byocir.patterns.targets import Taker
 from byocir.rewrites.driver import is_dead
 
 
 def lower_composites(top: Operation, target: Taker) -> None:
     """Gives the composites of a region function the bodies that their target has for them. Raises
-    ByocirError B306 where the target's `lower` fails, or gives values of other types."""
+    ByocirError B219 where the target's `lower` fails, B306 where it gives values of other types."""
     for composite in [op for op in top.walk() if isinstance(op, CompositeOp)]:
         emitter = Emitter(composite.location)
         results = _lowered(composite, target, emitter)
@@ -34,17 +34,7 @@ def lower_composites(top: Operation, target: Taker) -> None:
 
 
 def _lowered(composite: CompositeOp, target: Taker, emitter: Emitter) -> list[Any] | None:
-    try:
-        results = target.lower(composite, emitter)
-    except ByocirError:
-        raise
-    except Exception as error:
-        raise ByocirError(
-            "B306",
-            f"target '{target.name}' failed to lower {composite.pattern.data} with "
-            f"{type(error).__name__}: {error}",
-            where=place_of(type(target).lower, error),
-        ) from error
+    results = ask(target, "lower", composite, emitter)
     if results is None:
         return None
     expected = [output.type for output in composite.outputs]

@@ -7,12 +7,15 @@ nor are underbid: their order of preference counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any, cast
 
 from xdsl.ir import Operation
 
 from byocir.patterns.composite import Composite
+from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import Taker
 
@@ -30,12 +33,16 @@ class Offer:
 
     def cost(self, attempts: Iterable[Attempt], objective: str) -> float | None:
         """What these matches cost together, None where the target does not say."""
-        costs = [
-            self.taker.cost(attempt.composite.name, attempt.matched).get(objective)
-            for attempt in attempts
-        ]
+        costs = [self._cost(attempt).get(objective) for attempt in attempts]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
+
+    def _cost(self, attempt: Attempt) -> Mapping[str, float]:
+        found: Any = ask(self.taker, "cost", attempt.composite.name, attempt.matched)
+        costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
+        numbers = all(isinstance(value, Real) for value in costs.values())
+        expect_given(self.taker, "cost", numbers, "numbers by objective", cast("object", found))
+        return costs
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
@@ -21,9 +22,10 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.dialects.collector import collector_paused
+from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
-from byocir.patterns.targets import composites_of, find
+from byocir.patterns.targets import Taker, composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -69,10 +71,18 @@ class _Graph:
         self.targets = list(dict.fromkeys(region.target for region in regions))
         index = {target: i for i, target in enumerate(self.targets)}
         self.colours = [index[o.target] if isinstance(o, RegionOp) else None for o in self.ops]
-        self.policies = [find(target).region_policy for target in self.targets]
+        self.policies = [_policy(find(target)) for target in self.targets]
 
     def regions(self, nodes: Iterable[int]) -> list[RegionOp]:
         return [op for i in nodes if isinstance(op := self.ops[i], RegionOp)]
+
+
+def _policy(target: Taker) -> RegionPolicy:
+    policy: Any = ask(target, "region_policy")
+    expect_given(
+        target, "region_policy", isinstance(policy, RegionPolicy), "a RegionPolicy", policy
+    )
+    return policy
 
 
 def merge_regions(block: Block) -> dict[CompositeOp, str]:
