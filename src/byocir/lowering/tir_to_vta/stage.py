@@ -28,19 +28,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import CompositeOp
-from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, buffer
-from byocir.dialects.tir.affine import Linear, bounds, linear
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, LoopKind, buffer
+from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.types import Shape, i8, i32
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.stage_index import (
-    Indices,
-    Start,
-    constant_index,
-    innermost,
-    loop_of,
-    unrolled_around,
-)
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
     box_sizes,
@@ -49,6 +41,16 @@ from byocir.lowering.tir_to_vta.tile_nest import (
     is_widening,
     memory_of,
 )
+from byocir.rewrites.schedule.access import local_map, loops_of
+from byocir.rewrites.schedule.index import (
+    Indices,
+    Sum,
+    innermost,
+    loops_behind,
+    start_of,
+    sum_of,
+)
+from byocir.rewrites.schedule.rebase import expression
 from byocir.vta_sim import Memory
 
 ACC = SCOPES[Memory.ACC]
@@ -71,30 +73,23 @@ class _Box:
     """What a tile of a block reaches of an array: where it begins, its sizes, and the index map in
     its coordinates."""
 
-    starts: tuple[Start, ...]
+    starts: tuple[Sum, ...]
     sizes: Shape
     map: AffineMap
 
     @staticmethod
     def of(op: BlockOp, map_: AffineMap) -> _Box:
-        starts: list[Start] = []
-        exprs: list[AffineExpr] = []
-        extents = op.extents
-        for expr in map_.results:
-            form = linear(expr)
-            assert form is not None, "the tiler admits linear maps only"
-            starts.append(Start.of(form, op.bases, extents))
-            low = sum(min(0, c * (extents[i] - 1)) for i, c in form.terms)
-            exprs.append(_sum(Linear(form.terms, -low)))
-        sizes = tuple(box_sizes(dims_of(map_, op), extents))
-        return _Box(tuple(starts), sizes, AffineMap(map_.num_dims, 0, tuple(exprs)))
+        forms = [linear(expr) for expr in map_.results]
+        assert None not in forms, "the tiler admits linear maps only"
+        bases = [_base(value) for value in op.bases]
+        starts = tuple(start_of(form, bases, op.extents) for form in forms if form is not None)
+        return _Box(starts, tuple(box_sizes(dims_of(map_, op), op.extents)), local_map(op, map_))
 
 
-def _sum(form: Linear) -> AffineExpr:
-    total: AffineExpr = AffineExpr.constant(form.constant)
-    for i, coefficient in form.terms:
-        total = AffineExpr.dimension(i) * coefficient + total
-    return total
+def _base(value: SSAValue) -> Sum:
+    """A base as it is, not as what it is made of: that is there already."""
+    known = sum_of(value)
+    return known if not known.terms else Sum(((value, 1),))
 
 
 class _Stager:
@@ -105,7 +100,7 @@ class _Stager:
         self.indices = Indices(self.body, composite.location)
         self.local: dict[SSAValue, SSAValue] = {}
         """The buffer of the current tile for each intermediate buffer."""
-        self.staged: dict[tuple[Block, SSAValue, tuple[Start, ...], Shape], SSAValue] = {}
+        self.staged: dict[tuple[Block, SSAValue, tuple[Sum, ...], Shape], SSAValue] = {}
 
     def stage(self) -> None:
         """Rewrites all blocks, then drops the buffers in main memory between them."""
@@ -139,6 +134,12 @@ class _Stager:
         assert block is not None
         block.insert_op_before(new, op)
 
+    def _values(self, box: _Box, before: Operation) -> list[SSAValue]:
+        """Where a box begins, as values in front of an op."""
+        block = before.parent
+        assert block is not None
+        return [self.indices.value(start, block, before) for start in box.starts]
+
     def _tile_buffer(self, op: BlockOp) -> SSAValue:
         """A fresh buffer for the tile that a block writes in whole."""
         box = _Box.of(op, op.out_maps[0])
@@ -152,13 +153,13 @@ class _Stager:
 
     def _widen(self, op: BlockOp) -> None:
         box = _Box.of(op, op.in_maps[0])
-        starts = [self.indices.start(start, op) for start in box.starts]
+        starts = self._values(box, op)
         target = self._tile_buffer(op)
         self._insert(CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts), op)
 
     def _store(self, op: BlockOp) -> None:
         box = _Box.of(op, op.out_maps[0])
-        starts = [self.indices.start(start, op) for start in box.starts]
+        starts = self._values(box, op)
         source = self.local[op.ins[0]]
         self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
 
@@ -200,7 +201,7 @@ class _Stager:
             source,
             alloc.result,
             box.sizes,
-            source_bases=[self.indices.start(start, before) for start in box.starts],
+            source_bases=self._values(box, before),
             pad=IntegerAttr(0, i8) if outside else None,
         )
         for new in (alloc, copy):
@@ -212,8 +213,10 @@ class _Stager:
     def _anchor(self, op: BlockOp, box: _Box) -> Operation:
         """The op in front of which a box is loaded: the block, or the outermost loop around it
         that the box does not depend on. Unrolled tiles keep their own."""
-        values = [value for start in box.starts for _, value in start.terms]
-        loop = innermost([unrolled_around(op), *(loop_of(value) for value in values)])
+        values = [value for start in box.starts for value, _ in start.terms]
+        loop = innermost(
+            [*_unrolled_around(op), *(loop for value in values for loop in loops_behind(value))]
+        )
         inside = loop.body.block if loop is not None else self.body
         anchor: Operation = op
         while anchor.parent is not inside:
@@ -221,6 +224,11 @@ class _Stager:
             assert isinstance(parent, ForOp)
             anchor = parent
         return anchor
+
+
+def _unrolled_around(op: Operation) -> list[ForOp]:
+    """The nearest loop around an op that stands for one unrolled tile, if there is one."""
+    return [loop for loop in loops_of(op) if loop.kind.data is LoopKind.UNROLL][-1:]
 
 
 def _filled(op: BlockOp) -> IntegerAttr | None:
@@ -264,11 +272,11 @@ def _local_guard(op: BlockOp) -> AffineMap | None:
         assert form is not None
         constant = form.constant
         for i, coefficient in form.terms:
-            base = constant_index(op.bases[i])
-            if base is None:
+            base = sum_of(op.bases[i])
+            if base.terms:
                 raise unsupported("B328", "expected constant bases below a guard", op)
-            constant += coefficient * base
-        local = _sum(Linear(form.terms, constant))
+            constant += coefficient * base.constant
+        local = expression(form, constant)
         if bounds(local, [0] * len(op.extents), [e - 1 for e in op.extents])[0] < 0:
             kept.append(local)
     return AffineMap(len(op.extents), 0, tuple(kept)) if kept else None

@@ -21,20 +21,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp
-from byocir.dialects.tir import BlockOp, FillOp, ForOp, IteratorAttr, LoopKind, YieldOp
-from byocir.dialects.types import Shape, element_type_of
+from byocir.dialects.tir import BlockOp, FillOp, ForOp, LoopKind
+from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, best_tiles
+from byocir.rewrites.schedule.blocks import filling, retile
+from byocir.rewrites.schedule.index import Indices, Sum
 from byocir.vta_sim import VTAConfig
 
 
@@ -82,8 +82,8 @@ class _Tiler:
 
     def __post_init__(self) -> None:
         self.steps = steps_of(self.composite)
+        self.indices = Indices(self.composite.body.block, self.composite.location)
         self.bases: dict[int, SSAValue] = {}
-        self.numbers: dict[int, SSAValue] = {}
         blocks = [op for op in self.steps if isinstance(op, BlockOp)]
         self.widest = max(blocks, key=lambda op: len(op.extents))
         guard = self.widest.where
@@ -104,23 +104,6 @@ class _Tiler:
             step.erase()
         body.add_op(last)
 
-    def _add(self, op: Operation, block: Block) -> None:
-        op.location = self.composite.location
-        block.add_op(op)
-
-    def _number(self, value: int) -> SSAValue:
-        """An index constant, at the front of the body."""
-        if value not in self.numbers:
-            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
-            op.location = self.composite.location
-            body, first = self.composite.body.block, self.composite.body.block.first_op
-            if first is None:
-                body.add_op(op)
-            else:
-                body.insert_op_before(op, first)
-            self.numbers[value] = op.result
-        return self.numbers[value]
-
     def _loops(self, order: Sequence[int], block: Block, inner: Callable[[Block], None]) -> None:
         """Puts loops over the tiles of these iterators into a block and `inner` into them."""
         if not order:
@@ -130,11 +113,11 @@ class _Tiler:
         size, extent = self.sizes[i], self.nest.extents[i]
         count = -(-extent // size)
         if count == 1:
-            self.bases[i] = self._number(0)
+            self.bases[i] = self.indices.number(0)
             self._loops(rest, block, inner)
         elif i in self.unrolled:
             for tile in range(count):
-                self.bases[i] = self._number(min(tile * size, extent - size))
+                self.bases[i] = self.indices.number(min(tile * size, extent - size))
                 self._loops(rest, self._loop(block, 1, LoopKind.UNROLL).body.block, inner)
         else:
             loop = self._loop(block, count, LoopKind.SERIAL)
@@ -142,22 +125,14 @@ class _Tiler:
             self._loops(rest, loop.body.block, inner)
 
     def _loop(self, block: Block, count: int, kind: LoopKind) -> ForOp:
-        loop = ForOp.of(count, kind)
-        self._add(loop, block)
+        loop = ForOp.of(count, kind, self.composite.location)
+        block.add_op(loop)
         return loop
 
     def _base(self, loop: ForOp, size: int, last: int) -> SSAValue:
         """`min(index * size, last)`, without what has no effect."""
-        base, block = loop.index, loop.body.block
-        if size > 1:
-            scaled = arith.MuliOp(base, self._number(size))
-            self._add(scaled, block)
-            base = scaled.result
-        if (loop.extent.value.data - 1) * size > last:
-            clamped = arith.MinSIOp(base, self._number(last))
-            self._add(clamped, block)
-            base = clamped.result
-        return base
+        step = Sum(((loop.index, size),))
+        return self.indices.minimum(step, last, loop.body.block)
 
     def _tile_steps(self, block: Block) -> None:
         """Appends one tile of every step."""
@@ -172,43 +147,21 @@ class _Tiler:
 
     def _bases(self, count: int) -> list[SSAValue]:
         """The bases of the first iterators; those without loops start at 0."""
-        zero = self._number(0)
+        zero = self.indices.number(0)
         return [self.bases.get(i, zero) for i in range(count)]
 
-    def _iterators(self, iterators: Sequence[IteratorAttr]) -> list[IteratorAttr]:
-        return [
-            IteratorAttr.of(it.iterator_name.data, it.kind.data, self.sizes[i])
-            for i, it in enumerate(iterators)
-        ]
-
     def _tile_block(self, op: BlockOp, block: Block) -> None:
-        tiled = BlockOp(
-            self._iterators(op.iterators.data),
-            list(op.ins),
-            list(op.outs),
-            [*op.in_maps, *op.out_maps],
-            op.body.clone(),
-            pads=op.pad_values,
-            bases=self._bases(len(op.extents)),
-            where=op.where.data if op.where is not None else None,
-            location=op.location,
-        )
-        block.add_op(tiled)
+        tiled = op.clone()
+        tiled.location = op.location
+        self._place(tiled, block)
 
     def _tile_fill(self, op: FillOp, block: Block) -> None:
         assert op.destination is not None
-        element = element_type_of(op.destination.type)
-        body = Block(arg_types=[element])
-        number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
-        body.add_ops([number, YieldOp.create(operands=[number.result])])
-        parallels = self.nest.parallels
-        tiled = BlockOp(
-            self._iterators(self.widest.iterators.data[:parallels]),
-            [],
-            [op.destination],
-            [AffineMap(parallels, 0, self.widest.out_maps[0].results)],
-            Region(body),
-            bases=self._bases(parallels),
-            location=op.location,
-        )
-        block.add_op(tiled)
+        iterators = self.widest.iterators.data[: self.nest.parallels]
+        self._place(filling(op, op.destination, iterators), block)
+
+    def _place(self, op: BlockOp, block: Block) -> None:
+        """Appends a block over one tile."""
+        count = len(op.extents)
+        retile(op, self.sizes[:count], self._bases(count))
+        block.add_op(op)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
 from byocir.dialects.tir.affine import bounds, linear
@@ -16,6 +16,7 @@ from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (
     Sum,
     base_sums,
+    expression,
     loop_around,
     loops_behind,
     start_of,
@@ -117,6 +118,18 @@ def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
     highs = [low + extent - 1 for low, extent in zip(lows, extents, strict=True)]
     low, high = bounds(expr, lows, highs)
     return Side(Sum((), low), high - low + 1, dense=False)
+
+
+def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
+    """A linear index map in the coordinates of the box that it reaches, with iterators from 0."""
+    lows, highs = [0] * len(op.extents), [extent - 1 for extent in op.extents]
+    exprs: list[AffineExpr] = []
+    for expr in map_.results:
+        form = linear(expr)
+        assert form is not None
+        low, _ = form.bounds(lows, highs)
+        exprs.append(expression(form, form.constant - low))
+    return AffineMap(map_.num_dims, 0, tuple(exprs))
 
 
 def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import ForOp
 from byocir.dialects.tir.affine import Linear
@@ -137,6 +138,14 @@ def range_of(atom: SSAValue) -> Range | None:
     return 0, min(left[1], right[0] - 1)
 
 
+def expression(form: Linear, constant: int) -> AffineExpr:
+    """A linear form as an expression, with another constant."""
+    total: AffineExpr = AffineExpr.constant(constant)
+    for i, coefficient in form.terms:
+        total = AffineExpr.dimension(i) * coefficient + total
+    return total
+
+
 def is_index_arithmetic(op: Operation) -> bool:
     """Whether this op computes an index from indices, and nothing else."""
     pure = isinstance(
@@ -173,7 +182,7 @@ class Indices:
         if value not in self.numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             self._insert(op, self.body, self.body.first_op)
-            op.result.name_hint = f"c{value}"
+            op.result.name_hint = f"c{value}" if value >= 0 else f"minus{-value}"
             self.numbers[value] = op.result
         return self.numbers[value]
 
@@ -185,7 +194,9 @@ class Indices:
             self._sums[block, wanted] = self._made(wanted, block, before)
         return self._sums[block, wanted]
 
-    def minimum(self, wanted: Sum, most: int, block: Block, before: Operation | None) -> SSAValue:
+    def minimum(
+        self, wanted: Sum, most: int, block: Block, before: Operation | None = None
+    ) -> SSAValue:
         """The sum or `most`, whichever is less; just the sum where it is never more."""
         value = self.value(wanted, block, before)
         found = wanted.range()

@@ -7,6 +7,7 @@ or at once, so they must not depend on each other.
 from __future__ import annotations
 
 from byocir.dialects.tir import ForOp, LoopKind, LoopKindAttr
+from byocir.dialects.tir.loop import IN_ORDER
 from byocir.rewrites.schedule.dependence import conflict, described
 from byocir.rewrites.schedule.requests import check_loop, refused
 
@@ -43,7 +44,7 @@ def vthread(loop: ForOp) -> None:
 
 def runs_in_order(loop: ForOp) -> bool:
     """Whether the iterations of a loop run one after the other, as they are written."""
-    return loop.kind.data in (LoopKind.SERIAL, LoopKind.UNROLL)
+    return loop.kind.data in IN_ORDER
 
 
 def _set(loop: ForOp, kind: LoopKind) -> None:

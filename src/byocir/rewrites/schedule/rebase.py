@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import Linear, linear
 from byocir.rewrites.schedule.blocks import Parts, body_of
-from byocir.rewrites.schedule.index import Indices, Sum, base_sums
+from byocir.rewrites.schedule.index import Indices, Sum, base_sums, expression
 
 
 def localise(
@@ -69,14 +69,6 @@ def rebase(block: BlockOp) -> None:
         bases=tuple(values) if any(i not in free for i in range(count)) else (),
     )
     _without_points(parts, free).put(block)
-
-
-def expression(form: Linear, constant: int) -> AffineExpr:
-    """A linear form as an expression, with another constant."""
-    total: AffineExpr = AffineExpr.constant(constant)
-    for i, coefficient in form.terms:
-        total = AffineExpr.dimension(i) * coefficient + total
-    return total
 
 
 def _start(form: Linear, bases: Sequence[Sum]) -> Sum:

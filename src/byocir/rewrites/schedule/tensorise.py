@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.tir import BlockOp, IntrinsicOp, buffer, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
 from byocir.patterns import Attempt, Composite, Match
-from byocir.rewrites.schedule.access import accesses_of
-from byocir.rewrites.schedule.rebase import expression
+from byocir.rewrites.schedule.access import accesses_of, local_map
 from byocir.rewrites.schedule.requests import check_block, refused
 
 Emit = Callable[[Match, BlockOp], Sequence[Operation]]
@@ -76,19 +75,10 @@ def local_form(block: BlockOp) -> BlockOp:
         shape = tuple(side.size for side in access.box)
         old = access.buffer.type
         types.append(buffer(element_type_of(old), shape, scope_of(old)))
-        exprs = [_from_0(expr, block) for expr in map_.results]
-        maps.append(AffineMap(map_.num_dims, 0, tuple(exprs)))
+        if any(linear(expr) is None for expr in map_.results):
+            raise refused("B259", f"expected linear indices of a tile, found {map_}", block)
+        maps.append(local_map(block, map_))
     return _copy(block, types, maps, keep=False)
-
-
-def _from_0(expr: AffineExpr, block: BlockOp) -> AffineExpr:
-    """An index as an offset from the begin of the box."""
-    form = linear(expr)
-    if form is None:
-        raise refused("B259", f"expected linear indices of a tile, found {expr}", block)
-    extents = block.extents
-    low, _ = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
-    return expression(form, form.constant - low)
 
 
 def _copy(
