@@ -127,14 +127,19 @@ def test_the_architecture_page_shows_what_the_stages_print():
 
 def test_the_first_target_page_shows_what_its_snippets_print():
     page = (ROOT / "docs" / "your-first-target.md").read_text()
-    first_target = script("first_target")
-    assert first_target.render(page) == page, "run: python docs/first_target.py"
-    toy = first_target.TOY.read_text()
-    assert len(first_target.quoted(page)) == 5
-    for snippet in first_target.quoted(page):
+    snippets_ = script("snippets")
+    assert snippets_.render(page) == page, "run: python docs/snippets.py"
+    toy = snippets_.TOY.read_text()
+    assert len(snippets_.quoted(page)) == 5
+    for snippet in snippets_.quoted(page):
         assert snippet in toy
     (lines,) = re.findall(r"toy_npu.py\), (\d+) lines", page)
     assert len(toy.splitlines()) == int(lines) < 120
+
+
+def test_the_page_of_the_tensor_level_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "tensor-level.md").read_text()
+    assert script("snippets").render(page) == page, "run: python docs/snippets.py"
 
 
 def test_the_picture_of_double_buffering_is_up_to_date():

@@ -182,7 +182,7 @@ class Indices:
         if value not in self.numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             self._insert(op, self.body, self.body.first_op)
-            op.result.name_hint = f"c{value}" if value >= 0 else f"minus{-value}"
+            op.result.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
             self.numbers[value] = op.result
         return self.numbers[value]
 

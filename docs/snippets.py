@@ -1,6 +1,7 @@
-"""Runs what `docs/your-first-target.md` shows and writes what it prints into the page.
+"""Runs what `docs/your-first-target.md` and `docs/tensor-level.md` show and writes what it prints
+into the pages.
 
-    python docs/first_target.py
+    python docs/snippets.py
 
 Snippets run in order, from the root of the repository, as a reader would type them.
 """
@@ -16,9 +17,12 @@ import tempfile
 from pathlib import Path
 
 from byocir.cli.main import main as byocir
+from byocir.cli.opt import run_opt
 
 ROOT = Path(__file__).parents[1]
-PAGE, TOY = ROOT / "docs" / "your-first-target.md", ROOT / "examples" / "toy_npu.py"
+PAGES = (ROOT / "docs" / "your-first-target.md", ROOT / "docs" / "tensor-level.md")
+TOY = ROOT / "examples" / "toy_npu.py"
+COMMANDS = {"byocir": byocir, "byocir-opt": run_opt}
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"<!-- from examples/toy_npu.py -->\n```python\n(.*?)^```", re.DOTALL | re.M)
 
@@ -40,9 +44,10 @@ def render(page: str) -> str:
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             if language == "python":
-                exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
+                exec(compile(code, "page.md", "exec", dont_inherit=True), names)
             if language == "sh":
-                byocir(shlex.split(code.removeprefix("byocir ")))
+                tool, *arguments = shlex.split(code)
+                COMMANDS[tool](arguments)
         printed = out.getvalue()
         return fence[0]
 
@@ -58,4 +63,5 @@ def render(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(PAGE.read_text()))
+    for page in PAGES:
+        page.write_text(render(page.read_text()))
