@@ -159,5 +159,101 @@ def encoder(layers: int = 2, tokens: int = 128, width: int = 256, heads: int = 4
     return net.model((1, tokens, width))
 
 
-NETS = {"ResNet-18": resnet18, "MobileNetV2": mobilenet_v2, "encoder": encoder}
+BOTTLENECKS = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+"""Inner channels, repeats and first stride of each stage of ResNet-50."""
+
+
+def resnet50() -> bytes:
+    net = Net()
+    net.conv(3, 64, 7, 2)
+    net.add("Relu")
+    net.add("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    inputs = 64
+    for inner, repeats, first in BOTTLENECKS:
+        for stride in (first, *[1] * (repeats - 1)):
+            before, outputs = net.last, 4 * inner
+            for here, there, kernel, step in (
+                (inputs, inner, 1, 1),
+                (inner, inner, 3, stride),
+                (inner, outputs, 1, 1),
+            ):
+                net.conv(here, there, kernel, step)
+                if there != outputs:
+                    net.add("Relu")
+            after = net.last
+            if inputs != outputs:
+                net.last = before
+                net.conv(inputs, outputs, 1, stride)
+                before = net.last
+            net.last = after
+            # As batch norms do, so that sums of many blocks stay of one size.
+            net.add("Mul", net.constant(0.5, np.float32))
+            net.add("Add", before)
+            net.add("Relu")
+            inputs = outputs
+    return _classified(net, 2048)
+
+
+FIRES = ((16, 64), (16, 64), (0, 0), (32, 128), (32, 128), (0, 0))
+FIRES += ((48, 192), (48, 192), (64, 256), (64, 256))
+"""Channels of the squeeze and of each expansion of SqueezeNet 1.1; zeros are pools."""
+
+
+def squeezenet() -> bytes:
+    net = Net()
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2]}
+    weight = net.weight(64, 3, 3, 3)
+    net.add("Conv", weight, net.weight(64), kernel_shape=[3, 3], strides=[2, 2])
+    net.add("Relu")
+    net.add("MaxPool", **pool)
+    inputs = 64
+    for squeezed, expanded in FIRES:
+        if not squeezed:
+            net.add("MaxPool", **pool)
+            continue
+        net.conv(inputs, squeezed, 1)
+        before = net.add("Relu")
+        net.conv(squeezed, expanded, 1)
+        left = net.add("Relu")
+        net.last = before
+        net.conv(squeezed, expanded, 3)
+        right = net.add("Relu")
+        net.last = left
+        net.add("Concat", right, axis=1)
+        inputs = 2 * expanded
+    net.conv(inputs, 1000, 1)
+    net.add("Relu")
+    net.add("GlobalAveragePool")
+    net.add("Flatten")
+    return net.model((1, 3, 224, 224))
+
+
+VGG_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+"""Channels and convolutions of each stage of VGG-16."""
+
+
+def vgg16() -> bytes:
+    net, inputs = Net(), 3
+    for outputs, repeats in VGG_STAGES:
+        for _ in range(repeats):
+            net.conv(inputs, outputs, 3)
+            net.add("Relu")
+            inputs = outputs
+        net.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    net.add("Flatten")
+    for here, there in ((512 * 49, 4096), (4096, 4096)):
+        net.add("Gemm", net.weight(there, here), transB=1)
+        net.add("Relu")
+    net.add("Gemm", net.weight(1000, 4096), transB=1)
+    return net.model((1, 3, 224, 224))
+
+
+NETS = {
+    "ResNet-18": resnet18,
+    "ResNet-50": resnet50,
+    "MobileNetV2": mobilenet_v2,
+    "SqueezeNet": squeezenet,
+    "VGG-16": vgg16,
+    "encoder": encoder,
+}
 """Each net's model file, by name."""

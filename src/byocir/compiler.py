@@ -10,7 +10,7 @@ match-composites{level=tensor}, … as above                                    
 each target's own passes, then its code generator
 ```
 
-With `host="c"` what is left in `@main` runs as C, after flatten-windows and fuse-blocks; else the
+With `host="c"` what is left in `@main` runs as C, after the passes of `host_pipeline`; else the
 evaluator runs it.
 """
 
@@ -29,6 +29,7 @@ from byocir.dialects.byoc import LEVELS, TARGET, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
+from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 HOSTS = (REFERENCE, C)
-FOR_C = "flatten-windows,fuse-blocks"
 NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"
 LOWERING = "convert-graph-to-tir"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
@@ -201,10 +201,12 @@ def compile(
 
     `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins;
     further `options` go to every target that has an option of that name. `host` says what runs the
-    nodes that no target takes: "reference", the evaluator, or "c", C code built on first use.
+    nodes that no target takes: "reference", the evaluator, or "c", C code built on first use,
+    whose options, as in "c{cpu=x86-64-v3,threads=2}", say for which processor (`native`, this
+    machine's, by default, or one of `byocir.lowering.tir_to_c.cpu`) and how many threads.
     Other arguments as `import_onnx` and `partition`.
     """
-    check_host(host)
+    host_of(host)
     targets = _with_options(targets, options)
     on_step("import")
     module = import_onnx(model, shapes=shapes)
@@ -221,14 +223,18 @@ def compile(
     return generate(module, report, host=host, after_pass=after_pass)
 
 
-def check_host(host: str) -> None:
-    """Raises ByocirError B225 for a host that there is not."""
-    if host not in HOSTS:
+def host_of(text: str) -> CHost | None:
+    """What host C code is made for, None for the evaluator. Raises ByocirError B225 for a host that
+    there is not, B229 for options that it does not take."""
+    if is_c(str(text)):
+        return parse_c_host(text)
+    if text != REFERENCE:
         raise ByocirError(
             "B225",
-            f"expected host {' or '.join(HOSTS)}, found {host!r}",
-            help=did_you_mean(str(host), list(HOSTS)),
+            f"expected host {' or '.join(HOSTS)}, found {text!r}",
+            help=did_you_mean(str(text), list(HOSTS)),
         )
+    return None
 
 
 def generate(
@@ -239,12 +245,13 @@ def generate(
     after_pass: AfterPass | None = None,
 ) -> Package:
     """Runs each target's passes and code generator on a partitioned module."""
-    check_host(host)
+    c_host = host_of(host)
     context = load_context()
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes = [*_at(instances, "after-lowering"), *_at(instances, "before-codegen")]
-    if host == C:
-        passes += parse_pipeline(FOR_C)
+    if c_host is not None:
+        set_c_host(module, c_host)
+        passes += parse_pipeline(host_pipeline(c_host_of(module)))
     run_passes(module, context, passes, callback=after_pass)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
@@ -256,11 +263,19 @@ def generate(
             _declare(module, symbols)
             for profile in call(target, target.profile, made):
                 report.device[profile.symbol] = profile.to_dict()
-    if host == C and has_c(module):
-        report.host_runs_on, report.memory = C, memory_of(host_code(module))
-    elif host == C:
+    code = host_code(module) if c_host is not None and has_c(module) else None
+    if code is not None:
+        report.host_runs_on, report.memory = C, memory_of(code)
+    elif c_host is not None:
         report.notes.append(NO_C)
-    return Package(module, blobs, report)
+    return Package(module, blobs, report, _code=code)
+
+
+def host_pipeline(host: CHost) -> str:
+    """The passes that bring blocks into the form in which they become C for a host."""
+    relax = "relax-contractions," if host.description.fuses else ""
+    pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
+    return f"{relax}assign-layouts,flatten-windows,fuse-blocks,{pack}"
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

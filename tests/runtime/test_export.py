@@ -67,20 +67,20 @@ def check(package, folder, env, **options):
 def test_digits_on_vta(compiler, tmp_path, alone):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
     assert package.report.regions
     check(package, tmp_path / "project", alone, compiler=compiler)
 
 
 def test_sanitizers_find_nothing(tmp_path, alone):
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
     check(package, tmp_path / "vta", alone, flags=SANITIZE)
-    host = byocir.compile(depthwise_net(), targets=[], host="c")
+    host = byocir.compile(depthwise_net(), targets=[], host="c{cpu=generic}")
     check(host, tmp_path / "host", alone, flags=SANITIZE)
 
 
 def test_a_model_without_regions(tmp_path, alone):
-    package = byocir.compile(attention(), targets=[], host="c")
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
     assert "regions.c" not in export_project(package)
     check(package, tmp_path / "project", alone)
 
@@ -92,11 +92,11 @@ def test_several_inputs_and_outputs(tmp_path, alone):
         helper.make_node("Greater", ["s", "int"], ["more"]),
     ]
     model = model_of(nodes, {"x y": (2, 3), "int": (3,)}, ["s", "at", "more"])
-    check(byocir.compile(model, targets=[], host="c"), tmp_path / "project", alone)
+    check(byocir.compile(model, targets=[], host="c{cpu=generic}"), tmp_path / "project", alone)
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path, alone):
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
     folder = tmp_path / "project"
     build(export_project(package), folder, alone)
 
@@ -125,7 +125,7 @@ def test_loops_routines_and_halves(compiler, tmp_path, alone):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     flags = "-O1 -Werror" if compiler == "clang" else SANITIZE
-    package = byocir.compile(recurrent(), targets=[], host="c")
+    package = byocir.compile(recurrent(), targets=[], host="c{cpu=generic}")
     check(package, tmp_path / "project", alone, compiler=compiler, flags=flags)
 
 
@@ -133,7 +133,7 @@ def test_what_has_no_c_is_refused():
     nodes = [helper.make_node("Det", ["x"], ["d"], name="volume")]
     model = model_of(nodes, {"x": (3, 3)}, ["d"])
     with pytest.raises(ByocirError, match=r"B350.*graph.foreign\n.*volume"):
-        export_project(byocir.compile(model, targets=[], host="c"))
+        export_project(byocir.compile(model, targets=[], host="c{cpu=generic}"))
 
 
 def test_the_command_line(tmp_path, capsys):
@@ -146,5 +146,5 @@ def test_the_command_line(tmp_path, capsys):
 
 
 def test_the_same_package_gives_the_same_bytes(tmp_path):
-    packages = [byocir.compile(DIGITS, shapes=SHAPES, host="c") for _ in range(2)]
+    packages = [byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}") for _ in range(2)]
     assert export_project(packages[0]) == export_project(packages[1])

@@ -1,8 +1,10 @@
 """The host as C: whole models, what stays in the evaluator, builds and bytes."""
 
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import onnx
@@ -15,19 +17,19 @@ from byocir.cli.main import main
 from byocir.compiler import NO_C
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
+from byocir.lowering.tir_to_c.cpu import fitting
+from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.runtime.export import export_project
-from byocir.runtime.native import host_code
+from byocir.runtime.native import FLAGS, host_code, made_for
+from byocir.toolchain import x86_64_level
 
 DIGITS = "examples/digits/digits_int8.onnx"
+DIGITS_F32 = "examples/digits/digits_f32.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
 
 
-def both(model, **options):
-    return [byocir.compile(model, host=host, **options) for host in ("reference", "c")]
-
-
-def assert_equal(model, rtol=1e-5, **options):
-    reference, native = both(model, **options)
+def assert_equal(model, rtol=1e-5, host="c", **options):
+    reference, native = (byocir.compile(model, host=h, **options) for h in ("reference", host))
     feeds = random_feeds(reference.module)
     expected, found = reference.run(feeds), native.run(feeds)
     assert found.keys() == expected.keys()
@@ -43,9 +45,11 @@ def assert_equal(model, rtol=1e-5, **options):
 @pytest.mark.parametrize("name", ["digits_f32", "digits_int8", "digits_int8_per_channel"])
 @pytest.mark.parametrize("targets", [["vta"], []], ids=["vta", "host only"])
 def test_digits(name, targets):
-    native = assert_equal(f"examples/digits/{name}.onnx", shapes=SHAPES, targets=targets, rtol=0)
-    memory = native.report.memory
+    options = {"shapes": SHAPES, "targets": targets}
+    path = f"examples/digits/{name}.onnx"
+    memory = assert_equal(path, rtol=0, host="c{cpu=generic}", **options).report.memory
     assert 0 < memory["arena"] <= 1.1 * memory["arena_lower_bound"]
+    assert_equal(path, **options)
 
 
 def test_a_mobile_net_and_attention_need_no_evaluator():
@@ -116,9 +120,63 @@ def test_the_command_line(tmp_path, capsys):
     assert "host: c" in capsys.readouterr().out
 
 
-def test_an_unknown_host_is_refused():
-    with pytest.raises(ByocirError, match="B225"):
-        byocir.compile(DIGITS, shapes=SHAPES, host="rust")
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("rust", "B225.*expected host reference or c, found 'rust'"),
+        ("c{cpu=x86-64-v5}", "B229.*expected a cpu of .*, found 'x86-64-v5'"),
+        ("c{speed=9}", "B229.*expected an option, found 'speed'"),
+        ("c{threads=0}", "B229.*expected 1 to 1024 threads, found 0"),
+        ("c{threads=two}", "B229.*Incompatible types"),
+        ("c{", "B229.*expected options as"),
+    ],
+)
+def test_hosts_that_are_refused(host, message):
+    with pytest.raises(ByocirError, match=message):
+        byocir.compile(DIGITS, shapes=SHAPES, host=host)
+
+
+def test_the_module_names_what_its_code_is_made_for(tmp_path):
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=native,threads=2}")
+    package.save(tmp_path / "digits.bpkg")
+    host = c_host_of(byocir.load(tmp_path / "digits.bpkg").module)
+    assert host == CHost(fitting(x86_64_level()).name, 2)
+
+
+def test_another_processor_gives_other_bytes():
+    hosts = ("c{cpu=generic}", "c{cpu=x86-64-v3}", "c{cpu=x86-64-v4 threads=2}")
+    packages = [byocir.compile(DIGITS_F32, shapes=SHAPES, targets=[], host=h) for h in hosts]
+    sources = [host_code(package.module).source for package in packages]
+    assert len(set(sources)) == 3
+    assert ["FUSED void" in source for source in sources] == [False, True, True]
+    assert ["#pragma omp" in source for source in sources] == [False, False, True]
+
+
+def test_code_for_another_processor_is_refused(monkeypatch):
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=x86-64-v4}")
+    monkeypatch.setattr("byocir.lowering.tir_to_c.host.x86_64_level", lambda: 2)
+    with pytest.raises(ByocirError, match=r"B405.*expected a machine that runs x86-64-v4"):
+        package.run(random_feeds(package.module))
+
+
+@pytest.mark.skipif(x86_64_level() < 3, reason="no instruction that fuses")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_contractions_alone_are_fused(compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    package = byocir.compile(depthwise_net(), targets=[], host="c{cpu=x86-64-v3}")
+    code = host_code(package.module)
+    (tmp_path / "model.h").write_text(code.header)
+    (tmp_path / "model.c").write_text(code.source)
+    command = [compiler, *made_for(code.host), *FLAGS, "-fno-inline", "-S", "model.c"]
+    subprocess.run([c for c in command if c != "-lm"], cwd=tmp_path, check=True)
+    fused, name = Counter[bool](), ""
+    for line in (tmp_path / "model.s").read_text().splitlines():
+        label = re.match(r"(\w+):", line)
+        name = label.group(1) if label else name
+        fused[name.startswith("tile_")] += "vfmadd" in line
+    assert fused[True] > 0
+    assert fused[False] == 0
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

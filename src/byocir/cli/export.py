@@ -11,7 +11,8 @@ from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
-from byocir.runtime.report import C
+
+ANY_MACHINE = "c{cpu=generic}"
 
 
 def export(options: argparse.Namespace) -> int:
@@ -37,4 +38,4 @@ def export(options: argparse.Namespace) -> int:
 def _package(options: argparse.Namespace) -> Package:
     if is_package(options.model):  # what it says of its host does not matter here
         return load_package(options)
-    return compile_with_steps(options, host=C)
+    return compile_with_steps(options, host=options.host or ANY_MACHINE)

@@ -109,12 +109,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_run)
 
 
-def _add_host(parser: argparse.ArgumentParser) -> None:
+def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> None:
     parser.add_argument(
         "--host",
-        choices=["reference", "c"],
-        help="what runs the nodes that no target takes: the evaluator that defines their meaning "
-        "(default), or C code made for them",
+        metavar="HOST",
+        help="what runs the nodes that no target takes: reference, the evaluator that defines "
+        "their meaning, or C code made for them: c, or with options c{cpu=native,threads=1} "
+        f"(default: {default})",
     )
 
 
@@ -141,6 +142,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
     )
+    _add_host(parser, default="c{cpu=generic}, C for any machine")
     _add_stages(parser)
     parser.set_defaults(verb=_export)
 

@@ -40,8 +40,12 @@ PASSES: dict[str, str] = {
     "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",
     "raise-scf-to-tir": "byocir.lowering.scf_to_tir:RaiseScfToTirPass",
     # tensor level, for the host's C code
+    "relax-contractions": "byocir.lowering.tir_to_c.relax:RelaxContractionsPass",
+    "assign-layouts": "byocir.lowering.tir_to_c.layouts:AssignLayoutsPass",
     "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",
+    "pack-weights": "byocir.lowering.tir_to_c.pack:PackWeightsPass",
+    "fold-copies": "byocir.lowering.tir_to_c.fold:FoldCopiesPass",
     # tensor level to VTA instructions, in this order
     "vta-legalise": "byocir.lowering.tir_to_vta.legalise:VtaLegalisePass",
     "vta-pack": "byocir.lowering.tir_to_vta.pack:VtaPackPass",

@@ -31,8 +31,9 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.source import Port, comment
-from byocir.runtime.native import has_c, host_code
+from byocir.runtime.native import has_c, host_code, made_for
 from byocir.runtime.package import Package
 from byocir.targets import calls
 from byocir.targets.base import target_of
@@ -62,7 +63,7 @@ def export_project(package: Package) -> dict[str, bytes]:
         files["regions.c"] = _regions_source(code, device, offsets).encode()
         files |= dict(device.files)
     sources = sorted(name for name in files if name.endswith(".c"))
-    files["Makefile"] = _makefile(sources).encode()
+    files["Makefile"] = _makefile(sources, code.host).encode()
     return dict(sorted(files.items()))
 
 
@@ -293,12 +294,13 @@ def _port_table(table: str, ports: Sequence[Port]) -> str:
     return f"{shapes}static const npy_type {table}[] = {{\n{rows}}};\n"
 
 
-def _makefile(sources: Sequence[str]) -> str:
+def _makefile(sources: Sequence[str], host: CHost) -> str:
+    flags = " ".join((FLAGS, *made_for(host)))
     return f"""# Written by byocir. make && ./model IN.npy… OUT.npy…
 CC ?= cc
 CFLAGS ?= -O3
 # Floats are rounded after every operation, so that results are those of byocir's evaluator.
-MODEL_FLAGS = {FLAGS}
+MODEL_FLAGS = {flags}
 SOURCES = {" ".join(sources)}
 
 model: $(SOURCES) $(wildcard *.h)

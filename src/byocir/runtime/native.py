@@ -24,6 +24,7 @@ from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.program import Buffer
 from byocir.lowering.tir_to_c.source import OUTSIDE
 from byocir.toolchain import build_shared, load_shared
@@ -34,9 +35,8 @@ FLAGS = (
     # traps, which would keep conversions and square roots from being vectorised.
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
 )
-"""How the host's code is built."""
-NATIVE = "-march=native"
-"""For the processor of this machine, which not every compiler knows how to ask for."""
+"""How the host's code is built, whatever it is made for."""
+OPENMP = "-fopenmp"
 
 NAME = "model"
 
@@ -62,7 +62,12 @@ def has_c(module: ModuleOp) -> bool:
 
 def host_code(module: ModuleOp) -> HostCode:
     """The C code of a module's @main, which must have one."""
-    return emit_host(Interpreter(module).function(MAIN), NAME)
+    return emit_host(Interpreter(module).function(MAIN), NAME, c_host_of(module))
+
+
+def made_for(host: CHost) -> tuple[str, ...]:
+    """The flags that code for a host is built with beside those of all hosts."""
+    return (*host.description.flags, *([OPENMP] if host.threads > 1 else []))
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
@@ -80,8 +85,10 @@ class HostProgram:
     interpreter, which must be of the same module. Not for several threads at once."""
 
     def __init__(
-        self, code: HostCode, interpreter: Interpreter, flags: tuple[str, ...] = (*FLAGS, NATIVE)
+        self, code: HostCode, interpreter: Interpreter, flags: Sequence[str] | None = None
     ) -> None:
+        """Raises ByocirError B405 for code that this machine cannot run."""
+        check_machine(code.host)
         self._code, self._interpreter, self._flags = code, interpreter, flags
         self._calls = code.calls
         self._weights = _aligned(len(code.weights))
@@ -99,12 +106,15 @@ class HostProgram:
 
     def _built(self) -> Path:
         files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
-        try:
+        if self._flags is not None:
             return build_shared("host", files, self._flags)
+        try:
+            return build_shared("host", files, (*made_for(self._code.host), *FLAGS))
         except ByocirError as error:
-            if error.code != "B403" or NATIVE not in self._flags:
+            if error.code != "B403":
                 raise
-            return build_shared("host", files, [f for f in self._flags if f != NATIVE])
+            # A compiler that does not know the processor or threads still builds the same C.
+            return build_shared("host", files, FLAGS)
 
     def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[np.ndarray]:
         """The outputs for inputs of the types of the function; raises what a call raises, and

@@ -22,6 +22,7 @@ from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, port_names
+from byocir.lowering.tir_to_c import HostCode
 from byocir.patterns.match import python_value
 from byocir.patterns.targets import find_class, register, targets_of
 from byocir.runtime.archive import read_archive, write_archive
@@ -48,6 +49,8 @@ class Package:
         default_factory=dict[bool, Interpreter], repr=False
     )
     _programs: dict[bool, HostProgram] = field(default_factory=dict[bool, HostProgram], repr=False)
+    _code: HostCode | None = field(default=None, repr=False, compare=False)
+    """The host's code, where it is known already."""
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
@@ -90,7 +93,8 @@ class Package:
         if self.report.host_runs_on != C:
             return evaluate(self.module, feeds, interpreter=interpreter)
         if check not in self._programs:
-            self._programs[check] = HostProgram(host_code(self.module), interpreter)
+            self._code = self._code or host_code(self.module)
+            self._programs[check] = HostProgram(self._code, interpreter)
         entry = interpreter.function(MAIN)
         arrays, outputs = bind(entry, feeds)
         return dict(zip(outputs, self._programs[check].run(entry, arrays), strict=True))

@@ -9,9 +9,11 @@
 | B402 | `$CC` names no program |
 | B403 | the compiler failed: C sources it refuses, or a compiler that does not work |
 | B404 | a library that was built cannot be loaded |
+| B405 | code is for another processor than this machine's |
 """
 
 from byocir.toolchain.build import build_shared, load_shared
 from byocir.toolchain.compiler import Compiler, find_compiler
+from byocir.toolchain.machine import x86_64_level
 
-__all__ = ["Compiler", "build_shared", "find_compiler", "load_shared"]
+__all__ = ["Compiler", "build_shared", "find_compiler", "load_shared", "x86_64_level"]

@@ -20,6 +20,7 @@ from byocir.dialects.byoc.ops import (
 from byocir.dialects.byoc.records import (
     DIMS,
     HOST,
+    HOST_CODE,
     LEVEL,
     LEVELS,
     NAME,
@@ -50,6 +51,7 @@ Byoc = Dialect(
 __all__ = [
     "DIMS",
     "HOST",
+    "HOST_CODE",
     "LEVEL",
     "LEVELS",
     "NAME",

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
+from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
@@ -90,10 +91,17 @@ class Kernel:
 class BlockWriter:
     """Writes one block. `initial` gives the C constants that accumulators start from, by position
     among `outs`; the others start from what the array holds. Iterators on `based` start at a
-    parameter, the others at 0."""
+    parameter, the others at 0. With an epilogue, which needs such a number, its results are written
+    instead."""
 
-    def __init__(self, op: BlockOp, initial: Mapping[int, str], based: Sequence[int] = ()) -> None:
-        self.op, self.initial, self.based = op, initial, based
+    def __init__(
+        self,
+        op: BlockOp,
+        initial: Mapping[int, str],
+        based: Sequence[int] = (),
+        epilogue: Epilogue | None = None,
+    ) -> None:
+        self.op, self.initial, self.based, self.epilogue = op, initial, based, epilogue
         self.scalars = Scalars()
         block, count = op.body.block, len(op.ins)
         self._used = used_arguments(block, op.yielded)
@@ -102,6 +110,7 @@ class BlockWriter:
             for i, (value, pad) in enumerate(zip(op.ins, op.pad_values, strict=True))
         ]
         self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
+        self.late_ins, self.late_outs, self.late_used = self._late(epilogue)
         self.guards: list[AffineExpr] = list(op.where.data.results) if op.where is not None else []
         self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
         self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
@@ -118,8 +127,24 @@ class BlockWriter:
         lows = [-ANYWHERE if i in self.based else 0 for i, _ in extents]
         return lows, [ANYWHERE if i in self.based else extent - 1 for i, extent in extents]
 
+    def _late(self, epilogue: Epilogue | None) -> tuple[list[Access], list[Access], list[int]]:
+        """What an epilogue reads and writes, and which of its inputs it takes beside the result."""
+        if epilogue is None:
+            return [], [], []
+        op, count = epilogue.op, len(epilogue.op.ins)
+        used = sorted(used_arguments(op.body.block, op.yielded) - {epilogue.position})
+        values = [*op.ins, *op.outs]
+        accesses = [
+            self._mapped(f"{'e' if i < count else 'z'}{i}", values[i], map_, None)
+            for i, map_ in enumerate(epilogue.maps)
+        ]
+        return accesses[:count], accesses[count:], [i for i in used if i < count]
+
     def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Access:
-        map_, shape = self.op.maps.data[position].data, shape_of(value.type)
+        return self._mapped(name, value, self.op.maps.data[position].data, pad)
+
+    def _mapped(self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None) -> Access:
+        shape = shape_of(value.type)
         checks = [] if pad is None else outside_of(map_, shape, *self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
@@ -127,7 +152,15 @@ class BlockWriter:
         return Access(name, element, offset_of(map_, shape), checks, outside, nbytes)
 
     def _accesses(self) -> list[Access]:
-        return [*(x for i, x in enumerate(self.ins) if i in self._used), *self.outs]
+        read = [x for i, x in enumerate(self.ins) if i in self._used]
+        if self.epilogue is None:
+            return [*read, *self.outs]
+        return [*read, *(self.late_ins[i] for i in self.late_used), *self.late_outs]
+
+    @property
+    def written(self) -> list[Access]:
+        """The arrays that the function writes."""
+        return self.outs if self.epilogue is None else self.late_outs
 
     def _merged(self, loops: list[Loop]) -> list[Loop]:
         """Neighbours as one where the outer one steps as far as the inner one runs."""
@@ -159,10 +192,12 @@ class BlockWriter:
         """The function; raises NoC for a body without a form in C."""
         parameters = [
             f"const {stored_type(access.element)} *restrict {access.name}"
-            for i, access in enumerate(self.ins)
-            if i in self._used
+            for access in (
+                *(x for i, x in enumerate(self.ins) if i in self._used),
+                *(self.late_ins[i] for i in self.late_used),
+            )
         ]
-        parameters += [f"{stored_type(out.element)} *restrict {out.name}" for out in self.outs]
+        parameters += [f"{stored_type(x.element)} *restrict {x.name}" for x in self.written]
         parameters += [f"const ptrdiff_t b{i}" for i in self.based]
         if self._accumulates():
             body = self._reduce()
@@ -277,6 +312,9 @@ class BlockWriter:
             first.append(f"acc{i}{index} = {self.initial.get(i) or self._load(access)};")
             last.append(self._store(i, f"acc{i}{index}"))
             accumulators.append(f"acc{i}{index}")
+        if self.epilogue is not None:
+            late = self._within(self.finished(accumulators[0]))
+            last = ["{", *(TAB + line for line in late), "}"]
         inner = self._point(
             self._bound(accumulators), lambda i, value: f"{accumulators[i]} = {value};"
         )
@@ -291,6 +329,30 @@ class BlockWriter:
             *(TAB + line for line in around(last)),
             "}",
         ]
+
+    def finished(self, element: str) -> list[str]:
+        """The epilogue at one point, for this element of the reduction."""
+        assert self.epilogue is not None
+        op, position = self.epilogue.op, self.epilogue.position
+        args = op.body.block.args
+        texts = {i: self._load(self.late_ins[i]) for i in self.late_used} | {position: element}
+        texts |= {len(op.ins) + i: self._load(x) for i, x in enumerate(self.late_outs)}
+        used = used_arguments(op.body.block, op.yielded)
+        bound: dict[SSAValue, str] = {args[i]: f"g{i}" for i in texts if i in used}
+        lines = [f"const {c_type(args[i].type)} g{i} = {texts[i]};" for i in texts if i in used]
+        computed, values = self.scalars.statements(op.body.block, bound, op.yielded)
+        out = self.late_outs[0]
+        ends = [f"{self._place(out)} = {stored(out.element, values[0])};"]
+        return [*_needed([*lines, *computed], ends), *ends]
+
+    def _within(self, lines: list[str]) -> list[str]:
+        """The epilogue, left out where it does not reach the end of the last dimension."""
+        assert self.epilogue is not None
+        extent = self.epilogue.extent
+        if extent == shape_of(self.op.outs[0].type)[-1]:
+            return lines
+        last = self.indices.expr(self.op.out_maps[0].results[-1])
+        return [f"if ({last} < {extent}) {{", *(TAB + line for line in lines), "}"]
 
     def _lanes(
         self, lane: Loop | None, lanes: int, start: str, lines: Sequence[str]

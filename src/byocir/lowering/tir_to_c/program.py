@@ -21,11 +21,12 @@ from byocir.dialects.array import Array
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
-from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
 from byocir.evaluate.routines import Routine, routine_of
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
-from byocir.lowering.tir_to_c.contract import kernel_of
+from byocir.lowering.tir_to_c.contract import is_contraction, kernel_of
+from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
+from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
 
@@ -140,14 +141,14 @@ class Program:
     arena: Arena = field(default_factory=lambda: plan([]))
 
 
-def program_of(function: FuncOp) -> Program:
+def program_of(function: FuncOp, host: CHost) -> Program:
     """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere."""
-    return _Builder(function).build()
+    return _Builder(function, host).build()
 
 
 class _Builder:
-    def __init__(self, function: FuncOp) -> None:
-        self.block = function.body.block
+    def __init__(self, function: FuncOp, host: CHost) -> None:
+        self.block, self.host = function.body.block, host
         self.program = Program()
         self.buffers: dict[SSAValue, Buffer] = {}
         self._steps = self.program.steps
@@ -157,6 +158,25 @@ class _Builder:
         self._offsets: dict[str, Buffer] = {}
         self._order = {op: i for i, op in enumerate(self.block.walk())}
         self._loops = 0
+        self._contractions = self._with_epilogues()
+        self._early = {op for op, _ in self._contractions.values()}
+
+    def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
+        """By the block that is the epilogue, the largest contraction that it can follow. That
+        contraction then runs where the epilogue stands."""
+        pairs: dict[Operation, tuple[BlockOp, Epilogue]] = {}
+        for op in self.block.walk():
+            if not isinstance(op, BlockOp) or not op.in_value_form or not is_contraction(op):
+                continue
+            epilogue = epilogue_of(op)
+            if epilogue is None:
+                continue
+            held = pairs.get(epilogue.op)
+            if held is None or prod(op.extents) > prod(held[0].extents):
+                pairs[epilogue.op] = op, epilogue
+        for later, (op, _) in pairs.items():
+            self._order[op] = self._order[later]
+        return pairs
 
     def build(self) -> Program:
         for i, arg in enumerate(self.block.args):
@@ -211,45 +231,52 @@ class _Builder:
         self._steps.append(Fill(buffer, filled))
 
     def _block(self, op: BlockOp) -> None:
+        if op in self._early:
+            return  # with its epilogue
+        first, epilogue = self._contractions.get(op, (None, None))
         try:
-            self._compute(op)
+            self._compute(first or op, epilogue)
         except NoC:
-            self._call(op)
+            for alone in [op] if first is None else [first, op]:
+                self._call(alone)
 
-    def _compute(self, op: BlockOp) -> None:
-        for value in (*op.ins, *op.outs):
+    def _compute(self, op: BlockOp, epilogue: Epilogue | None) -> None:
+        last = op if epilogue is None else epilogue.op
+        for value in (*op.ins, *op.outs, *last.ins, *last.outs):
             c_type(element_type_of(value.type))
         initial = {
             i: literal(start.owner.value)
             for i, start in enumerate(op.outs)
-            if isinstance(start.owner, FillOp) and self._covers(op, i)
+            if isinstance(start.owner, FillOp)
+            and (op.where is None or op.reductions)
+            and writes_each_once(op, i)
         }
         bases = [self._numbers[base] for base in op.bases]
         based = [i for i, base in enumerate(bases) if base != "0"]
-        writer = BlockWriter(op, initial, based)
-        kernel = kernel_of(writer)
-        targets = [self._target(op, i, i in initial) for i in range(len(op.outs))]
+        writer = BlockWriter(op, initial, based, epilogue)
+        kernel = kernel_of(writer, self.host)
+        covered = [i for i in range(len(last.outs)) if self._covers(last, i)]
+        read = () if epilogue is None else op.ins
+        targets = [self._target(last, i, i in covered, read) for i in range(len(last.outs))]
         sources = [self.buffers[op.ins[i]] for i in writer.used]
+        if epilogue is not None:
+            sources += [self.buffers[last.ins[i]] for i in writer.late_used]
+        nodes = dict.fromkeys((*names(op.location), *names(last.location)))
         starts = [bases[i] for i in based]
-        self._steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
-        self.buffers.update(zip(op.results, targets, strict=True))
+        self._steps.append(Compute(kernel, [*sources, *targets], tuple(nodes), starts))
+        self.buffers.update(zip(last.results, targets, strict=True))
 
     def _covers(self, op: BlockOp, index: int) -> bool:
         """Whether a block writes every element of a result that it accumulates or replaces: one for
         each parallel point, each at its own place."""
         if op.where is not None and not op.reductions:
             return False
-        extents = [op.extents[i] for i in op.parallels if op.extents[i] > 1]
-        used: list[int] = []
-        for expr in op.out_maps[index].results:
-            form = linear(expr)
-            terms = [] if form is None else [i for i, _ in form.terms if op.extents[i] > 1]
-            used += terms
-        shape = shape_of(op.outs[index].type)
-        return prod(extents) == prod(shape) and len(set(used)) == len(used) == len(extents)
+        points = prod(op.extents[i] for i in op.parallels)
+        return points == prod(shape_of(op.outs[index].type)) and writes_each_once(op, index)
 
-    def _target(self, op: BlockOp, index: int, is_set: bool) -> Buffer:
-        """Where a block's result goes, ready to be updated."""
+    def _target(self, op: BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]) -> Buffer:
+        """Where a block's result goes, ready to be updated. `read` is what its function reads
+        beside its own operands."""
         start = op.outs[index]
         owner = start.owner
         if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
@@ -257,7 +284,7 @@ class _Builder:
             if isinstance(owner, FillOp) and not is_set:
                 self._fill(made, owner)
             return made
-        return self._owned(start, op, [*op.ins, *op.outs])
+        return self._owned(start, op, [*op.ins, *op.outs, *read])
 
     def _owned(self, value: SSAValue, op: Operation, used: Sequence[SSAValue]) -> Buffer:
         """A buffer that holds a value and that an op, which uses these, may change: the value's own

@@ -19,6 +19,7 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.files import HALF, with_includes
+from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import (
@@ -37,6 +38,8 @@ from byocir.lowering.tir_to_c.program import (
     all_steps,
     program_of,
 )
+
+ANY = CHost("generic")
 
 OUTSIDE = -1
 """What a program gives where an index leads outside of its array."""
@@ -66,6 +69,7 @@ class HostCode:
     weights: bytes
     inputs: list[Port]
     outputs: list[Port]
+    host: CHost
     program: Program = field(repr=False)
 
     @property
@@ -74,14 +78,15 @@ class HostCode:
         return [step for step in all_steps(self.program.steps) if isinstance(step, Call)]
 
 
-def emit_host(function: FuncOp, name: str = "model") -> HostCode:
+def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostCode:
     """C for a function on tensors. `name` begins the names of what the header declares."""
-    program = program_of(function)
+    program = program_of(function, host)
     types = function.function_type
     inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), list(types.inputs))
     outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), list(types.outputs))
     writer = _Writer(name, program, inputs, outputs)
-    return HostCode(writer.source(), writer.header(), _weights(program), inputs, outputs, program)
+    texts = writer.source(), writer.header()
+    return HostCode(*texts, _weights(program), inputs, outputs, host, program)
 
 
 def _weights(program: Program) -> bytes:

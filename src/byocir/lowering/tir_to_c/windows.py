@@ -121,7 +121,7 @@ class _Window:
 
 
 def _window(op: BlockOp) -> _Window | None:
-    if not op.in_value_form or not is_contraction(op):
+    if not op.in_value_form or op.bases or not is_contraction(op):
         return None
     if not isinstance(op.outs[0].owner, FillOp):
         return None

@@ -1,0 +1,59 @@
+"""fold-copies: blocks that only move the elements of a constant become constants.
+
+Requires: blocks in value form. Looks at functions without `byoc.target`.
+
+Guarantees: no bit changes; constants whose values were not supplied, and blocks on them, stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.array import Array
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.evaluate.tir import evaluate_block
+
+
+@dataclass(frozen=True)
+class FoldCopiesPass(ModulePass):
+    """Evaluates copies of constants."""
+
+    name = "fold-copies"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.body.block.ops):
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                    _fold(block)
+                for constant in [c for c in function.walk() if isinstance(c, ConstantOp)]:
+                    if not list(constant.result.uses):
+                        constant.detach()
+                        constant.erase()
+
+
+def _fold(op: BlockOp) -> None:
+    body = op.body.block
+    if len(op.ins) != 1 or len(op.outs) != 1 or op.yielded[0] is not body.args[0]:
+        return
+    owner, start = op.ins[0].owner, op.outs[0].owner
+    if not isinstance(owner, ConstantOp) or not isinstance(start, EmptyOp):
+        return
+    if op.reductions or op.bases or not owner.value.data.present:
+        return
+    type_ = start.results[0].type
+    zeros = np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
+    (values,) = evaluate_block(op, [owner.value.data.values()], [zeros])
+    made = ConstantOp.of(Array.of(values), location=op.location)
+    Rewriter.replace_op(op, made)
+    if not list(start.results[0].uses):
+        start.detach()
+        start.erase()

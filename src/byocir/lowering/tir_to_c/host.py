@@ -1,0 +1,118 @@
+"""The host as C code is made for it: its processor and threads, as options and in the module.
+
+`c{cpu=native,threads=1}` is written as targets are. `native` becomes this machine's processor by
+name when the module is told, so that the code is a function of the module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute
+from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError
+
+from byocir.dialects.byoc import HOST_CODE, TargetAttr
+from byocir.errors import ByocirError, did_you_mean
+from byocir.lowering.tir_to_c.cpu import CPUS, Cpu, fitting
+from byocir.toolchain import x86_64_level
+
+NATIVE = "native"
+MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class CHost(ArgSpecConvertible):
+    """What the host's C code is made for: a processor of the table, and how many threads."""
+
+    name = "c"
+
+    cpu: str = NATIVE
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.cpu not in (*CPUS, NATIVE):
+            near = did_you_mean(self.cpu, [*CPUS, NATIVE])
+            expected = ", ".join((*CPUS, NATIVE))
+            raise _wrong(f"expected a cpu of {expected}, found '{self.cpu}'", near)
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise _wrong(f"expected 1 to {MOST_THREADS} threads, found {self.threads}")
+
+    @property
+    def resolved(self) -> CHost:
+        """The same with `native` as the name of this machine's processor."""
+        if self.cpu != NATIVE:
+            return self
+        return CHost(fitting(x86_64_level()).name, self.threads)
+
+    @property
+    def description(self) -> Cpu:
+        """The processor, which must have been resolved."""
+        return CPUS[self.cpu]
+
+
+def _wrong(message: str, near: str = "") -> ByocirError:
+    return ByocirError(
+        "B229", f"host 'c': {message}", help=near or "e.g. c{cpu=x86-64-v3,threads=2}"
+    )
+
+
+def is_c(text: str) -> bool:
+    """Whether a host is C, whatever its options."""
+    return text.partition("{")[0].strip() == CHost.name
+
+
+def parse_c_host(text: str) -> CHost:
+    """The host that a text such as `c{cpu=x86-64-v3,threads=2}` names. Raises ByocirError B229."""
+    try:
+        specs = list(parse_pipeline(text.replace(",", " ")))
+    except (ParseError, ArgSpecParseError):
+        raise _wrong(f"expected options as {{name=value,…}}, found '{text}'") from None
+    return _of_spec(specs[0]) if len(specs) == 1 else CHost()
+
+
+def _of_spec(spec: ArgSpec) -> CHost:
+    known = [field.name for field in fields(CHost)]
+    for option in spec.parameters:
+        if option not in known:
+            raise _wrong(f"expected an option, found '{option}'", did_you_mean(option, known))
+    try:
+        return CHost.from_spec(spec)
+    except ValueError as error:
+        raise _wrong(str(error)) from error
+
+
+def set_c_host(module: ModuleOp, host: CHost) -> None:
+    """Writes what C code is made for into a module, this machine's processor by its name."""
+    known = host.resolved
+    options: dict[str, Attribute] = {
+        "cpu": StringAttr(known.cpu),
+        "threads": IntegerAttr(known.threads, i64),
+    }
+    module.attributes[HOST_CODE] = TargetAttr.of(CHost.name, options)
+
+
+def c_host_of(module: ModuleOp) -> CHost:
+    """What a module's C code is made for; any machine where it does not say. Raises ByocirError
+    B229 for an attribute that names no such host."""
+    attribute = module.attributes.get(HOST_CODE)
+    if attribute is None:
+        return CHost("generic")
+    cpu, threads = None, None
+    if isinstance(attribute, TargetAttr):
+        cpu, threads = (attribute.options.data.get(name) for name in ("cpu", "threads"))
+    if not isinstance(cpu, StringAttr) or not isinstance(threads, IntegerAttr):
+        raise _wrong(f"expected cpu and threads in {HOST_CODE}, found {attribute}")
+    return CHost(cpu.data, threads.value.data).resolved
+
+
+def check_machine(host: CHost) -> None:
+    """Raises ByocirError B405 where this machine's processor cannot run the host's code."""
+    level = x86_64_level()
+    if host.description.level > level:
+        raise ByocirError(
+            "B405",
+            f"expected a machine that runs {host.cpu}, found one for {fitting(level).name}",
+            help="compile with host c{cpu=native}, or c{cpu=generic} for any machine",
+        )

@@ -1,0 +1,370 @@
+"""assign-layouts: convolutions, and all that is around them, with channels last.
+
+Does: a convolution of [N, C, spatial…] becomes one of [N, spatial…, C], in which channels follow
+each other: vectors run along them, and whatever their number is. The blocks after it that keep
+its dimensions (elementwise, pools, concatenations) follow, so that values change their layout only
+at the edges of such a region; blocks that reshape, and all others, read through the permutation.
+What convolutions read outside of an array is stored around it: the block that computes the array
+writes it into a larger one, and no window has to look where it is. Sums that may be taken in any
+order run along the channels innermost.
+
+Requires: blocks in value form. Looks at functions without `byoc.target`.
+
+Guarantees: the same results, bit for bit but for sums with the flag `reassoc`; every new op has the
+location of the block it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.evaluate.scalar import number
+from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
+from byocir.lowering.tir_to_c.contract import is_contraction, may_reorder
+
+LEAST_CHANNELS = 4
+"""With fewer, vectors along them are not worth it."""
+
+
+@dataclass(frozen=True)
+class AssignLayoutsPass(ModulePass):
+    """Puts channels last around convolutions."""
+
+    name = "assign-layouts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.body.block.ops):
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                _Layouts(function).assign()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is stored around an array in each spatial dimension: elements before and after it."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @staticmethod
+    def none(rank: int) -> Frame:
+        return Frame((0,) * rank, (0,) * rank)
+
+    @property
+    def is_empty(self) -> bool:
+        return not any((*self.before, *self.after))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a value of [N, C, spatial…] is: in `value`, with channels last and a frame of zeros."""
+
+    value: SSAValue
+    frame: Frame
+
+    def index(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
+        """Where there the element at an index of the value is."""
+        spatial = [e + b for e, b in zip(exprs[2:], self.frame.before, strict=True)]
+        return [exprs[0], *spatial, exprs[1]]
+
+
+def _last(shape: Shape) -> Shape:
+    return (shape[0], *shape[2:], shape[1])
+
+
+class _Layouts:
+    """One walk through a function, from its start to its end."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self.block = function.body.block
+        self.placed: dict[SSAValue, Placed] = {}
+
+    def assign(self) -> None:
+        for op in list(self.block.ops):
+            if not isinstance(op, BlockOp):
+                self._restore(op)
+            elif _is_convolution(op) or self._follows(op):
+                self._convert(op)
+            else:
+                self._reread(op)
+        for op in reversed(list(self.block.ops)):
+            if isinstance(op, BlockOp | EmptyOp | FillOp) and not any(
+                list(result.uses) for result in op.results
+            ):
+                op.detach()
+                op.erase()
+
+    def _follows(self, op: BlockOp) -> bool:
+        """Whether a block keeps the dimensions of an input that has channels last."""
+        if not _is_plain(op) or not self._starts(op):
+            return False
+        out = op.out_maps[0].results
+        channels = {i for i in out[1].used_dims() if op.extents[i] > 1}
+        return any(
+            value in self.placed
+            and len(map_.results) == len(out)
+            and channels <= set(map_.results[1].used_dims())
+            for value, map_ in zip(op.ins, op.in_maps, strict=True)
+        )
+
+    def _starts(self, op: BlockOp) -> bool:
+        """Whether what a block updates can have channels last."""
+        start = op.outs[0]
+        placed = self.placed.get(start)
+        return isinstance(start.owner, EmptyOp | FillOp) or (
+            placed is not None and placed.frame.is_empty
+        )
+
+    # -- blocks
+
+    def _convert(self, op: BlockOp) -> None:
+        """The block with channels last, in its inputs of that many dimensions and its result."""
+        emit = Emitter(op.location)
+        reads = [self._read(emit, op, i) for i in range(len(op.ins))]
+        frame = self._frame(op.results[0]) if _can_write_frame(op) else None
+        start, placed = self._start(emit, op, frame)
+        target = Placed(start, placed)
+        maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]
+        order = _order(op, maps[-1], maps)
+        count = len(order)
+        made = BlockOp(
+            [op.iterators.data[i] for i in order],
+            [value for value, _, _ in reads],
+            [start],
+            [_renamed_map(AffineMap(count, 0, tuple(exprs)), order) for exprs in maps],
+            op.body.clone(),
+            pads=[pad for _, _, pad in reads],
+            where=_renamed_map(op.where.data, order) if op.where is not None else None,
+            location=op.location,
+        )
+        self.placed[op.results[0]] = Placed(emit.add(made).results[0], placed)
+        Rewriter.insert_op(emit.ops, InsertPoint.before(op))
+
+    def _read(
+        self, emit: Emitter, op: BlockOp, position: int
+    ) -> tuple[SSAValue, list[AffineExpr], Attribute | None]:
+        """An input with channels last, where the block reads it, and what it reads outside."""
+        value, pad = op.ins[position], op.pad_values[position]
+        exprs = list(op.in_maps[position].results)
+        wanted = _is_convolution(op) and position == _image(op)
+        if value not in self.placed and wanted:
+            self.placed[value] = self._copy(emit, value, self._frame(value))
+        placed = self.placed.get(value)
+        if placed is None:
+            return value, exprs, pad
+        outside = _outside(op, position)
+        if wanted and not _holds(placed.frame, outside):
+            placed = self._copy(emit, value, _as_frame(outside))
+        index = placed.index(exprs)
+        return placed.value, index, None if _holds(placed.frame, outside) else pad
+
+    def _start(self, emit: Emitter, op: BlockOp, frame: Frame | None) -> tuple[SSAValue, Frame]:
+        start = op.outs[0]
+        shape, element = _last(shape_of(start.type)), element_type_of(start.type)
+        empty = Frame.none(len(shape) - 2)
+        if start in self.placed:
+            return self.placed[start].value, empty
+        if frame is not None and not frame.is_empty:
+            return emit.fill(0, element, _framed(shape, frame)), frame
+        if isinstance(start.owner, FillOp):
+            return emit.fill(number(start.owner.value).item(), element, shape), empty
+        return emit.empty(element, shape), empty
+
+    def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> Placed:
+        """A value, wherever it is, in a new array with channels last and this frame."""
+        shape, element = shape_of(value.type), element_type_of(value.type)
+        space = Space.over(_last(shape))
+        at = space.parallel
+        exprs = [at[0], at[-1], *at[1:-1]]
+        held = self.placed.get(value)
+        read = Read(value, exprs) if held is None else Read(held.value, held.index(exprs))
+        whole = _framed(_last(shape), frame)
+        start = emit.fill(0, element, whole) if not frame.is_empty else emit.empty(element, whole)
+        target = Placed(start, frame)
+        made = emit.block(space, [read], start, lambda x, _: x, target.index(exprs))
+        return Placed(made, frame)
+
+    def _reread(self, op: BlockOp) -> None:
+        """Lets a block that keeps its layout read values that have channels last; what it updates
+        gets its own layout back."""
+        for value in op.outs:
+            self._restored(op, value)
+        ins, maps, pads = list(op.ins), [m.results for m in op.in_maps], op.pad_values
+        if not any(value in self.placed for value in ins):
+            return
+        for i, value in enumerate(ins):
+            placed = self.placed.get(value)
+            if placed is None:
+                continue
+            if pads[i] is not None and not placed.frame.is_empty:
+                self._restored(op, value)
+                ins[i] = op.ins[i]
+                continue
+            ins[i], maps[i] = placed.value, tuple(placed.index(maps[i]))
+        count = len(op.iterators)
+        made = BlockOp(
+            list(op.iterators),
+            ins,
+            list(op.outs),
+            [*(AffineMap(count, 0, exprs) for exprs in maps), *op.out_maps],
+            op.body.clone(),
+            pads=pads,
+            bases=list(op.bases),
+            where=op.where.data if op.where is not None else None,
+            location=op.location,
+        )
+        Rewriter.replace_op(op, made)
+
+    def _restore(self, op: Operation) -> None:
+        for inner in op.walk():
+            for value in inner.operands:
+                self._restored(op, value)
+
+    def _restored(self, op: Operation, value: SSAValue) -> None:
+        """Lets an op use a value in its own layout."""
+        placed = self.placed.get(value)
+        if placed is None or not isinstance(value.owner, BlockOp):
+            return
+        owner = value.owner
+        emit = Emitter(owner.location)
+        shape, element = shape_of(value.type), element_type_of(value.type)
+        space = Space.over(shape)
+        read = Read(placed.value, placed.index(space.parallel))
+        made = emit.elementwise(shape, element, [read], lambda x: x)
+        Rewriter.insert_op(emit.ops, InsertPoint.before(op))
+        del self.placed[value]
+        value.replace_all_uses_with(made)
+
+    # -- frames
+
+    def _frame(self, value: SSAValue) -> Frame:
+        """What convolutions read around a value, if nothing reads other numbers there."""
+        frame = Frame.none(len(shape_of(value.type)) - 2)
+        for use in value.uses:
+            op = use.operation
+            if not isinstance(op, BlockOp) or use.index >= len(op.ins):
+                continue
+            pad = op.pad_values[use.index]
+            if pad is None:
+                continue
+            outside = _outside(op, use.index)
+            if number(pad) != 0 or outside[:2] != NOWHERE:
+                return Frame.none(len(frame.before))
+            if _is_convolution(op) and use.index == _image(op):
+                frame = _larger(frame, _as_frame(outside))
+        return frame
+
+
+Outside = tuple[tuple[int, int], tuple[int, int], tuple[tuple[int, int], ...]]
+"""How far reads go beyond the start and the end: of N, of C, of the spatial dimensions."""
+
+
+def _outside(op: BlockOp, position: int) -> Outside:
+    lows, highs = [0] * len(op.extents), [extent - 1 for extent in op.extents]
+    reach: list[tuple[int, int]] = []
+    exprs, shape = op.in_maps[position].results, shape_of(op.ins[position].type)
+    for expr, size in zip(exprs, shape, strict=True):
+        low, high = bounds(expr, lows, highs)
+        reach.append((max(-low, 0), max(high - size + 1, 0)))
+    return reach[0], reach[1], tuple(reach[2:])
+
+
+def _as_frame(outside: Outside) -> Frame:
+    return Frame(tuple(b for b, _ in outside[2]), tuple(a for _, a in outside[2]))
+
+
+def _larger(one: Frame, other: Frame) -> Frame:
+    return Frame(tuple(map(max, one.before, other.before)), tuple(map(max, one.after, other.after)))
+
+
+def _holds(frame: Frame, outside: Outside) -> bool:
+    return _larger(frame, _as_frame(outside)) == frame and outside[:2] == NOWHERE
+
+
+def _framed(shape: Shape, frame: Frame) -> Shape:
+    """The shape, channels last, of an array with a frame."""
+    rows = zip(shape[1:-1], frame.before, frame.after, strict=True)
+    return (shape[0], *(b + size + a for size, b, a in rows), shape[-1])
+
+
+def _is_plain(op: BlockOp) -> bool:
+    rank = len(shape_of(op.outs[0].type))
+    return op.in_value_form and not op.bases and len(op.outs) == 1 and rank >= 3
+
+
+def _can_write_frame(op: BlockOp) -> bool:
+    """Whether zeros around its result change nothing of what a block computes."""
+    owner = op.outs[0].owner
+    return isinstance(owner, EmptyOp) or (isinstance(owner, FillOp) and number(owner.value) == 0)
+
+
+def _image(op: BlockOp) -> int:
+    """The operand of a convolution that its windows slide over."""
+    spatial = {i for e in op.out_maps[0].results[2:] for i in e.used_dims()}
+    uses = [{i for e in map_.results for i in e.used_dims()} for map_ in op.in_maps]
+    return 0 if spatial & uses[0] else 1
+
+
+def _is_convolution(op: BlockOp) -> bool:
+    """Whether a block sums products of windows over an image [N, C, spatial…] and of weights that
+    are the same for all of them."""
+    if not _is_plain(op) or not is_contraction(op) or not isinstance(op.outs[0].owner, FillOp):
+        return False
+    out = op.out_maps[0].results
+    position = _image(op)
+    image, weights = op.in_maps[position].results, op.in_maps[1 - position].results
+    if len(image) != len(out) or not isinstance(op.ins[1 - position].owner, ConstantOp):
+        return False
+    if shape_of(op.outs[0].type)[1] < LEAST_CHANNELS:
+        return False
+    known = {i for e in weights for i in e.used_dims()}
+    spatial = [e.position for e in out[2:] if isinstance(e, AffineDimExpr)]
+    here = {i for e in (out[0], *out[2:]) for i in e.used_dims()}
+    if len(spatial) != len(out) - 2 or here & known or _outside(op, position)[:2] != NOWHERE:
+        return False
+    if any(linear(e) is None for e in image):
+        return False
+    pad = op.pad_values[position]
+    return all(e.used_dims() for e in out[1:2]) and (pad is None or number(pad) == 0)
+
+
+NOWHERE = ((0, 0), (0, 0))
+
+
+def _order(
+    op: BlockOp, written: Sequence[AffineExpr], maps: Sequence[Sequence[AffineExpr]]
+) -> list[int]:
+    """The iterators in the order of the result's dimensions, then the others; of sums that may be
+    taken in any order those along the last dimension of an input innermost."""
+    parallels: list[int] = []
+    for expr in written:
+        form = linear(expr)
+        terms = sorted(form.terms, key=lambda term: -abs(term[1])) if form is not None else []
+        parallels += [i for i, _ in terms if i not in parallels]
+    parallels += [i for i in op.parallels if i not in parallels]
+    reductions = op.reductions
+    if is_contraction(op) and may_reorder(op):
+        inner = {i for i in maps[_image(op)][-1].used_dims()} if _is_convolution(op) else set[int]()
+        reductions = [i for i in reductions if i not in inner] + [
+            i for i in reductions if i in inner
+        ]
+    return [*parallels, *reductions]
+
+
+def _renamed_map(map_: AffineMap, order: Sequence[int]) -> AffineMap:
+    """A map whose iterators come in another order."""
+    count = len(order)
+    dims = [AffineExpr.dimension(order.index(i)) for i in range(count)]
+    return map_.replace_dims_and_symbols(dims, [], count, 0)

@@ -1,0 +1,229 @@
+"""The loops around the tiles of a contraction, and what follows each tile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.lowering.tir_to_c.host import CHost
+from byocir.lowering.tir_to_c.literals import c_type
+from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
+from byocir.lowering.tir_to_c.tile_shape import TileShape, heights_of, split
+from byocir.lowering.tir_to_c.tiles import Tile
+
+WORTH_THREADS = 2**17
+"""Points of a block from which threads are worth what it takes to start them."""
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A loop over tiles: from `start` to `stop` by `step`."""
+
+    loop: Loop
+    start: int
+    stop: int
+    step: int
+
+    @property
+    def count(self) -> int:
+        return -(-(self.stop - self.start) // self.step)
+
+
+class TileNest:
+    """The loops over the tiles of a contraction, with what follows each."""
+
+    def __init__(
+        self,
+        writer: BlockWriter,
+        host: CHost,
+        tile: Tile,
+        shape: TileShape,
+        lane: Loop,
+        rows: Sequence[Loop],
+    ) -> None:
+        self.writer, self.host, self.tile, self.shape = writer, host, tile, shape
+        self.lane, self.rows = lane, rows
+        self.helpers: dict[str, str] = dict(tile.types(shape.lanes))
+
+    def lines(self) -> list[str]:
+        """The kernel's body; what it calls is then in `helpers`."""
+        columns, positions = self._around()
+        lines: list[str] = []
+        for chunk in self._chunks():
+            for tall in self._rows():
+                ranges = self._ordered(columns, positions, chunk, tall)
+                lines += self._nested(ranges, self._body(chunk, [r.step for r in tall]))
+        return lines
+
+    def _around(self) -> tuple[list[_Range], list[_Range]]:
+        """The other loops: those along which the vectors of the operand that rows share change, and
+        the rest."""
+        others = [
+            loop for loop in self.writer.parallel if loop is not self.lane and loop not in self.rows
+        ]
+        shared = [f for f in self.tile.factors if f.follows and not f.has_rows]
+        columns: list[_Range] = []
+        positions: list[_Range] = []
+        for loop in others:
+            moves = any(f.outer.coefficient(loop.position) for f in shared)
+            still = all(
+                not f.outer.coefficient(loop.position) for f in self.tile.factors if f not in shared
+            )
+            (columns if moves and still else positions).append(_Range(loop, 0, loop.extent, 1))
+        return columns, positions
+
+    def _chunks(self) -> list[_Range]:
+        """The lane in tiles of full width, then in narrower ones; the last may begin earlier and
+        compute some elements a second time."""
+        lanes, extent = self.shape.lanes, self.lane.extent
+        chunks: list[_Range] = []
+        done = 0
+        for vectors in range(self.shape.vectors, 0, -1):
+            width = vectors * lanes
+            stop = done + (extent - done) // width * width
+            if stop > done:
+                chunks.append(_Range(self.lane, done, stop, width))
+                done = stop
+        if done < extent:
+            chunks.append(_Range(self.lane, extent - lanes, extent, lanes))
+        return chunks
+
+    def _rows(self) -> list[list[_Range]]:
+        """The rows in tiles of even heights."""
+        extents = [row.extent for row in self.rows]
+        pieces: list[list[_Range]] = [[]]
+        for row, height in zip(self.rows, heights_of(extents, self.shape.rows), strict=True):
+            ranges = [_Range(row, *piece) for piece in split(row.extent, height)]
+            pieces = [[*before, one] for before in pieces for one in ranges]
+        return pieces
+
+    def _ordered(
+        self, columns: list[_Range], positions: list[_Range], chunk: _Range, tall: list[_Range]
+    ) -> list[_Range]:
+        """Outermost first: the operand that rows share stays in a cache while others pass over it,
+        all of it if it fits."""
+        shared = [f.access.nbytes for f in self.tile.factors if f.follows and not f.has_rows]
+        if sum(shared) <= self.host.description.l2 // 2:
+            return [*positions, *tall, *columns, chunk]
+        return [*columns, chunk, *positions, *tall]
+
+    def _nested(self, ranges: Sequence[_Range], inner: list[str]) -> list[str]:
+        """Loops over tiles, the outermost shared by threads where that pays."""
+        looped = [r for r in ranges if r.count > 1]
+        lines = inner
+        for r in reversed(ranges):
+            name = r.loop.name
+            if r.count > 1:
+                head = f"for (ptrdiff_t {name} = {r.start}; {name} < {r.stop}; {name} += {r.step})"
+                lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
+                if r is looped[0] and self._is_worth_threads():
+                    lines = [*pragma(self.host.threads), *lines]
+            elif _uses(lines, name):
+                lines = [f"const ptrdiff_t {name} = {r.start};", *lines]
+        return ["{", *(indented(line) for line in lines), "}"]
+
+    def _is_worth_threads(self) -> bool:
+        return self.host.threads > 1 and prod(self.writer.op.extents) >= WORTH_THREADS
+
+    # -- one tile and what follows it
+
+    def _body(self, chunk: _Range, heights: list[int]) -> list[str]:
+        writer, width = self.writer, min(chunk.step, chunk.stop - chunk.start)
+        vectors = width // self.shape.lanes
+        arguments = [
+            f"{f.access.name} + {writer.indices.offset(f.outer)}" for f in self.tile.factors
+        ]
+        if writer.epilogue is None:
+            out = writer.outs[0]
+            steps = [out.offset.coefficient(row.position) for row in self.rows]
+            target = f"{out.name} + {writer.indices.offset(out.offset)}"
+            return [self._call(vectors, heights, steps, [*arguments, target])]
+        rows = prod(heights)
+        steps = [width * heights[1], width] if len(heights) > 1 else [width] * len(heights)
+        kind = c_type(element_type_of(self.tile.type))
+        return [
+            f"{kind} t[{rows * width}];",
+            self._call(vectors, heights, steps, [*arguments, "t"]),
+            *self._finish(heights, steps, width),
+        ]
+
+    def _call(
+        self, vectors: int, heights: Sequence[int], steps: Sequence[int], arguments: Sequence[str]
+    ) -> str:
+        name, text = self.tile.function(self.shape.lanes, vectors, heights, steps)
+        self.helpers[name] = text
+        return f"{name}({', '.join(arguments)});"
+
+    def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> list[str]:
+        """The epilogue over a tile, whose elements are in `t`."""
+        writer, lane = self.writer, self.lane.name
+        terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
+        inner = writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
+
+        def along(count: str) -> list[str]:
+            declared = [f"const ptrdiff_t {lane} = first + j;"] if _uses(inner, lane) else []
+            return [
+                f"for (ptrdiff_t j = 0; j < {count}; j++) {{",
+                *(indented(line) for line in [*declared, *inner]),
+                "}",
+            ]
+
+        lines = along(str(width))
+        left = self._left()
+        if left is not None:
+            lines = [
+                f"const ptrdiff_t left = {left};",
+                f"if (left >= {width}) {{",
+                *(indented(line) for line in lines),
+                "} else {",
+                *(indented(line) for line in along("left")),
+                "}",
+            ]
+        for i in reversed(range(len(heights))):
+            if heights[i] > 1:
+                lines = self._row(i, heights[i], lines)
+        if _uses(lines, "first"):
+            lines = [f"const ptrdiff_t first = {lane};", *lines]
+        return lines
+
+    def _row(self, index: int, height: int, inner: list[str]) -> list[str]:
+        name = self.rows[index].name
+        lines = inner
+        if _uses(inner, name):
+            lines = [f"const ptrdiff_t {name} = base{index} + r{index};", *inner]
+        head = f"for (ptrdiff_t r{index} = 0; r{index} < {height}; r{index}++) {{"
+        lines = [head, *(indented(line) for line in lines), "}"]
+        if _uses(lines, f"base{index}"):
+            lines = [f"const ptrdiff_t base{index} = {name};", *lines]
+        return lines
+
+    def _left(self) -> str | None:
+        """How many elements the epilogue takes from the tile on, where that may be fewer than there
+        are."""
+        writer = self.writer
+        if writer.epilogue is None:
+            return None
+        last = writer.op.out_maps[0].results[-1]
+        if writer.epilogue.extent == _size(writer):
+            return None
+        return f"{writer.epilogue.extent} - ({writer.indices.expr(last)})"
+
+
+def _size(writer: BlockWriter) -> int:
+    return shape_of(writer.op.outs[0].type)[-1]
+
+
+def _uses(lines: Sequence[str], name: str) -> bool:
+    return any(re.search(rf"\b{name}\b", line) for line in lines)
+
+
+def pragma(threads: int) -> list[str]:
+    """What lets threads share the iterations of the loop that follows."""
+    return [
+        "#ifdef _OPENMP",
+        f"#pragma omp parallel for num_threads({threads}) schedule(static)",
+        "#endif",
+    ]

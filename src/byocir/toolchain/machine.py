@@ -1,0 +1,36 @@
+"""What this machine's processor can run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from byocir.errors import ByocirError
+from byocir.toolchain.build import build_shared, load_shared
+
+_PROBE = """/* The x86-64 level of this processor and operating system; 0 elsewhere. */
+int x86_64_level(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt")) return 1;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")
+        || !__builtin_cpu_supports("bmi2")) return 2;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")
+        || !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq")
+        || !__builtin_cpu_supports("avx512vl")) return 3;
+    return 4;
+#else
+    return 0;
+#endif
+}
+"""
+
+
+@cache
+def x86_64_level() -> int:
+    """The highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them; 0 for
+    other processors, and where there is no C compiler to ask with."""
+    try:
+        return int(load_shared(build_shared("machine", {"machine.c": _PROBE})).x86_64_level())
+    except ByocirError:
+        return 0
