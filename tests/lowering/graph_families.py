@@ -6,9 +6,11 @@ import numpy as np
 from graph_moves import (
     broadcasting,
     constant_gather,
+    look_up,
     nearest_resize,
     padding,
     rearrangement,
+    resize,
     scatter,
     shape_up_to,
     top_k,
@@ -117,12 +119,15 @@ def sign(draw):
 def extreme_or_remainder(draw):
     kind = draw(st.sampled_from([g.MaxOp, g.MinOp, g.ModOp, g.PowOp]))
     shape = shape_up_to(draw, 3)
-    numbers = {g.ModOp: INTEGERS, g.PowOp: [f32, f64]}.get(kind, [*NUMBERS, ui64])
-    element = draw(st.sampled_from(numbers))
+    element = draw(st.sampled_from([*NUMBERS, ui64, f16] if kind is g.ModOp else [*NUMBERS, ui64]))
     lhs, rhs = (array(draw, element, broadcasting(draw, shape)) for _ in range(2))
     if kind is g.ModOp:
         rhs = np.where(rhs == 0, 1, rhs).astype(rhs.dtype)
-        return Case(kind, [lhs, rhs], fmod=draw(st.integers(0, 1)))
+        towards_zero = 1 if lhs.dtype.kind == "f" else draw(st.integers(0, 1))
+        return Case(kind, [lhs, rhs], fmod=towards_zero)
+    if kind is g.PowOp and lhs.dtype.kind != "f":
+        powers = np.abs(array(draw, i32, rhs.shape)) % 9
+        return Case(kind, [lhs, powers.astype(dtype_of(draw(st.sampled_from([i32, i64]))))])
     if kind is g.PowOp:
         powers = draw(st.sampled_from([f32, i32]))
         rhs = array(draw, f32, rhs.shape).astype(dtype_of(powers))
@@ -160,10 +165,10 @@ def bits(draw):
     )
     shape = shape_up_to(draw, 3)
     if kind is g.BitShiftOp:
-        element = draw(st.sampled_from([ui8, ui16, ui32]))
+        element = draw(st.sampled_from([ui8, ui16, ui32, ui64]))
         x, by = (array(draw, element, broadcasting(draw, shape)) for _ in range(2))
         if draw(st.booleans()):
-            by = by % 9
+            by = (by % 9).astype(by.dtype)
         return Case(kind, [x, by], direction=draw(st.sampled_from(["LEFT", "RIGHT"])))
     element = draw(st.sampled_from([*INTEGERS, ui64]))
     count = 1 if kind is g.BitwiseNotOp else 2
@@ -193,7 +198,7 @@ def choice(draw):
 
 @st.composite
 def cast(draw):
-    source, to = (draw(st.sampled_from([*NUMBERS, f16, i1])) for _ in range(2))
+    source, to = (draw(st.sampled_from([*NUMBERS, ui64, f16, i1])) for _ in range(2))
     shape = shape_up_to(draw, 3)
     x = booleans(draw, shape) if source == i1 else array(draw, source, shape)
     if source in (f32, f64):
@@ -240,10 +245,10 @@ def along_an_axis(draw):
 @st.composite
 def search(draw):
     if draw(st.booleans()):
-        element = draw(st.sampled_from([i32, i64, ui8, f32]))
+        element = draw(st.sampled_from([i32, i64, ui8, ui64, f32]))
         depth, shape = draw(st.integers(1, 5)), shape_up_to(draw, 2)
         index = np.random.default_rng(draw(st.integers(0, 99))).integers(-7, 7, shape)
-        index = np.abs(index) if element == ui8 else index
+        index = np.abs(index) if element in (ui8, ui64) else index
         values = array(draw, draw(st.sampled_from([f32, i8])), [2])
         axis = draw(st.integers(0, len(shape)))
         return Case(g.OneHotOp, [index.astype(dtype_of(element)), values], axis=axis, depth=depth)
@@ -382,4 +387,6 @@ FAMILIES = [
     recurrent,
     top_k,
     scatter,
+    look_up,
+    resize,
 ]

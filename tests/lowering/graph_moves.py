@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from byocir.dialects import graph as g
 from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph.resize import numbers
 from byocir.dialects.types import (
     dtype_of,
     f16,
@@ -84,13 +85,10 @@ def padding(draw):
     mode = draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
     pads = [[0, 0] for _ in shape]
     for pair, size in zip(pads, shape, strict=True):
-        most = {"reflect": size - 1, "wrap": size}.get(mode, 3)
-        pair[:] = (draw(st.integers(-1, most)) for _ in range(2))
+        most = {"reflect": size - 1, "wrap": size}.get(mode, 11)
+        pair[:] = (min(draw(st.sampled_from([-1, 0, 1, 2, 3, 11])), most) for _ in range(2))
         if size + min(pair[0], 0) + min(pair[1], 0) < 1:
             pair[:] = (max(pair[0], 0), max(pair[1], 0))
-        kept = size + min(pair[0], 0) + min(pair[1], 0)
-        most = {"reflect": kept - 1, "wrap": kept}.get(mode, 3)  # else it stays a graph op
-        pair[:] = (min(end, most) for end in pair)
     properties = {"pads": [*(p[0] for p in pads), *(p[1] for p in pads)], "mode": mode}
     if mode == "constant" and draw(st.booleans()):
         properties["value"] = ArrayAttr.of(array(draw, element, ()))
@@ -165,16 +163,83 @@ def scatter(draw):
 
 
 @st.composite
+def look_up(draw):
+    """Indices are inputs, also negative ones."""
+    kind = draw(
+        st.sampled_from([g.GatherOp, g.GatherElementsOp, g.GatherNdOp, g.ReverseSequenceOp])
+    )
+    shape = shape_up_to(draw, 3, 2 if kind is g.ReverseSequenceOp else 1)
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    x = array(draw, draw(st.sampled_from(NUMBERS)), shape)
+    index = dtype_of(draw(st.sampled_from([i32, i64])))
+    if kind is g.ReverseSequenceOp:
+        time = draw(st.integers(0, 1))
+        lengths = rng.integers(1, shape[time] + 1, shape[1 - time])
+        return Case(kind, [x, lengths], batch_axis=1 - time, time_axis=time)
+    if kind is g.GatherNdOp:
+        batch = draw(st.integers(0, len(shape) - 1))
+        depth = draw(st.integers(1, len(shape) - batch))
+        sizes_ = np.array(shape[batch : batch + depth])
+        own = [*shape[:batch], *shape_up_to(draw, 2), depth]
+        indices = rng.integers(-sizes_, sizes_, own)
+        return Case(kind, [x, indices.astype(index)], batch_dims=batch)
+    axis = draw(st.integers(0, len(shape) - 1))
+    own = [draw(st.integers(1, size)) for size in shape]
+    own[axis] = draw(st.integers(1, 4))
+    own = shape_up_to(draw, 2) if kind is g.GatherOp else own
+    indices = rng.integers(-shape[axis], shape[axis], own)
+    return Case(kind, [x, np.asarray(indices, index)], axis=axis)
+
+
+RESIZES = [
+    *("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"),
+    "tf_crop_and_resize",
+]
+
+
+@st.composite
+def resize(draw):
+    """By sizes or scales; a part of the input, also beyond its ends, where a mode crops."""
+    shape = sizes(draw, draw(st.integers(1, 3)), 5)
+    mode = draw(st.sampled_from(["nearest", "linear", "cubic"]))
+    how = draw(st.sampled_from(RESIZES))
+    properties = {
+        "mode": mode,
+        "coordinate_transformation_mode": how,
+        "nearest_mode": draw(st.sampled_from(NEAREST)),
+        "cubic_coeff_a": draw(st.sampled_from([-0.75, -0.5])),
+        "exclude_outside": draw(st.integers(0, 1)) if mode == "cubic" else 0,
+        "extrapolation_value": 0.0,
+        "antialias": draw(st.integers(0, 1)) if mode != "nearest" else 0,
+    }
+    wanted = [draw(st.sampled_from([n, 2 * n, 3 * n, n + 1, max(n - 1, 1)])) for n in shape]
+    if how == "tf_crop_and_resize":
+        ends = [draw(st.sampled_from([(0, 1), (0.25, 0.75), (-0.5, 1), (0, 1.5)])) for _ in shape]
+        properties["roi"] = numbers([*(e[0] for e in ends), *(e[1] for e in ends)])
+        properties["extrapolation_value"] = draw(st.sampled_from([0.0, -2.5]))
+    elif draw(st.booleans()):
+        scales = [draw(st.sampled_from([1.0, 2.0, 1.5, 0.75])) for _ in shape]
+        scales = [scale if int(n * scale) else 1.0 for n, scale in zip(shape, scales, strict=True)]
+        wanted = [int(n * scale) for n, scale in zip(shape, scales, strict=True)]
+        properties["scales"] = numbers(scales)
+    elements = [f32, f64, f16, i8, ui8, i32]
+    x = array(draw, draw(st.sampled_from(elements)), shape)
+    return Case(g.ResizeOp, [x], sizes=wanted, **properties)
+
+
+NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+
+
+@st.composite
 def nearest_resize(draw):
     shape = sizes(draw, draw(st.integers(1, 3)), 5)
     wanted = [draw(st.sampled_from([n, 2 * n, 3 * n, n + 1, max(n - 1, 1)])) for n in shape]
     modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
-    nearest = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
     properties = {
         "sizes": wanted,
         "mode": "nearest",
         "coordinate_transformation_mode": draw(st.sampled_from(modes)),
-        "nearest_mode": draw(st.sampled_from(nearest)),
+        "nearest_mode": draw(st.sampled_from(NEAREST)),
         "cubic_coeff_a": -0.75,
         "exclude_outside": 0,
         "extrapolation_value": 0.0,

@@ -24,9 +24,11 @@ from byocir.dialects.types import (
     ui8,
     ui16,
     ui32,
+    ui64,
 )
+from byocir.testing.by_example import example_of
 
-NUMBERS = [f32, i8, ui8, i16, ui16, i32, ui32, i64]
+NUMBERS = [f32, i8, ui8, i16, ui16, i32, ui32, i64, ui64]
 BYTES = [i8, ui8]
 
 
@@ -258,3 +260,30 @@ def requantisation(draw):
     rounding = graph.FixedAttr.of(draw(st.sampled_from([0, 1, 2, 8, 23, 40, 62])), ties)
     to = draw(st.sampled_from([i8, ui8, i32]))
     return Case(graph.RequantizeOp, [x, multiplier], rounding=rounding, to=to)
+
+
+def examples_of(kinds) -> ModuleOp:
+    """A module whose @main is one op of each of these classes, as their descriptions show them."""
+    block, results = Block(), []
+    for kind in kinds:
+        example = example_of(kind.name)
+        assert example is not None, kind.name
+        args = [block.insert_arg(type_, len(block.args)) for type_ in example.operands]
+        made = kind.make(*args, location=named("node"), **example.properties)
+        block.add_op(made)
+        results += made.results
+    block.add_op(func.ReturnOp(*results))
+    types = [arg.type for arg in block.args], [value.type for value in results]
+    return ModuleOp([func.FuncOp("main", types, Region(block))])
+
+
+def numbers_for(module) -> list[np.ndarray]:
+    """Small numbers for the arguments of @main: integers are indices, too."""
+    rng = np.random.default_rng(0)
+    types = module.body.block.first_op.function_type.inputs
+    return [
+        rng.integers(0, 2, t.get_shape()).astype(dtype_of(t.element_type))
+        if dtype_of(t.element_type).kind in "iub"
+        else rng.uniform(0.1, 0.9, t.get_shape()).astype(dtype_of(t.element_type))
+        for t in types
+    ]

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 from graph_families import FAMILIES
-from graph_ops import Case
+from graph_ops import Case, examples_of
 from hypothesis import given, settings
 from xdsl.context import Context
 
-from byocir.dialects import graph, locations
+from byocir.dialects import graph, locations, tir
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.graph_to_tir import ConvertGraphToTirPass, lower_op
+from byocir.lowering.graph_to_tir.registry import LOWERINGS, STAYS, WAYS, Way
 
 TOLERANCE = {"float64": 1e-6, "float32": 2e-5, "float16": 1e-2}
 
@@ -51,19 +52,24 @@ def test_lowering_computes_what_the_op_computes(cases):
     check_cases()
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        (Case(graph.PowOp, [np.array([2, 3]), np.array([3, 2])]), [[8, 9]]),
-        (Case(graph.DivOp, [np.array([2**63], np.uint64), np.array([2], np.uint64)]), [[2**62]]),
-    ],
-    ids=["integer powers", "64 bits unsigned"],
-)
-def test_ops_that_cannot_be_lowered_stay(case, expected):
-    module = lower(case.module())
-    assert [type(op) for op in module.walk() if isinstance(op, graph.GraphOp)] == [case.kind]
-    found = evaluate_function(module, "main", case.arrays)
-    assert [array.tolist() for array in found] == expected
+def test_all_ops_are_lowered_but_for_those_that_say_why():
+    assert {op for op in graph.Graph.operations if op not in LOWERINGS} == set(STAYS)
+    assert set(WAYS) == set(LOWERINGS)
+
+
+def test_each_way_is_what_it_says():
+    """Of an example of each op, told by its description."""
+    for op, way in WAYS.items():
+        if op is graph.ConstantOp:
+            continue
+        module = examples_of([op])
+        lower(module)
+        assert not [inner for inner in module.walk() if isinstance(inner, graph.GraphOp)], op.name
+        found = {type(inner) for inner in module.walk()} & {tir.ForOp, tir.ExternOp}
+        allowed = {Way.BLOCKS: set(), Way.LOOP: {tir.ForOp}, Way.EXTERN: {tir.ExternOp}}[way]
+        assert found <= allowed, op.name
+        if op is not graph.ModOp:  # of floats only
+            assert found == allowed, op.name
 
 
 INSIDE = """

@@ -53,10 +53,21 @@ def test_indices_outside_end_the_run(kind, index):
         run_c(module, [x, indices, updates], SANITIZED)
 
 
+@pytest.mark.parametrize("index", [-4, 3])
+def test_look_ups_outside_end_the_run(index):
+    x, indices = np.zeros((3, 2), np.float32), np.array([0, index])
+    module = Case(graph.GatherOp, [x, indices], axis=0).module()
+    ConvertGraphToTirPass().apply(Context(), module)
+    with pytest.raises(ByocirError, match=r"B303.*inside \[0, 3\), found (-1|3)"):
+        evaluate_function(module, "main", [x, indices])
+    with pytest.raises(ByocirError, match=r"B303.*found one outside"):
+        run_c(module, [x, indices], SANITIZED)
+
+
 @pytest.mark.parametrize("name", list(ROUTINES))
 def test_each_routine_is_defined_by_a_file_of_its_name(name):
     text = (FOLDER / ROUTINES[name].file).read_text()
-    told = re.search(r"/\* numbers: ([a-z, ]+)\.", text)
+    told = re.search(r"/\* numbers: ([a-z_, ]+)\.", text)
     assert told is not None
     assert tuple(told[1].split(", ")) == ROUTINES[name].numbers
     assert f"static int {name}(const routine_in *in, const routine_out *out" in text

@@ -1,6 +1,7 @@
-"""Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0 and for
-transposed convolutions in groups, normalises wrong neighbours in LRN, widens sums of integer
-squares, rounds the values of OneHot and loses the shape of an empty Slice."""
+"""Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0, for
+transposed convolutions in groups and for gathers by element of fewer rows, normalises wrong
+neighbours in LRN, widens sums of integer squares, rounds the values of OneHot and loses the shape
+of an empty Slice."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects.graph import (
     ConvTransposeOp,
+    GatherElementsOp,
     LrnOp,
     OneHotOp,
     PadOp,
@@ -53,6 +55,13 @@ def _pad(op: PadOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         fill = op.value.data.values() if op.value is not None else 0
         return pad(kept, width, constant_values=fill)
     return pad(kept, width, mode=op.mode.data)
+
+
+def _gather_elements(op: GatherElementsOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, indices = operands
+    places = list[np.ndarray](np.indices(indices.shape))
+    places[op.axis.value.data] = indices
+    return x[tuple(places)]
 
 
 def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -112,6 +121,7 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
 
 ARRAY_RULES: Mapping[type[Operation], Rule] = {
     ConvTransposeOp: _conv_transpose,
+    GatherElementsOp: _gather_elements,
     LrnOp: _lrn,
     OneHotOp: _one_hot,
     PadOp: _pad,

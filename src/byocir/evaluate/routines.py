@@ -120,9 +120,19 @@ def _scatter_nd(arrays: Sequence[np.ndarray], how: int) -> list[np.ndarray]:
     return _scatter(x, places, updates.reshape(len(flat), *x.shape[depth:]), how)
 
 
+def _remainder(arrays: Sequence[np.ndarray], towards_zero: int) -> list[np.ndarray]:
+    """Of two arrays of floats, with the sign of the dividend or else of the divisor."""
+    x, y = arrays
+    rest = np.fmod(x, y)
+    if towards_zero:
+        return [rest]
+    return [np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest).astype(x.dtype)]
+
+
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
+        Routine("float_remainder", ("towards_zero",), _remainder),
         Routine("scatter_elements", ("axis", "how"), _scatter_elements),
         Routine("scatter_nd", ("how",), _scatter_nd),
         Routine("top_k", ("axis", "k", "largest"), _top_k),

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.locations import names
+from byocir.dialects.tir import ReadOp
 from byocir.dialects.types import dtype_of
 from byocir.errors import ByocirError
 
@@ -246,7 +247,21 @@ def function_of(op: Operation) -> Function:
         return _compare_floats(op)
     if isinstance(op, arith.SelectOp):
         return np.where
+    if isinstance(op, ReadOp):
+        return _look_up
     raise unknown(op)
+
+
+def _look_up(array: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    """The elements at these indices; raises ByocirError B303 for one that is outside."""
+    for index, size in zip(indices, array.shape, strict=True):
+        low, high = np.min(index, initial=0), np.max(index, initial=-1)
+        if low < 0 or high >= size:
+            raise ByocirError(
+                "B303",
+                f"expected an index inside [0, {size}), found {low if low < 0 else high}",
+            )
+    return array[indices]
 
 
 def _converts_scalars(op: Operation) -> bool:

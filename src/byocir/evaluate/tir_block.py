@@ -25,7 +25,12 @@ class BlockPlan:
         parallels, reductions = tuple(op.parallels), tuple(op.reductions)
         self._space = Space(self._names, op.extents, (*parallels, *reductions))
         written = Space(self._names, op.extents, parallels)
-        self._ins = [Access(self._space, map_, full=False) for map_ in op.in_maps]
+        whole = op.whole
+        self._ins = [
+            None if i in whole else Access(self._space, map_, full=False)
+            for i, map_ in enumerate(op.in_maps)
+        ]
+        """None for what the body gets whole."""
         self._outs = [Access(written, map_, full=True) for map_ in op.out_maps]
         self._pads = [None if pad is None else number(pad) for pad in op.pad_values]
         self._body = Body.of(op.body.block, op.yielded)
@@ -78,7 +83,9 @@ class BlockPlan:
         for point in np.ndindex(self._reduced):
             if shared:
                 views = self._read(ins, bases, mask)
-            new = self._body.run([*(_at(view, point) for view in views), *acc])
+            pairs = zip(self._ins, views, strict=True)
+            at = [view if access is None else _at(view, point) for access, view in pairs]
+            new = self._body.run([*at, *acc])
             if guard is not None:
                 kept = guard[(..., *point)]
                 new = [np.where(kept, n, a) for n, a in zip(new, acc, strict=True)]
@@ -100,7 +107,7 @@ class BlockPlan:
         self, ins: Sequence[np.ndarray], bases: Sequence[int], mask: np.ndarray | None
     ) -> list[np.ndarray]:
         return [
-            access.view(array, bases, pad, mask)
+            array if access is None else access.view(array, bases, pad, mask)
             for access, array, pad in zip(self._ins, ins, self._pads, strict=True)
         ]
 

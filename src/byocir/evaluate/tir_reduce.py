@@ -138,7 +138,7 @@ class Reduction:
 def recognise(op: BlockOp) -> Reduction | None:
     """The block as a reduction of this form, if it is one."""
     block = op.body.block
-    if len(op.outs) != 1 or op.where is not None or not op.reductions:
+    if len(op.outs) != 1 or op.where is not None or not op.reductions or op.whole:
         return None
     acc, last = block.args[-1], op.yielded[0].owner
     if not isinstance(last, Operation) or type(last) not in _COMBINE or acc.type == i1:

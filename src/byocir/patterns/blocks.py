@@ -180,6 +180,8 @@ class BlockPattern(Pattern):
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
         if op.where is not None or op.bases:
             return "expected a whole block, found a part (where or bases)"
+        if op.whole:
+            return "expected a block that reads at affine indices, found one with tir.read"
         if len(op.outs) != 1 or len(op.ins) != len(self.reads):
             return f"expected a block of {len(self.reads)} inputs, found {len(op.ins)}"
         most = len(self.iterators.reduction)

@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from byocir.dialects import byoc, tir
 from byocir.dialects.locations import names
@@ -232,12 +233,15 @@ class _Function:
         ins = [self.buffers[value] for value in op.ins]
         pairs = zip(op.outs, op.results, strict=True)
         outs = [self._updated(start, result, op) for start, result in pairs]
+        body = op.body.clone()
+        for i in op.whole:
+            Rewriter.replace_value_with_new_type(body.block.args[i], ins[i].type)
         made = tir.BlockOp(
             list(op.iterators),
             ins,
             outs,
             [*op.in_maps, *op.out_maps],
-            op.body.clone(),
+            body,
             pads=op.pad_values,
             bases=list(op.bases),
             where=op.where.data if op.where is not None else None,

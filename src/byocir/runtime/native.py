@@ -26,7 +26,7 @@ from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.program import Buffer
-from byocir.lowering.tir_to_c.source import OUTSIDE
+from byocir.lowering.tir_to_c.scalars import OUTSIDE
 from byocir.toolchain import build_shared, load_shared
 
 FLAGS = (

@@ -16,6 +16,7 @@ from byocir.dialects.tir.ops import (
     buffer,
     scope_of,
 )
+from byocir.dialects.tir.read import ReadOp
 
 Tir = Dialect(
     "tir",
@@ -29,6 +30,7 @@ Tir = Dialect(
         FillOp,
         ForOp,
         IntrinsicOp,
+        ReadOp,
         YieldOp,
     ],
     [IteratorAttr, IteratorKindAttr, LoopKindAttr],
@@ -49,6 +51,7 @@ __all__ = [
     "IteratorKindAttr",
     "LoopKind",
     "LoopKindAttr",
+    "ReadOp",
     "Tir",
     "YieldOp",
     "buffer",

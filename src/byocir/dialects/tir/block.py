@@ -37,10 +37,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     EffectInstance,
-    IsTerminator,
     MemoryEffect,
     MemoryEffectKind,
-    Pure,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -55,6 +53,7 @@ from byocir.dialects.tir.block_text import (
     print_access,
 )
 from byocir.dialects.tir.iterators import IteratorAttr
+from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 
 
@@ -73,17 +72,6 @@ class AccessEffects(MemoryEffect):
             if isinstance(value.type, MemRefType):
                 effects.add(EffectInstance(MemoryEffectKind.WRITE, value))
         return effects
-
-
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    """Ends a block's body: the new values of the `outs` elements, e.g. `tir.yield %sum : i32`."""
-
-    name = "tir.yield"
-
-    values = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$values attr-dict `:` type($values)"
 
 
 @irdl_op_definition
@@ -109,7 +97,8 @@ class BlockOp(IRDLOperation):
     are no results. With `at(%i, %j, …)` iterator i runs over [base_i, base_i + extent_i) instead
     of [0, extent_i): tiling changes extents and bases and leaves the maps alone. `pad` is the value
     read outside an input; `where` leaves out the points at which one of its expressions is
-    negative. Without them the verifier proves that every access is inside.
+    negative. Without them the verifier proves that every access is inside. An input without an
+    index is given to the body whole, which looks elements up with `tir.read`.
     """
 
     name = "tir.block"
@@ -191,6 +180,16 @@ class BlockOp(IRDLOperation):
         return [None if isinstance(pad, UnitAttr) else pad for pad in self.pads]
 
     @property
+    def whole(self) -> set[int]:
+        """The positions of the inputs that the body looks elements up in: their maps give no
+        index."""
+        return {
+            i
+            for i, (value, map_) in enumerate(zip(self.ins, self.in_maps, strict=True))
+            if not map_.results and shape_of(value.type)
+        }
+
+    @property
     def in_value_form(self) -> bool:
         return bool(self.results)
 
@@ -247,10 +246,15 @@ class BlockOp(IRDLOperation):
             len(self.pads) == len(self.ins),
             f"expected one pad entry per input ({len(self.ins)}), found {len(self.pads)}",
         )
-        for value, attr in zip(arrays, self.maps, strict=True):
+        whole = self.whole
+        expect(
+            not whole or self.where is None,
+            "expected no where in a block that looks elements up, found one",
+        )
+        for i, (value, attr) in enumerate(zip(arrays, self.maps, strict=True)):
             map_, rank = attr.data, len(shape_of(value.type))
             expect(
-                map_.num_dims == len(self.iterators) and len(map_.results) == rank,
+                map_.num_dims == len(self.iterators) and (len(map_.results) == rank or i in whole),
                 lambda map_=map_, rank=rank: (
                     f"expected a map from {len(self.iterators)} iterators to {rank} indices, "
                     f"found {map_}"
@@ -262,14 +266,20 @@ class BlockOp(IRDLOperation):
             expect(not used & reductions, "expected outs to be indexed by parallel iterators only")
 
     def _verify_pads(self) -> None:
-        for value, pad in zip(self.ins, self.pad_values, strict=True):
+        whole = self.whole
+        for i, (value, pad) in enumerate(zip(self.ins, self.pad_values, strict=True)):
+            expect(pad is None or i not in whole, f"expected no pad of a whole input, found {pad}")
             expected = element_type_of(value.type)
             found = getattr(pad, "type", None)
             if pad is not None and found != expected:
                 raise VerifyException(f"expected a pad of type {expected}, found {pad}")
 
     def _verify_body(self) -> None:
-        expected = [element_type_of(v.type) for v in [*self.ins, *self.outs]]
+        whole = self.whole
+        expected = [
+            value.type if i in whole else element_type_of(value.type)
+            for i, value in enumerate([*self.ins, *self.outs])
+        ]
         found = [arg.type for arg in self.body.block.args]
         expect(
             found == expected,
@@ -294,8 +304,9 @@ class BlockOp(IRDLOperation):
             return
         pads = [*self.pad_values, *([None] * len(self.outs))]
         lows, highs = [0] * len(self.iterators), [extent - 1 for extent in self.extents]
-        for value, attr, pad in zip([*self.ins, *self.outs], self.maps, pads, strict=True):
-            if pad is not None:
+        whole, arrays = self.whole, [*self.ins, *self.outs]
+        for i, (value, attr, pad) in enumerate(zip(arrays, self.maps, pads, strict=True)):
+            if pad is not None or i in whole:
                 continue
             for size, expr in zip(shape_of(value.type), attr.data.results, strict=True):
                 low, high = bounds(expr, lows, highs)

@@ -11,6 +11,7 @@ from xdsl.printer import Printer
 
 from byocir.dialects.tir.affine import format_expr, parse_expr
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind
+from byocir.dialects.types import shape_of
 
 Access = tuple[SSAValue, AffineMap, Attribute | None]
 """An operand, its index map and its pad."""
@@ -57,10 +58,12 @@ def print_access(
     *,
     first: bool,
 ) -> None:
-    """`%a[m, k] pad 0 : tensor<…>`, behind a comma unless it is the first."""
+    """`%a[m, k] pad 0 : tensor<…>`, behind a comma unless it is the first; a whole array has no
+    index."""
     printer.print_string("" if first else ", ")
     printer.print_ssa_value(value)
-    printer.print_string(f"[{', '.join(format_expr(e, names) for e in map_.results)}]")
+    if map_.results or not shape_of(value.type):
+        printer.print_string(f"[{', '.join(format_expr(e, names) for e in map_.results)}]")
     if pad is not None:
         printer.print_string(" pad ")
         printer.print_attribute(pad)
@@ -77,13 +80,13 @@ def parse_accesses(parser: Parser, names: Sequence[str]) -> list[Access]:
 
 def _parse_access(parser: Parser, names: Sequence[str]) -> Access:
     unresolved = parser.parse_unresolved_operand()
-    exprs = parser.parse_comma_separated_list(
+    exprs = parser.parse_optional_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parse_expr(parser, names)
     )
     pad = parser.parse_attribute() if parser.parse_optional_keyword("pad") is not None else None
     parser.parse_punctuation(":")
     value = parser.resolve_operand(unresolved, parser.parse_type())
-    return value, AffineMap(len(names), 0, tuple(exprs)), pad
+    return value, AffineMap(len(names), 0, tuple(exprs or ())), pad
 
 
 def parse_guard(parser: Parser, names: Sequence[str]) -> AffineExpr:

@@ -23,7 +23,7 @@ from xdsl.traits import NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
-from byocir.dialects.tir.block import YieldOp
+from byocir.dialects.tir.yields import YieldOp
 
 
 class LoopKind(StrEnum):

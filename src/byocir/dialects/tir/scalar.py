@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, math
@@ -26,7 +26,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from byocir.dialects.tir.block import YieldOp
-from byocir.dialects.types import i1, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
+from byocir.dialects.tir.read import ReadOp
+from byocir.dialects.types import i1, i64, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
 
 Number = int | float
 
@@ -38,7 +39,8 @@ class Scalar(ABC):
     @abstractmethod
     def binary(self, name: str, other: Self | Number) -> Self:
         """`name` is one of add, sub, mul, div, max and min; on integers also rem (whose sign is the
-        dividend's), and, or, xor, shl and shr; on floats also pow."""
+        dividend's), and, or, xor, shl and shr, and of unsigned numbers divu, remu, maxu, minu and
+        shru; on floats also pow."""
 
     @abstractmethod
     def unary(self, name: str) -> Self:
@@ -92,11 +94,16 @@ BINARY_INT: dict[str, type[IRDLOperation]] = {
     "max": arith.MaxSIOp,
     "min": arith.MinSIOp,
     "rem": arith.RemSIOp,
+    "divu": arith.DivUIOp,
+    "remu": arith.RemUIOp,
+    "maxu": arith.MaxUIOp,
+    "minu": arith.MinUIOp,
     "and": arith.AndIOp,
     "or": arith.OrIOp,
     "xor": arith.XOrIOp,
     "shl": arith.ShLIOp,
     "shr": arith.ShRSIOp,
+    "shru": arith.ShRUIOp,
 }
 """The op of each binary operator on integers."""
 
@@ -215,6 +222,14 @@ class Emitted(Scalar):
         """`lhs` where this i1 is true, else `rhs`."""
         return self._emit(arith.SelectOp, self.value, lhs.value, lhs._operand(rhs))
 
+    def read(self, *indices: Emitted) -> Self:
+        """The element of this array at these indices."""
+        return self._emit(ReadOp.of, self.value, [index.to(i64).value for index in indices])
+
+    def wrapped(self, size: int) -> Self:
+        """This index, counted from the end of a dimension if it is negative."""
+        return self.compare("lt", 0).select(self + size, self)
+
     def signless(self) -> Self:
         """The same bits in the type that arith's ops take."""
         return self.cast(signless(self.type))
@@ -246,7 +261,7 @@ class Emitted(Scalar):
             return self
         return type(self)(UnrealizedConversionCastOp.get([self.value], [type_]).results[0])
 
-    def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute | str) -> Self:
+    def _emit(self, op: Callable[..., Operation], *arguments: Any) -> Self:
         return type(self)(op(*arguments).results[0])
 
 

@@ -8,12 +8,13 @@ Requires: graph ops that verify. Region functions of targets that generate code 
 left as they are, and so are foreign ops with the graphs inside them, and ops without a form at the
 tensor level.
 
-Guarantees: no graph op that has a lowering is left but for the cases its lowering declines, such as
-element types that bodies cannot compute; integer results, and those of quantize and requantize, are
-bit for bit those of the graph ops; floats differ by the order of summation and by the last bits of
-a mathematical library's functions at most; every new op has the location of the op it stands for.
+Guarantees: no graph op that has a lowering is left; integer results, and those of quantize and
+requantize, are bit for bit those of the graph ops; floats differ by the order of summation and by
+the last bits of a mathematical library's functions at most; every new op has the location of the op
+it stands for.
 
-Each op family has a module; a lowering is one function marked `@lowers(Op)`.
+Each op family has a module; a lowering is one function marked `@lowers(Op)`, which also says what
+the op becomes: blocks, a loop that carries values, or a call of a routine.
 """
 
 from __future__ import annotations
@@ -33,21 +34,23 @@ from byocir.lowering.graph_to_tir import (
     convert,
     elementwise,
     logic,
+    lookup,
     movement,
     norm,
+    pads,
     pool,
     quant,
     recurrent,
     reduce,
+    resize,
     routines,
     search,
-    select,
     shape,
     unary,
 )
 from byocir.lowering.graph_to_tir.composites import lower_composites
 from byocir.lowering.graph_to_tir.emit import Emitter
-from byocir.lowering.graph_to_tir.registry import LOWERINGS, cannot_lower, lowers
+from byocir.lowering.graph_to_tir.registry import LOWERINGS, STAYS, cannot_lower, lowers
 from byocir.patterns.targets import Taker, find
 
 FAMILIES = (
@@ -55,15 +58,17 @@ FAMILIES = (
     convert,
     elementwise,
     logic,
+    lookup,
     movement,
     norm,
+    pads,
     pool,
     quant,
     recurrent,
     reduce,
+    resize,
     routines,
     search,
-    select,
     shape,
     unary,
 )
@@ -104,13 +109,12 @@ def _target_of(top: Operation) -> Taker | None:
 
 
 def lower_op(op: Operation) -> None:
-    """Replaces one graph op by blocks, unless its lowering declines the case; raises ByocirError
-    B305 for an op that has no lowering."""
+    """Replaces one graph op by what it lowers to; raises ByocirError B305 for an op that has no
+    lowering."""
     lowering = LOWERINGS.get(type(op))
     if lowering is None:
-        raise cannot_lower(op, "it has no lowering")
+        raise cannot_lower(op, STAYS.get(type(op), "it has no lowering"))
     emitter = Emitter(op.location)
     lowered = lowering(emitter, op)
-    if lowered is not None:
-        results = [lowered] if isinstance(lowered, SSAValue) else list(lowered)
-        Rewriter.replace_op(op, emitter.ops, results)
+    results = [lowered] if isinstance(lowered, SSAValue) else list(lowered)
+    Rewriter.replace_op(op, emitter.ops, results)

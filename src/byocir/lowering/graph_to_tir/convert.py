@@ -23,23 +23,24 @@ from byocir.lowering.graph_to_tir.registry import lowers
 
 
 @lowers(CastOp)
-def _cast(emit: Emitter, op: CastOp) -> SSAValue | None:
+def _cast(emit: Emitter, op: CastOp) -> SSAValue:
     source, target = element_type_of(op.input.type), op.to
-    if is_float(source) and target == ui64:
-        return None
 
     def body(x: Emitted) -> Emitted:
         if target == i1 and source != i1:
             return x.compare("ne", x.constant(0))
         if is_float(source) and is_integer(target):
-            return _to_integer(x.to(accumulator_of(source)), target)
+            return to_integer(x.to(accumulator_of(source)), target)
         return x.to(target)
 
     return emit.elementwise(shape_of(op.result.type), target, [op.input], body)
 
 
-def _to_integer(x: Emitted, target: Attribute) -> Emitted:
-    """By way of i64, for bodies know no unsigned ones. What is clamped is a float that fits."""
+def to_integer(x: Emitted, target: Attribute) -> Emitted:
+    """Towards zero, saturating, by way of i64, for bodies know no unsigned ones. What is clamped is
+    a float that fits."""
+    if target == ui64:
+        return x.to(ui64)  # which saturates, NaN to 0
     low, high = limits(target)
     dtype = dtype_of(x.type)
     ceiling = dtype.type(high)

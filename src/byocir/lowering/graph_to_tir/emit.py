@@ -86,6 +86,17 @@ class Read:
     index: Index
     pad: Number | None = None
 
+    @staticmethod
+    def whole(value: SSAValue) -> Read:
+        """An array, with dimensions, in which the body looks elements up."""
+        return Read(value, ())
+
+    @property
+    def argument(self) -> Attribute:
+        """The type of what the body is given."""
+        is_whole = not self.index and shape_of(self.value.type)
+        return self.value.type if is_whole else element_type_of(self.value.type)
+
 
 class Emitter:
     """Makes the ops that replace one graph op; all get its location."""
@@ -125,12 +136,11 @@ class Emitter:
         block."""
         if 0 in space.extents:
             return init
-        values = [*(read.value for read in reads), init]
-        types = [element_type_of(value.type) for value in values]
+        types = [*(read.argument for read in reads), element_type_of(init.type)]
         region = emit_body(types, cast(Callable[..., Emitted], body))
         op = BlockOp(
             space.iterators,
-            values[:-1],
+            [read.value for read in reads],
             [init],
             [space.map(index) for index in (*(r.index for r in reads), out or space.parallel)],
             region,

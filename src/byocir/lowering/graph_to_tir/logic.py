@@ -58,17 +58,17 @@ def _not(emit: Emitter, op: g.UnaryOp) -> SSAValue:
 
 
 @lowers(g.BitShiftOp)
-def _shift(emit: Emitter, op: g.BitShiftOp) -> SSAValue | None:
-    """In a wider type, which knows unsigned numbers from negative ones."""
+def _shift(emit: Emitter, op: g.BitShiftOp) -> SSAValue:
+    """In a wider type, which knows unsigned numbers from negative ones, if there is one."""
     element = element_type_of(op.result.type)
-    width = width_of(element)
-    if width == 64:
-        return None
-    name = "shl" if op.direction.data == "LEFT" else "shr"
+    width, left = width_of(element), op.direction.data == "LEFT"
 
     def body(x: Emitted, distance: Emitted) -> Emitted:
+        if width == 64:  # a distance beyond 2^63 is negative, and gives 0 as it should
+            name = "shl" if left else "shru"
+            return x.signless().binary(name, distance.signless()).cast(element)
         wide, far = x.to(i64), distance.to(i64)
-        shifted = wide.binary(name, far.min(width - 1))
+        shifted = wide.binary("shl" if left else "shr", far.min(width - 1))
         return far.compare("lt", width).select(shifted, 0).to(element)
 
     return emit.elementwise(shape_of(op.result.type), element, [op.lhs, op.rhs], body)

@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.scalar import Emitted
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.graph_to_tir.emit import Emitter, Index, Read, Space, broadcast_index
 from byocir.lowering.graph_to_tir.registry import lowers
 
@@ -112,87 +112,3 @@ def _trilu(emit: Emitter, op: g.TriluOp) -> SSAValue:
     kept = column + row * -1 - k if op.upper.value.data else row + column * -1 + k
     zeros = emit.fill(0, element, shape)
     return emit.block(space, [Read(op.input, space.parallel)], zeros, first, where=[kept])
-
-
-# -- pads
-
-
-@lowers(g.PadOp)
-def _pad(emit: Emitter, op: g.PadOp) -> SSAValue | None:
-    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
-    if op.mode.data != "constant":
-        return _extend(emit, op) if _is_one_period(op) else None
-    pads = int_tuple(op.pads)
-    index = [i - begin for i, begin in zip(Space.over(shape).parallel, pads, strict=False)]
-    value = op.value.data.values().item() if op.value is not None else 0
-    if 0 in shape_of(op.input.type):
-        return emit.fill(value, element, shape)
-    return emit.elementwise(shape, element, [Read(op.input, index, pad=value)], lambda x: x)
-
-
-def _is_one_period(op: g.PadOp) -> bool:
-    """Whether what is added holds no element twice, where some of the input is cut off."""
-    pads, rank = int_tuple(op.pads), len(shape_of(op.input.type))
-    for begin, end, size in zip(pads[:rank], pads[rank:], shape_of(op.input.type), strict=True):
-        kept = size + min(begin, 0) + min(end, 0)
-        most = {"reflect": kept - 1, "wrap": kept}.get(op.mode.data)
-        if most is not None and max(begin, end) > max(most, 0):
-            return False
-    return True
-
-
-def _extend(emit: Emitter, op: g.PadOp) -> SSAValue:
-    """One dimension after the other: what is kept of it, then what stands before and behind."""
-    pads, source = int_tuple(op.pads), shape_of(op.input.type)
-    value, rank = op.input, len(source)
-    for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around
-        value = _cut(emit, value, axis, -min(pads[axis], 0), -min(pads[rank + axis], 0))
-    for axis in range(rank):
-        begin, end = max(pads[axis], 0), max(pads[rank + axis], 0)
-        if begin or end:
-            value = _extended(emit, value, axis, begin, end, op.mode.data)
-    return value
-
-
-def _part(
-    emit: Emitter, value: SSAValue, into: SSAValue, axis: int, size: int, to: int, index: Index
-) -> SSAValue:
-    """Writes `size` elements along a dimension, from `to` on, of what is at `index`, in which the
-    dimension counts from 0."""
-    shape = list(shape_of(value.type))
-    shape[axis] = size
-    space = Space.over(tuple(shape))
-    out = list(space.parallel)
-    out[axis] = out[axis] + to
-    return emit.block(space, [Read(value, index)], into, first, out)
-
-
-def _along(shape: Shape, axis: int, expr: AffineExpr) -> Index:
-    index = list(Space.over(shape).parallel)
-    index[axis] = expr
-    return index
-
-
-def _cut(emit: Emitter, value: SSAValue, axis: int, begin: int, end: int) -> SSAValue:
-    if not (begin or end):
-        return value
-    shape, element = list(shape_of(value.type)), element_type_of(value.type)
-    shape[axis] -= begin + end
-    index = _along(tuple(shape), axis, AffineExpr.dimension(axis) + begin)
-    return emit.elementwise(tuple(shape), element, [Read(value, index)], lambda x: x)
-
-
-def _extended(
-    emit: Emitter, value: SSAValue, axis: int, begin: int, end: int, mode: str
-) -> SSAValue:
-    shape, element = shape_of(value.type), element_type_of(value.type)
-    size, i = shape[axis], AffineExpr.dimension(axis)
-    before = {"edge": AffineExpr.constant(0), "reflect": i * -1 + begin, "wrap": i + size - begin}
-    behind = {"edge": AffineExpr.constant(size - 1), "reflect": i * -1 + size - 2, "wrap": i}
-    result = emit.empty(element, (*shape[:axis], begin + size + end, *shape[axis + 1 :]))
-    parts = [(size, begin, i), (begin, 0, before[mode]), (end, begin + size, behind[mode])]
-    for count, to, expr in parts:
-        if count:
-            index = _along(shape, axis, expr)
-            result = _part(emit, value, result, axis, count, to, index)
-    return result

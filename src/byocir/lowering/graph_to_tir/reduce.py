@@ -163,12 +163,12 @@ def _reduce_mean(emit: Emitter, op: g.ReduceMeanOp) -> SSAValue:
 
 
 @lowers(g.ReduceLogSumExpOp)
-def _log_sum_exp(emit: Emitter, op: g.ReduceLogSumExpOp) -> SSAValue | None:
+def _log_sum_exp(emit: Emitter, op: g.ReduceLogSumExpOp) -> SSAValue:
     """The greatest value, subtracted first, keeps exp from overflowing."""
     source, axes = shape_of(op.input.type), int_tuple(op.axes)
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     if 0 in source:
-        return None
+        return emit.fill(-inf, element, shape)
     wide = accumulator_of(element)
     most, total = _most_and_sum(emit, op.input, axes, wide)
     rest = shape_of(most.type)

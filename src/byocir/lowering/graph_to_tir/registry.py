@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.str_enum import StrEnum
 
-from byocir.dialects.graph import GraphOp
+from byocir.dialects.graph import ForeignOp, GraphOp
+from byocir.dialects.graph.foreign import YieldOp
 from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.lowering.graph_to_tir.emit import Emitter
 
-Lowered = SSAValue | Sequence[SSAValue] | None
-"""An op's only result, all its results, or None for an op that stays as it is."""
+Lowered = SSAValue | Sequence[SSAValue]
+"""An op's only result, or all its results."""
 
 Lowering = Callable[[Emitter, Any], Lowered]
-"""Emits what computes an op's results and returns them; None, before anything is emitted, for a
-case that has no form at the tensor level."""
+"""Emits what computes an op's results and returns them."""
 
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
@@ -36,6 +36,12 @@ class Way(StrEnum):
 
 WAYS: dict[type[Operation], Way] = {}
 """How each op goes down that has a lowering."""
+
+STAYS: dict[type[Operation], str] = {
+    ForeignOp: "an operator of ONNX beyond the core set, which runs by its name",
+    YieldOp: "the end of a graph inside a foreign op",
+}
+"""The ops of the graph level that have no lowering, and why."""
 
 _LoweringT = TypeVar("_LoweringT", bound=Callable[..., Lowered])
 

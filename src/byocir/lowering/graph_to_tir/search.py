@@ -70,17 +70,11 @@ def _hardmax(emit: Emitter, op: g.HardmaxOp) -> SSAValue:
     )
 
 
-MAX_DEPTH = 2**20
-"""The most positions that are counted in a constant."""
-
-
 @lowers(g.OneHotOp)
-def _one_hot(emit: Emitter, op: g.OneHotOp) -> SSAValue | None:
+def _one_hot(emit: Emitter, op: g.OneHotOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     kind, axis, depth = element_type_of(op.indices.type), op.axis.value.data, op.depth.value.data
-    if kind == ui64 or depth > MAX_DEPTH:
-        return None
-    wide = kind if is_float(kind) else i64
+    wide = kind if is_float(kind) or kind == ui64 else i64
     counter = emit.constant(np.arange(depth).astype(dtype_of(wide)))
     at = Space.over(shape).parallel
     reads = [
@@ -92,6 +86,8 @@ def _one_hot(emit: Emitter, op: g.OneHotOp) -> SSAValue | None:
 
     def body(i: Emitted, place: Emitted, off: Emitted, on: Emitted) -> Emitted:
         index = i.to(wide)
+        if kind == ui64:
+            return index.compare("eq", place).select(on, off)
         from_end = index.compare("eq", place - depth)
         return index.compare("eq", place).binary("or", from_end).select(on, off)
 

@@ -84,8 +84,8 @@ def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
 
 def _shared(kernel: Kernel, op: BlockOp, host: CHost) -> Kernel:
     """Plain loops, the outermost of which threads share where that pays. It is over a parallel
-    iterator: those of reductions are inside the accumulators' scope."""
-    worth = host.threads > 1 and prod(op.extents) >= WORTH_THREADS
+    iterator: those of reductions are inside the accumulators' scope. No thread may return early."""
+    worth = host.threads > 1 and prod(op.extents) >= WORTH_THREADS and not kernel.can_fail
     if not worth or not kernel.body[0].startswith("for ("):
         return kernel
     return Kernel(kernel.parameters, [*pragma(host.threads), *kernel.body], kernel.helpers)

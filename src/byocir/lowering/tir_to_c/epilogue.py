@@ -43,7 +43,7 @@ def epilogue_of(op: BlockOp) -> Epilogue | None:
         return None
     if consumer.reductions or consumer.where is not None or len(consumer.outs) != 1:
         return None
-    if consumer.bases:
+    if consumer.bases or consumer.whole:
         return None
     if list(consumer.body.block.args[-1].uses):  # it must be able to run twice at a point
         return None

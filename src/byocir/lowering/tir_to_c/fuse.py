@@ -69,7 +69,7 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
     producer = value.owner
     if not isinstance(producer, BlockOp) or producer.parent is not op.parent:
         return False
-    if len(list(value.uses)) != 1 or op.pad_values[position] is not None:
+    if len(list(value.uses)) != 1 or op.pad_values[position] is not None or position in op.whole:
         return False
     if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not _is_map(producer):
         return False
@@ -178,10 +178,12 @@ def _copy(
 def _scalar(op: BlockOp) -> int | None:
     """The position of an input that is a constant of one element, of a type that bodies compute
     in."""
+    whole = op.whole
     for i, value in enumerate(op.ins):
         owner = value.owner
         if (
             isinstance(owner, ConstantOp)
+            and i not in whole
             and owner.value.data.size == 1
             and owner.value.data.present
             and op.pad_values[i] is None

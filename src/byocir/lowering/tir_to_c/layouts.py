@@ -93,7 +93,7 @@ class _Layouts:
 
     def assign(self) -> None:
         for op in list(self.block.ops):
-            if not isinstance(op, BlockOp):
+            if not isinstance(op, BlockOp) or op.whole:
                 self._restore(op)
             elif _is_convolution(op) or self._follows(op):
                 self._convert(op)

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.lowering.tir_to_c.accesses import Indices, Inside, Offset, offset_of, outside_of
+from byocir.lowering.tir_to_c.accesses import Indices, offset_of, outside_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.kernels import Access, Kernel, Loop
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     c_type,
@@ -48,46 +49,6 @@ def indented(line: str) -> str:
     return line if line.startswith("#") else TAB + line
 
 
-@dataclass(frozen=True)
-class Access:
-    """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
-    is read outside."""
-
-    name: str
-    element: Attribute
-    offset: Offset
-    checks: list[Inside]
-    pad: str | None
-    nbytes: int
-
-    @property
-    def fixed(self) -> set[int]:
-        """The iterators that must stay as they are."""
-        checked = {i for check in self.checks for i in check.expr.used_dims()}
-        return self.offset.in_terms | checked
-
-
-@dataclass
-class Loop:
-    """An iterator that is left: its position in the block, and how far it runs."""
-
-    position: int
-    extent: int
-
-    @property
-    def name(self) -> str:
-        return f"i{self.position}"
-
-
-@dataclass
-class Kernel:
-    """A C function: its parameters (of which inputs are const) and its body."""
-
-    parameters: list[str]
-    body: list[str]
-    helpers: dict[str, str] = field(default_factory=dict[str, str])
-
-
 class BlockWriter:
     """Writes one block. `initial` gives the C constants that accumulators start from, by position
     among `outs`; the others start from what the array holds. Iterators on `based` start at a
@@ -111,6 +72,9 @@ class BlockWriter:
         ]
         self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
         self.late_ins, self.late_outs, self.late_used = self._late(epilogue)
+        self._whole = op.whole
+        self._counted = self._counters()
+        self._read = [i for i in range(len(op.ins)) if i in self._used - self._counted]
         self.guards: list[AffineExpr] = list(op.where.data.results) if op.where is not None else []
         self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
         self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
@@ -126,6 +90,21 @@ class BlockWriter:
         extents = list(enumerate(self.op.extents))
         lows = [-ANYWHERE if i in self.based else 0 for i, _ in extents]
         return lows, [ANYWHERE if i in self.based else extent - 1 for i, extent in extents]
+
+    def _counters(self) -> set[int]:
+        """The inputs that are constants of numbers from 0 on: bodies take the index itself. What is
+        known of other constants is noted."""
+        counters: set[int] = set()
+        ranges = self.scalars.ranges
+        for i, value in enumerate(self.op.ins):
+            array = value.owner.value.data if isinstance(value.owner, ConstantOp) else None
+            known = None if array is None or i in self._whole else array.maybe_values
+            if known is None or known.dtype != np.int64 or not known.size or self.ins[i].checks:
+                continue
+            ranges[self.op.body.block.args[i]] = int(known.min()), int(known.max())
+            if known.ndim == 1 and np.array_equal(known, np.arange(known.size)):
+                counters.add(i)
+        return counters
 
     def _late(self, epilogue: Epilogue | None) -> tuple[list[Access], list[Access], list[int]]:
         """What an epilogue reads and writes, and which of its inputs it takes beside the result."""
@@ -144,11 +123,11 @@ class BlockWriter:
         return self._mapped(name, value, self.op.maps.data[position].data, pad)
 
     def _mapped(self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None) -> Access:
-        shape = shape_of(value.type)
+        shape = shape_of(value.type) if map_.results else ()
         checks = [] if pad is None else outside_of(map_, shape, *self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
-        nbytes = prod(shape) * dtype_of(element).itemsize
+        nbytes = prod(shape_of(value.type)) * dtype_of(element).itemsize
         return Access(name, element, offset_of(map_, shape), checks, outside, nbytes)
 
     def _accesses(self) -> list[Access]:
@@ -193,7 +172,7 @@ class BlockWriter:
         parameters = [
             f"const {stored_type(access.element)} *restrict {access.name}"
             for access in (
-                *(x for i, x in enumerate(self.ins) if i in self._used),
+                *(self.ins[i] for i in self._read),
                 *(self.late_ins[i] for i in self.late_used),
             )
         ]
@@ -206,12 +185,14 @@ class BlockWriter:
         helpers = {**self.scalars.helpers, **self.indices.helpers}
         if any(access.element in HALVES for access in self._accesses()):
             helpers |= HALF
-        return Kernel(parameters, body, helpers)
+        if self.scalars.can_fail:
+            body = [*body, "return 0;"]
+        return Kernel(parameters, body, helpers, self.scalars.can_fail)
 
     @property
     def used(self) -> list[int]:
         """The positions of the inputs that the function takes."""
-        return [i for i in range(len(self.ins)) if i in self._used]
+        return self._read
 
     def _accumulates(self) -> bool:
         return bool(self.reduction) or any(len(self.ins) + i in self._used for i in self.initial)
@@ -236,6 +217,12 @@ class BlockWriter:
         conditions = " && ".join(self.indices.condition(check) for check in access.checks)
         return f"({conditions} ? {element} : {access.pad})"
 
+    def _input(self, index: int) -> str:
+        """What the body has of an input: an element, an index or the array."""
+        if index in self._counted:
+            return self.indices.expr(self.op.in_maps[index].results[0])
+        return self.ins[index].name if index in self._whole else self._load(self.ins[index])
+
     def _store(self, index: int, value: str) -> str:
         """Writes the element of a result."""
         out = self.outs[index]
@@ -243,7 +230,7 @@ class BlockWriter:
 
     def _bound(self, outs: Sequence[str] | None = None) -> dict[SSAValue, str]:
         """What the body's arguments are: by default elements of the arrays."""
-        loads = [self._load(a) if i in self._used else "" for i, a in enumerate(self.ins)]
+        loads = [self._input(i) if i in self._used else "" for i in range(len(self.ins))]
         outs = [self._load(access) for access in self.outs] if outs is None else outs
         return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
@@ -253,6 +240,9 @@ class BlockWriter:
         bound: dict[SSAValue, str] = {}
         for i, (argument, text) in enumerate(arguments.items()):
             if i not in self._used:
+                continue
+            if i in self._whole:
+                bound[argument] = text
                 continue
             bound[argument] = f"a{i}"
             lines.append(f"const {c_type(argument.type)} a{i} = {text};")
@@ -370,6 +360,10 @@ def _needed(lines: Sequence[str], ends: Sequence[str]) -> list[str]:
     kept: list[str] = []
     used = " ".join(ends)
     for line in reversed(lines):
+        if line.startswith("if "):
+            kept.append(line)
+            used += line
+            continue
         name = line.split(" = ", 1)[0].rsplit(" ", 1)[-1]
         if re.search(rf"\b{name}\b", used):
             kept.append(line)

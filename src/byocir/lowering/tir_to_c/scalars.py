@@ -13,7 +13,15 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from byocir.dialects.types import f32, f64, i1, is_float, is_integer, width_of
+from byocir.dialects.tir import ReadOp
+from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, width_of
+from byocir.lowering.tir_to_c.accesses import strides_of
+from byocir.lowering.tir_to_c.comparisons import (
+    compare_floats,
+    compare_integers,
+    decided,
+    extreme_float,
+)
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
@@ -21,6 +29,7 @@ from byocir.lowering.tir_to_c.literals import (
     c_type,
     float_literal,
     literal,
+    loaded,
     unsigned_type,
 )
 
@@ -42,6 +51,14 @@ _ON_BOOLS: dict[type[Operation], str] = {
     arith.MinSIOp: "|",
     **{op: _PLAIN[op] for op in (arith.AndIOp, arith.OrIOp, arith.XOrIOp)},
 }
+_UNSIGNED: dict[type[Operation], tuple[str, str | None]] = {
+    arith.DivUIOp: ("/", "y == 0"),
+    arith.MaxUIOp: (">", None),
+    arith.MinUIOp: ("<", None),
+    arith.RemUIOp: ("%", "y == 0"),
+    arith.ShRUIOp: (">>", "y >= {}"),
+}
+"""The operator, and where it gives 0."""
 _FLOATS: dict[type[Operation], str] = {
     arith.AddfOp: "+",
     arith.SubfOp: "-",
@@ -73,8 +90,8 @@ _LIBRARY: dict[type[Operation], str] = {
     math.TanOp: "tan",
     math.TanhOp: "tanh",
 }
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+OUTSIDE = -1
+"""What a function gives where an index leads outside of its array."""
 
 
 class Scalars:
@@ -83,6 +100,10 @@ class Scalars:
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}
         """Definitions by name."""
+        self.ranges: dict[SSAValue, tuple[int, int]] = {}
+        """The least and the greatest number of integers that are known."""
+        self.can_fail = False
+        """Whether a statement may return from the function, with OUTSIDE."""
 
     def rounded(self, type_: Attribute, value: str) -> str:
         """A float of C as a value of a float type, which may have 16 bits."""
@@ -98,12 +119,17 @@ class Scalars:
         the expressions of the values. Raises NoC for an op without a form in C."""
         names, lines = dict(arguments), list[str]()
         for op in _sources(block, values):
-            text = self._expression(op, [names[value] for value in op.operands])
+            operands = [names[value] for value in op.operands]
+            if isinstance(op, ReadOp):
+                lines += self._checks(op, operands[1:])
+                text = self._element(op, operands)
+            else:
+                text = self._expression(op, operands)
             result = op.results[0]
             if isinstance(op, arith.ConstantOp):
                 names[result] = text
                 continue
-            names[result] = f"v{len(lines)}"
+            names[result] = f"v{len(names)}"
             lines.append(f"const {c_type(result.type)} {names[result]} = {text};")
         return lines, [names[value] for value in values]
 
@@ -114,20 +140,39 @@ class Scalars:
         if isinstance(op, arith.SelectOp):
             return "{} ? {} : {}".format(*operands)
         if isinstance(op, arith.CmpiOp):
-            return _compare_integers(op, operands)
+            return compare_integers(op, operands)
         if isinstance(op, arith.CmpfOp):
-            return _compare_floats(op, operands)
+            return compare_floats(op, operands)
         if kind in _FLOATS:
             return self.rounded(type_, f"{operands[0]} {_FLOATS[kind]} {operands[1]}")
         if kind in _LIBRARY:
             return self._library(_LIBRARY[kind], type_, operands)
         if kind in (arith.MaximumfOp, arith.MinimumfOp):
-            return _extreme_float(op, operands)
+            return extreme_float(op, operands)
         if kind is arith.NegfOp:
             return f"-{operands[0]}"
         if kind in CONVERSIONS:
             return CONVERSIONS[kind](self, op.operands[0].type, type_, operands[0])
         return self._integer(op, operands)
+
+    def _checks(self, op: ReadOp, indices: list[str]) -> list[str]:
+        """That each index is inside, where that is not known."""
+        lines: list[str] = []
+        for value, text, size in zip(op.indices, indices, shape_of(op.array.type), strict=True):
+            low, high = self.ranges.get(value, (-1, size))
+            if low < 0 or high >= size:
+                self.can_fail = True
+                lines.append(f"if ({text} < 0 || {text} >= {size}) return {OUTSIDE};")
+        return lines
+
+    def _element(self, op: ReadOp, operands: list[str]) -> str:
+        array, *indices = operands
+        strides = strides_of(shape_of(op.array.type))
+        steps = [
+            text if stride == 1 else f"{stride} * {text}"
+            for text, stride in zip(indices, strides, strict=True)
+        ]
+        return loaded(op.result.type, f"{array}[{' + '.join(steps) or '0'}]")
 
     def _library(self, name: str, type_: Attribute, operands: list[str]) -> str:
         suffix = "" if type_ == f64 else "f"
@@ -145,12 +190,14 @@ class Scalars:
             return f"({own})({cast_}{operands[0]} {_PLAIN[kind]} {cast_}{operands[1]})"
         if kind in (arith.MaxSIOp, arith.MinSIOp):
             sign = ">" if kind is arith.MaxSIOp else "<"
-            known = _decided(op, sign, signed=True)
+            known = decided(op, sign, signed=True)
             if known is not None:  # compilers warn of what is always so
                 return operands[0 if known else 1]
             return f"{operands[0]} {sign} {operands[1]} ? {operands[0]} : {operands[1]}"
         if kind in (arith.ShLIOp, arith.ShRSIOp):
             return self._shift(op, operands)
+        if kind in _UNSIGNED:
+            return self._unsigned(kind, type_, operands)
         if kind in (arith.DivSIOp, arith.RemSIOp):
             return self._divide(kind is arith.RemSIOp, type_, operands)
         raise NoC(op.name)
@@ -175,6 +222,20 @@ class Scalars:
             f"{{\n    return n < 0 || n >= {width} ? ({own})({far}) : {body};\n}}\n"
         )
         return f"{name}({', '.join(operands)})"
+
+    def _unsigned(self, kind: type[Operation], type_: Attribute, operands: list[str]) -> str:
+        """Operators on the bits of signed numbers as those of unsigned ones. By zero it is 0, and
+        so is what is shifted too far."""
+        own, wide, (sign, otherwise) = c_type(type_), unsigned_type(type_), _UNSIGNED[kind]
+        name = f"{kind.name.replace('arith.', '')}_{wide}"
+        if otherwise is None:
+            body = f"x {sign} y ? x : y"
+        else:
+            body = f"{otherwise.format(width_of(type_))} ? 0 : ({wide})(x {sign} y)"
+        self.helpers[name] = (
+            f"static inline {wide} {name}({wide} x, {wide} y)\n{{\n    return {body};\n}}\n"
+        )
+        return f"({own}){name}(({wide}){operands[0]}, ({wide}){operands[1]})"
 
     def _divide(self, remainder: bool, type_: Attribute, operands: list[str]) -> str:
         """Towards zero; by zero it is 0, and the least number by -1 itself."""
@@ -225,79 +286,6 @@ class Scalars:
 
 def _at_least(low: float, source: Attribute) -> str:
     return f"x >= {float_literal(low, source)}"
-
-
-def _extreme_float(op: Operation, operands: list[str]) -> str:
-    """NaN if one is. Against a number it takes one comparison."""
-    sign = ">" if isinstance(op, arith.MaximumfOp) else "<"
-    x, y = operands
-    for value, known, other in ((op.operands[1], y, x), (op.operands[0], x, y)):
-        number = getattr(value.owner, "value", None)
-        if isinstance(value.owner, arith.ConstantOp) and "nan" not in str(number).lower():
-            return f"{known} {sign} {other} ? {known} : {other}"
-    return f"{x} {sign} {y} || {x} != {x} ? {x} : {y}"
-
-
-def _compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
-    predicate, type_ = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], op.lhs.type
-    x, y = operands
-    if predicate[0] == "u" and type_ != i1:
-        x, y = (f"({unsigned_type(type_)}){value}" for value in operands)
-    elif predicate[0] == "s" and type_ == i1:  # true is -1
-        x, y = y, x
-    known = _decided(op, _COMPARE[predicate[-2:]], signed=predicate[0] != "u")
-    if known is not None:
-        return str(int(known))
-    return f"(uint8_t)({x} {_COMPARE[predicate[-2:]]} {y})"
-
-
-def _decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
-    """Whether a comparison with a constant holds for all numbers of the type, or for none."""
-    type_ = op.operands[0].type
-    if not is_integer(type_) or type_ == i1:
-        return None
-    width = width_of(type_)
-    low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
-    ranges = [_range(value, low, high, 2**width) for value in op.operands]
-    (least, most), (other_least, other_most) = ranges
-    if sign in (">", "<="):
-        always, never = least > other_most, most <= other_least
-    elif sign in ("<", ">="):
-        always, never = most < other_least, least >= other_most
-    else:
-        return None
-    if sign in ("<=", ">="):
-        always, never = never, always
-    return True if always else False if never else None
-
-
-def _range(value: SSAValue, low: int, high: int, modulus: int) -> tuple[int, int]:
-    owner = value.owner
-    if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
-        return low, high
-    number = owner.value.value.data % modulus
-    number -= modulus if number > high else 0
-    return number, number
-
-
-def _compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:
-    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
-    x, y = operands
-    special = {
-        "false": "0",
-        "true": "1",
-        "ord": f"({x} == {x} && {y} == {y})",
-        "uno": f"({x} != {x} || {y} != {y})",
-        "one": f"({x} < {y} || {x} > {y})",
-        "ueq": f"!({x} < {y} || {x} > {y})",
-        "oeq": f"({x} == {y})",
-        "une": f"({x} != {y})",
-    }
-    if predicate in special:
-        return f"(uint8_t){special[predicate]}"
-    if predicate[0] == "o":
-        return f"(uint8_t)({x} {_COMPARE[predicate[1:]]} {y})"
-    return f"(uint8_t)!({x} {_COMPARE[_OPPOSITE[predicate[1:]]]} {y})"
 
 
 Conversion = Callable[[Scalars, Attribute, Attribute, str], str]

@@ -38,11 +38,9 @@ from byocir.lowering.tir_to_c.program import (
     all_steps,
     program_of,
 )
+from byocir.lowering.tir_to_c.scalars import OUTSIDE
 
 ANY = CHost("generic")
-
-OUTSIDE = -1
-"""What a program gives where an index leads outside of its array."""
 
 _KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
@@ -196,7 +194,10 @@ class _Writer:
         if isinstance(step, Compute):
             arguments = ", ".join([*map(self._pointer, step.buffers), *step.bases])
             told = f" /* {comment(step.nodes)} */" if step.nodes else ""
-            return [f"{self._kernel(step.kernel)}({arguments});{told}"]
+            call = f"{self._kernel(step.kernel)}({arguments})"
+            if step.kernel.can_fail:
+                return [f"if ({call} != 0) return {OUTSIDE};{told}"]
+            return [f"{call};{told}"]
         if isinstance(step, Copy):
             target, source = self._pointer(step.target), self._pointer(step.source)
             return [f"memcpy({target}, {source}, {step.source.nbytes});"]
@@ -279,7 +280,8 @@ class _Writer:
         if key not in self._kernels:
             made = self._kernels[key] = f"k{len(self._kernels)}"
             self._helpers.update(kernel.helpers)
-            head = f"static void {made}({', '.join(kernel.parameters)})"
+            gives = "int" if kernel.can_fail else "void"
+            head = f"static {gives} {made}({', '.join(kernel.parameters)})"
             body = "\n".join(indented(line) for line in kernel.body)
             self._definitions.append(f"{head}\n{{\n{body}\n}}\n")
         return self._kernels[key]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -72,10 +72,15 @@ def _at_point(op: tir.BlockOp, point: Point) -> None:
     pads = [*op.pad_values, *[None] * len(op.outs)]
     values: dict[SSAValue, SSAValue] = {}
     for arg, array, map_, pad in zip(body.args, [*op.ins, *op.outs], maps, pads, strict=True):
-        if arg.first_use is not None:
+        if isinstance(arg.type, MemRefType):
+            values[arg] = array
+        elif arg.first_use is not None:
             values[arg] = _read(point, array, map_, pad)
     for inner in body.ops:
-        if not isinstance(inner, tir.YieldOp):
+        if isinstance(inner, tir.ReadOp):
+            at = [arith.IndexCastOp(values[i], IndexType()).result for i in inner.indices]
+            values[inner.result] = memref.LoadOp.get(values[inner.array], at).res
+        elif not isinstance(inner, tir.YieldOp):
             inner.clone(values)
     targets = zip(op.yielded, op.outs, op.out_maps, strict=True)
     for value, array, map_ in targets:

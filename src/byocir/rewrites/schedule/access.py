@@ -85,14 +85,14 @@ def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: boo
 
 def _of_block(op: BlockOp) -> Iterator[Access]:
     old = reads_old(op)
+    whole = op.whole
     for i, value in enumerate([*op.ins, *op.outs]):
+        if i in whole:  # a body that reads at computed indices
+            yield _whole(op, i, writes=False)
+            continue
         writes = i >= len(op.ins)
         box = _box_of(op, value, op.maps.data[i].data.results)
         yield Access(op, i, value, box, not writes or old or op.where is not None, writes)
-    for inner in op.body.block.ops:  # a body that reads at computed indices
-        for i, value in enumerate(inner.operands):
-            if isinstance(value.type, MemRefType):
-                yield _whole(inner, i, writes=False)
 
 
 def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:

@@ -82,3 +82,17 @@ func.func @two_results(%x: tensor<4xf32>, %a: tensor<4xf32>, %b: tensor<1xi32>) 
 
 // CHECK-LABEL: @two_results
 // CHECK: %{{.*}}, %{{.*}} = tir.block [i: 4] ins(%x[i] : tensor<4xf32>) outs(%a[-i + 3] : tensor<4xf32>, %b[0] : tensor<1xi32>) {
+
+func.func @look_up(%i: tensor<4xi64>, %c: tensor<8xi64>, %t: tensor<100x8xf32>, %e: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tir.block [m: 4, n: 8] ins(%i[m] : tensor<4xi64>, %c[n] : tensor<8xi64>, %t : tensor<100x8xf32>) outs(%e[m, n] : tensor<4x8xf32>) {
+  ^bb0(%row: i64, %column: i64, %table: tensor<100x8xf32>, %o: f32):
+    %v = tir.read %table[%row, %column] : tensor<100x8xf32> -> f32
+    tir.yield %v : f32
+  }
+  func.return %y : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @look_up
+// CHECK-NEXT: %y = tir.block [m: 4, n: 8] ins(%i[m] : tensor<4xi64>, %c[n] : tensor<8xi64>, %t : tensor<100x8xf32>) outs(%e[m, n] : tensor<4x8xf32>) {
+// CHECK-NEXT: ^bb0(%row: i64, %column: i64, %table: tensor<100x8xf32>, %o: f32):
+// CHECK-NEXT: %v = tir.read %table[%row, %column] : tensor<100x8xf32> -> f32

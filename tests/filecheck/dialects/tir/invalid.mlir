@@ -218,6 +218,42 @@ func.func @routine_number(%x: tensor<4xi8>) {
 
 // -----
 
+func.func @read_indices(%t: tensor<4x4xi8>, %e: tensor<4xi8>, %c: tensor<4xi64>) {
+  // CHECK: expected 2 indices, found 1
+  %y = tir.block [m: 4] ins(%c[m] : tensor<4xi64>, %t : tensor<4x4xi8>) outs(%e[m] : tensor<4xi8>) {
+  ^bb0(%i: i64, %table: tensor<4x4xi8>, %o: i8):
+    %v = tir.read %table[%i] : tensor<4x4xi8> -> i8
+    tir.yield %v : i8
+  }
+  func.return
+}
+
+// -----
+
+func.func @read_type(%t: tensor<4xi8>, %e: tensor<4xi16>, %c: tensor<4xi64>) {
+  // CHECK: expected a i8, found i16
+  %y = tir.block [m: 4] ins(%c[m] : tensor<4xi64>, %t : tensor<4xi8>) outs(%e[m] : tensor<4xi16>) {
+  ^bb0(%i: i64, %table: tensor<4xi8>, %o: i16):
+    %v = tir.read %table[%i] : tensor<4xi8> -> i16
+    tir.yield %v : i16
+  }
+  func.return
+}
+
+// -----
+
+func.func @read_where(%t: tensor<4xi8>, %e: tensor<4xi8>, %c: tensor<4xi64>) {
+  // CHECK: expected no where in a block that looks elements up, found one
+  %y = tir.block [m: 4] ins(%c[m] : tensor<4xi64>, %t : tensor<4xi8>) outs(%e[m] : tensor<4xi8>) where(m - 1 >= 0) {
+  ^bb0(%i: i64, %table: tensor<4xi8>, %o: i8):
+    %v = tir.read %table[%i] : tensor<4xi8> -> i8
+    tir.yield %v : i8
+  }
+  func.return
+}
+
+// -----
+
 func.func @copy_rank(%x: memref<4x4xi8>) {
   // CHECK: expected memrefs of rank 1, found memref<4x4xi8>
   tir.copy %x to %x sizes [4] : memref<4x4xi8> to memref<4x4xi8>

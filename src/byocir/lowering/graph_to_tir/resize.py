@@ -1,0 +1,105 @@
+"""Resize: one dimension after the other, by what the op itself makes of numbered elements."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Attribute, Block, SSAValue
+
+from byocir.dialects import graph as g
+from byocir.dialects.graph.base import attribute_of, int_tuple
+from byocir.dialects.graph.resize import numbers
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import dtype_of, element_type_of, f64, is_float, shape_of, tensor
+from byocir.evaluate.graph import evaluate_graph_op
+from byocir.lowering.graph_to_tir.contraction import narrowed
+from byocir.lowering.graph_to_tir.convert import to_integer
+from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space, accumulator_of
+from byocir.lowering.graph_to_tir.lookup import looked_up, weighted
+from byocir.lowering.graph_to_tir.registry import lowers
+
+
+@lowers(g.ResizeOp)
+def _resize(emit: Emitter, op: g.ResizeOp) -> SSAValue:
+    """Interpolated integers are rounded to even in the end, and saturate."""
+    element = element_type_of(op.input.type)
+    along = _nearest if op.mode.data == "nearest" else _interpolated
+    value = op.input
+    for axis in range(len(shape_of(op.input.type))):
+        value = along(emit, op, value, axis)
+    value = _in_type(emit, value, element)
+    if op.roi is not None:
+        return _extrapolated(emit, op, value)
+    if value is not op.input:
+        return value
+    return emit.elementwise(shape_of(op.result.type), element, [value], lambda x: x)
+
+
+def _nearest(emit: Emitter, op: g.ResizeOp, value: SSAValue, axis: int) -> SSAValue:
+    size = shape_of(value.type)[axis]
+    found = _along(op, axis, np.arange(size, dtype=np.float64)[None, :])[0]
+    table = [int(i) for i in found]
+    return value if table == [*range(size)] else looked_up(emit, value, axis, table)
+
+
+def _interpolated(emit: Emitter, op: g.ResizeOp, value: SSAValue, axis: int) -> SSAValue:
+    """Each element is a weighted sum; the weights of all are what becomes of unit vectors."""
+    size = shape_of(value.type)[axis]
+    matrix = _along(op, axis, np.eye(size)).T
+    if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
+        return value
+    taps = max(int(np.count_nonzero(matrix, axis=1).max()), 1)
+    indices = np.sort(np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps], axis=1)
+    weights = np.take_along_axis(matrix, indices, axis=1)
+    element = element_type_of(op.input.type)
+    wide = dtype_of(accumulator_of(element) if is_float(element) else f64)
+    return weighted(emit, value, axis, indices, weights.astype(wide))
+
+
+def _in_type(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
+    if is_float(element) or element_type_of(value.type) == element:
+        return narrowed(emit, value, element)
+    shape = shape_of(value.type)
+    return emit.elementwise(shape, element, [value], lambda x: to_integer(x.roundeven(), element))
+
+
+def _extrapolated(emit: Emitter, op: g.ResizeOp, value: SSAValue) -> SSAValue:
+    """A number where a coordinate along any dimension is outside of the input."""
+    shape, element = shape_of(value.type), element_type_of(value.type)
+    number = op.extrapolation_value.value.data
+    at, reads = Space.over(shape).parallel, [Read(value, Space.over(shape).parallel)]
+    for axis in range(len(shape)):
+        size = shape_of(op.input.type)[axis]
+        outside = _along(op, axis, np.zeros((1, size)), extrapolation=1)[0] != 0
+        if outside.any():
+            reads.append(Read(emit.constant(outside), [at[axis]]))
+
+    def body(x: Emitted, *outside: Emitted) -> Emitted:
+        for flag in outside:
+            x = flag.select(x.constant(number), x)
+        return x
+
+    return emit.elementwise(shape, element, reads, body)
+
+
+def _along(op: g.ResizeOp, axis: int, rows: np.ndarray, extrapolation: float = 0) -> np.ndarray:
+    """Rows of f64 as the op resizes one dimension; what is outside is `extrapolation`."""
+    count = int_tuple(op.sizes)[axis]
+    block = Block(arg_types=[tensor(f64, rows.shape)])
+    properties: dict[str, Attribute] = {
+        **op.properties,
+        "sizes": attribute_of([len(rows), count]),
+        "extrapolation_value": attribute_of(float(extrapolation)),
+    }
+    if op.scales is not None:
+        properties["scales"] = numbers([1, op.scales.get_values()[axis]])
+    if op.roi is not None:
+        roi, rank = op.roi.get_values(), len(shape_of(op.input.type))
+        properties["roi"] = numbers([0, roi[axis], 1, roi[rank + axis]])
+    alone = g.ResizeOp.create(
+        operands=block.args,
+        result_types=[tensor(f64, [len(rows), count])],
+        properties=properties,
+    )
+    (found,) = evaluate_graph_op(alone, [rows])
+    alone.erase()
+    return found

@@ -1,0 +1,88 @@
+"""Comparisons and extremes of scalars in C."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.types import i1, is_integer, width_of
+from byocir.lowering.tir_to_c.literals import unsigned_type
+
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+def extreme_float(op: Operation, operands: list[str]) -> str:
+    """NaN if one is. Against a number it takes one comparison."""
+    sign = ">" if isinstance(op, arith.MaximumfOp) else "<"
+    x, y = operands
+    for value, known, other in ((op.operands[1], y, x), (op.operands[0], x, y)):
+        number = getattr(value.owner, "value", None)
+        if isinstance(value.owner, arith.ConstantOp) and "nan" not in str(number).lower():
+            return f"{known} {sign} {other} ? {known} : {other}"
+    return f"{x} {sign} {y} || {x} != {x} ? {x} : {y}"
+
+
+def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
+    """An integer comparison of these expressions."""
+    predicate, type_ = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], op.lhs.type
+    x, y = operands
+    if predicate[0] == "u" and type_ != i1:
+        x, y = (f"({unsigned_type(type_)}){value}" for value in operands)
+    elif predicate[0] == "s" and type_ == i1:  # true is -1
+        x, y = y, x
+    known = decided(op, _COMPARE[predicate[-2:]], signed=predicate[0] != "u")
+    if known is not None:
+        return str(int(known))
+    return f"(uint8_t)({x} {_COMPARE[predicate[-2:]]} {y})"
+
+
+def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
+    """Whether a comparison with a constant holds for all numbers of the type, or for none."""
+    type_ = op.operands[0].type
+    if not is_integer(type_) or type_ == i1:
+        return None
+    width = width_of(type_)
+    low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
+    ranges = [_range(value, low, high, 2**width) for value in op.operands]
+    (least, most), (other_least, other_most) = ranges
+    if sign in (">", "<="):
+        always, never = least > other_most, most <= other_least
+    elif sign in ("<", ">="):
+        always, never = most < other_least, least >= other_most
+    else:
+        return None
+    if sign in ("<=", ">="):
+        always, never = never, always
+    return True if always else False if never else None
+
+
+def _range(value: SSAValue, low: int, high: int, modulus: int) -> tuple[int, int]:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
+        return low, high
+    number = owner.value.value.data % modulus
+    number -= modulus if number > high else 0
+    return number, number
+
+
+def compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:
+    """A comparison of floats, of which some hold for NaN."""
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    x, y = operands
+    special = {
+        "false": "0",
+        "true": "1",
+        "ord": f"({x} == {x} && {y} == {y})",
+        "uno": f"({x} != {x} || {y} != {y})",
+        "one": f"({x} < {y} || {x} > {y})",
+        "ueq": f"!({x} < {y} || {x} > {y})",
+        "oeq": f"({x} == {y})",
+        "une": f"({x} != {y})",
+    }
+    if predicate in special:
+        return f"(uint8_t){special[predicate]}"
+    if predicate[0] == "o":
+        return f"(uint8_t)({x} {_COMPARE[predicate[1:]]} {y})"
+    return f"(uint8_t)!({x} {_COMPARE[_OPPOSITE[predicate[1:]]]} {y})"

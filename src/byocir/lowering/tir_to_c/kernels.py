@@ -1,0 +1,51 @@
+"""What the C function of a block is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute
+
+from byocir.lowering.tir_to_c.accesses import Inside, Offset
+
+
+@dataclass(frozen=True)
+class Access:
+    """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
+    is read outside."""
+
+    name: str
+    element: Attribute
+    offset: Offset
+    checks: list[Inside]
+    pad: str | None
+    nbytes: int
+
+    @property
+    def fixed(self) -> set[int]:
+        """The iterators that must stay as they are."""
+        checked = {i for check in self.checks for i in check.expr.used_dims()}
+        return self.offset.in_terms | checked
+
+
+@dataclass
+class Loop:
+    """An iterator that is left: its position in the block, and how far it runs."""
+
+    position: int
+    extent: int
+
+    @property
+    def name(self) -> str:
+        return f"i{self.position}"
+
+
+@dataclass
+class Kernel:
+    """A C function: its parameters (of which inputs are const) and its body."""
+
+    parameters: list[str]
+    body: list[str]
+    helpers: dict[str, str] = field(default_factory=dict[str, str])
+    can_fail: bool = False
+    """Whether it gives an int, 0 unless an index leads outside of its array."""
