@@ -153,11 +153,13 @@ def partition_pipeline(
     placed = is_placed(module)
     place = "place-nodes," if placed else ""
     if "graph" in levels:
-        passes += parse_pipeline(f"{place}match-composites,{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites")
+        passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
         passes += _at(instances, "after-outline")
     passes += parse_pipeline(LOWERING)
     if "tensor" in levels:
-        passes += parse_pipeline(f"{place}match-composites{{level=tensor}},{HAND_OFF}")
+        passes += parse_pipeline(f"{place}match-composites{{level=tensor}}")
+        passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
     if placed:
         passes += parse_pipeline("check-placement")
     return passes

@@ -319,17 +319,6 @@ def test_refuses_sums_that_wrap_in_eight_bits() -> None:
     assert "arith.addi" in error.message
 
 
-def test_refuses_weights_that_are_computed() -> None:
-    def make(body, x, w):
-        acc = body.dense(x, np.zeros((4, 3), np.int8))
-        acc.owner.operands[1] = w
-        return body.requantise(acc, Scale(np.array(1, np.int32), 2))
-
-    error = refused(Net((1, 4), (4, 3)), make)
-    assert error.code == "B322"
-    assert "constant weights" in error.message
-
-
 def test_refuses_groups_that_do_not_fill_blocks() -> None:
     def make(body, x):
         extents = [("n", P, 1), ("g", P, 2), ("o", P, 3), ("h", P, 3), ("c", R, 2), ("r", R, 2)]

@@ -72,7 +72,7 @@ def test_groups_are_taken_and_cost_what_blocks_cost(
     st.sampled_from(["graph", "tensor"]),
     st.sampled_from([4, 8, 16]),
 )
-@settings(max_examples=settings.default.max_examples // 10)
+@settings(max_examples=settings.default.max_examples // 20)
 def test_any_groups_compute_what_the_evaluator_computes(
     sizes: tuple[int, ...], level: str, block: int
 ):

@@ -47,6 +47,8 @@ PASSES: dict[str, str] = {
     "pack-weights": "byocir.lowering.tir_to_c.pack:PackWeightsPass",
     "fold-copies": "byocir.lowering.tir_to_c.fold:FoldCopiesPass",
     # tensor level to VTA instructions, in this order
+    "vta-separate": "byocir.lowering.tir_to_vta.separate:VtaSeparatePass",
+    "vta-arrange": "byocir.lowering.tir_to_vta.arrange:VtaArrangePass",
     "vta-legalise": "byocir.lowering.tir_to_vta.legalise:VtaLegalisePass",
     "vta-pack": "byocir.lowering.tir_to_vta.pack:VtaPackPass",
     "vta-bufferize": "byocir.lowering.tir_to_vta.bufferize:VtaBufferizePass",

@@ -21,7 +21,7 @@ from byocir.vta_sim import Executable, Memory
 from byocir.vta_sim.timing import units_of
 
 LOWERING = (
-    "vta-legalise,vta-pack,clean-up,vta-bufferize,vta-tile,vta-stage,"
+    "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-tile,vta-stage,"
     "vta-tensorise,vta-insert-tokens,vta-encode"
 )
 ROUNDINGS = ("half_up", "half_even")
@@ -60,6 +60,8 @@ class Vta(Target):
         return "half_even" if self.rounding == "half_even" else "half_up"
 
     def passes(self, point: Point) -> Sequence[str]:
+        if point == "after-match":
+            return ("vta-separate",)
         return (LOWERING,) if point == "after-lowering" else ()
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

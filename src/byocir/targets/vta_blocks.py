@@ -8,6 +8,7 @@ from typing import Any
 
 from byocir.dialects.tir import bodies
 from byocir.dialects.types import i8, i32, i64, shape_of
+from byocir.lowering.tir_to_vta.layout import contraction_roles
 from byocir.patterns import (
     Match,
     Pattern,
@@ -78,7 +79,11 @@ def contraction():
     row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
     conv2d = block("n o h w | c r s", x[f"n c {row} {column}"].padded(0), w["o c r s"], _product)
     conv1d = block("n o h | c r", x[f"n c {row}"].padded(0), w["o c r"], _product)
-    dense = block("m n | k", x["m k"], w["k n"], _product)
+    dense = block("*m n | k", x["*m k"], w["k n"], _product)
+    turned = block("*m n | k", x["*m k"], w["n k"], _product)
+    y = wildcard("y", dtype=i8)
+    batched = block("*b *m n | k", x["*b *m k"], y["*b k n"], _product)
+    crossed = block("*b *m n | k", x["*b *m k"], y["*b n k"], _product)
     channel, output = "(g*inputs + c)", "(g*outputs + o)"
     grouped2d = block(
         "n g o h w | c r s",
@@ -94,8 +99,9 @@ def contraction():
         _product,
         out=f"n {output} h",
     )
-    products = (conv2d, conv1d, dense, grouped2d @ "grouped", grouped1d @ "grouped")
-    return tuple(map(_epilogue, products))
+    convolutions = (conv2d, conv1d, grouped2d, grouped1d)
+    products = (dense, turned, batched, crossed)
+    return tuple(_epilogue(each @ "product") for each in (*convolutions, *products))
 
 
 def _window(
@@ -190,9 +196,18 @@ def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
 
 
 @contraction.rule
+def input_and_result_are_laid_out_alike(m: Match) -> tuple[bool, Any]:
+    """Input and result have one rank, a dimension of channels and another."""
+    product = m["product"].block
+    shapes = [shape_of(value.type) for value in (*product.ins, *product.outs)]
+    return contraction_roles(product) is not None, shapes
+
+
+@contraction.rule
 def groups_are_apart(m: Match) -> tuple[bool, Any]:
     """Each group has channels of its own."""
-    if "grouped" not in m or m["grouped"].extents["g"] == 1:
+    extents = m["product"].extents
+    if extents.get("g", 1) == 1:
         return True, "one group"
-    seen, extents = (m["inputs"], m["outputs"]), m["grouped"].extents
+    seen = (m["inputs"], m["outputs"])
     return seen == (extents["c"], extents["o"]), seen

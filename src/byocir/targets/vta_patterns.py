@@ -261,14 +261,11 @@ def _groups_fill_blocks(side: int) -> Check:
 
 def _groups(m: Match) -> tuple[int, int, int]:
     """How many groups a convolution has, and the channels of one, of the input and the result."""
-    outputs, inputs = m["w"].type.shape[:2]
     if "conv" in m:
-        groups = m["conv"].attrs["group"]
+        (outputs, inputs), groups = m["w"].type.shape[:2], m["conv"].attrs["group"]
         return groups, inputs, outputs // groups
-    if "grouped" not in m:
-        return 1, inputs, outputs
-    extents = m["grouped"].extents
-    return extents["g"], extents["c"], extents["o"]
+    extents = m["product"].extents
+    return extents.get("g", 1), extents.get("c", 1), extents.get("o", 1)
 
 
 PATTERNS = patterns_of(16)

@@ -166,7 +166,7 @@ class _Space:
         iterators = self.pattern.iterators
         for name in iterators.groups:
             if name not in self.groups:
-                self._group(name, self.choose(1, 4 if len(iterators.groups) == 1 else 3))
+                self._group(name, self.choose(0, 4 if len(iterators.groups) == 1 else 3))
         in_result = [
             self.groups[p.name] if isinstance(p, Group) else [p.terms[0][0]] for p in self._out()
         ]

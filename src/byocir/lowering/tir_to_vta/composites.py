@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
+from byocir.dialects.tir import ConstantOp
 from byocir.dialects.vta.config import VTA
 from byocir.errors import ByocirError
 from byocir.patterns.targets import machine_of
@@ -29,6 +30,24 @@ def _is_for_vta(function: FuncOp) -> bool:
 def composites_of(function: FuncOp) -> list[CompositeOp]:
     """The composites of a function, in order."""
     return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
+
+
+def sink_constants(composite: CompositeOp) -> None:
+    """Moves constants that come in as operands into the body of a composite."""
+    body = composite.body.block
+    kept: list[SSAValue] = []
+    for argument, value in zip(list(body.args), list(composite.inputs), strict=True):
+        if not isinstance(value.owner, ConstantOp):
+            kept.append(value)
+            continue
+        copy = value.owner.clone()
+        copy.location = value.owner.location
+        first = body.first_op
+        assert first is not None
+        body.insert_op_before(copy, first)
+        argument.replace_all_uses_with(copy.result)
+        body.erase_arg(argument)
+    composite.operands = kept
 
 
 def unsupported(code: str, message: str, op: Operation, *, help: str = "") -> ByocirError:

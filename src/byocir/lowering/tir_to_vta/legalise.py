@@ -35,7 +35,12 @@ from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of
 from byocir.dialects.vta import config_of
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import (
+    composites_of,
+    sink_constants,
+    unsupported,
+    vta_functions,
+)
 from byocir.lowering.tir_to_vta.legalise_emit import Emitter
 from byocir.lowering.tir_to_vta.legalise_groups import regrouped
 from byocir.lowering.tir_to_vta.legalise_lanes import (
@@ -66,30 +71,12 @@ class VtaLegalisePass(ModulePass):
 def _legalise_function(function: FuncOp) -> None:
     ranges: dict[SSAValue, Range] = {}
     for composite in composites_of(function):
-        _sink_constants(composite)
+        sink_constants(composite)
         _legalise(composite, ranges, config_of(function).block_out)
     for op in list(function.body.block.ops):
         if isinstance(op, ConstantOp) and op.result.first_use is None:
             op.detach()
             op.erase()
-
-
-def _sink_constants(composite: CompositeOp) -> None:
-    """Moves constants that come in as operands into the body."""
-    body = composite.body.block
-    kept: list[SSAValue] = []
-    for argument, value in zip(list(body.args), list(composite.inputs), strict=True):
-        if not isinstance(value.owner, ConstantOp):
-            kept.append(value)
-            continue
-        copy = value.owner.clone()
-        copy.location = value.owner.location
-        first = body.first_op
-        assert first is not None
-        body.insert_op_before(copy, first)
-        argument.replace_all_uses_with(copy.result)
-        body.erase_arg(argument)
-    composite.operands = kept
 
 
 def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range], block: int) -> None:

@@ -17,6 +17,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
 from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 from byocir.lowering.tir_to_vta.legalise_lanes import I32_RANGE, Range, Reduced
 from byocir.patterns.scalars import ScalarPattern, match_body
@@ -33,8 +34,8 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Range]) -> Reduced:
     initial = _initial(block)
     _check_space(block)
     if len(block.ins) == 2 and _computes(block, (0, 1), "contraction"):
-        # The product is commutative; the weights are the constant factor.
-        w = 0 if isinstance(block.ins[0].owner, ConstantOp) else 1
+        # The product is commutative; the weights are the constant factor, if there is one.
+        w = weights_of(block)
         return _Contraction(block, 1 - w, w).lane(ranges, initial)
     for kind in ("sum", "max"):
         if len(block.ins) == 1 and _computes(block, (0,), kind):
@@ -117,18 +118,19 @@ class _Contraction:
         batch, channel = self.block.parallels[:2]
         self._check_input(x_map, batch)
         used = {_dim(expr) for expr in w_map.results if linear(expr) != linear(_ZERO)}
-        wanted = {channel, *self.block.reductions}
+        of_x = {i for expr in x_map.results for i in expr.used_dims()}
+        shared = {i for i in used if i in of_x and i in self.block.parallels}
+        wanted = {channel, *self.block.reductions, *shared}
         needed = {i for i in wanted if self.block.extents[i] > 1}
         if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
         found = self._range(weights, ranges.get(self.block.ins[self.x], (-128, 127)), initial)
         return Reduced(found, self.block.location, initial, self._make)
 
-    def _weights(self) -> np.ndarray:
+    def _weights(self) -> np.ndarray | None:
+        """The numbers of weights that are known."""
         owner = self.block.ins[self.w].owner
-        if not isinstance(owner, ConstantOp):
-            raise unsupported("B322", "expected constant weights", self.block, help=HAND_OVER)
-        return owner.value.data.values()
+        return owner.value.data.values() if isinstance(owner, ConstantOp) else None
 
     def _check_input(self, x_map: AffineMap, batch: int) -> None:
         spatial = [linear(expr) for expr in x_map.results[2:]]
@@ -152,8 +154,13 @@ class _Contraction:
             help=HAND_OVER,
         )
 
-    def _range(self, weights: np.ndarray, x: Range, initial: int) -> Range:
+    def _range(self, weights: np.ndarray | None, x: Range, initial: int) -> Range:
         low, high = min(x[0], 0), max(x[1], 0)  # a pad reads 0
+        if weights is None:
+            farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
+            farthest *= 128 * max(-low, high)
+            ends = (initial - farthest, initial + farthest)
+            return ends if farthest + abs(initial) <= I32_RANGE[1] else I32_RANGE
         channel = self.block.parallels[1]
         dims = [_dim(expr) for expr in self.block.in_maps[self.w].results]
         axes = tuple(axis for axis, dim in enumerate(dims) if dim != channel)

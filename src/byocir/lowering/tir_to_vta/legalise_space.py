@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import shape_of
+from byocir.lowering.tir_to_vta.layout import weights_of
 
 _ZERO = AffineExpr.constant(0)
 
@@ -89,7 +89,8 @@ class _Space:
         if channels is not None:
             space.restore(channels, dims)
         if op.reductions:
-            inputs = [i for i, value in enumerate(op.ins) if not _is_constant(value)]
+            weights = weights_of(op) if len(op.ins) == 2 else None
+            inputs = [i for i in range(len(op.ins)) if i != weights]
             space.restore_batch(inputs, own_channels=channels is None)
         return space
 
@@ -144,10 +145,10 @@ class _Channels:
 
 def _lost_channels(op: BlockOp) -> _Channels | None:
     """What of the channels of a contraction is known; None for other blocks."""
-    weights = [i for i, value in enumerate(op.ins) if _is_constant(value)]
-    if not op.reductions or len(op.ins) != 2 or len(weights) != 1 or len(op.parallels) < 1:
+    if not op.reductions or len(op.ins) != 2 or len(op.parallels) < 1:
         return None
-    w, x = weights[0], 1 - weights[0]
+    w = weights_of(op)
+    x = 1 - w
     if len(op.out_maps[0].results) < 2 or len(shape_of(op.ins[x].type)) < 2:
         return None
     channel = op.in_maps[x].results[1]
@@ -155,10 +156,6 @@ def _lost_channels(op: BlockOp) -> _Channels | None:
     if summed is not None and summed in op.reductions:
         return _Channels(x, w, summed)
     return _Channels(x, w, None) if channel == _ZERO else None
-
-
-def _is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp)
 
 
 def _position(expr: AffineExpr) -> int | None:

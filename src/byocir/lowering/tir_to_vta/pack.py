@@ -2,10 +2,10 @@
 
 Does: packs the values of VTA's functions. Activations [N, C, H, W] become [N, C/16, H, W, 16] and
 [N, C] becomes [N, C/16, 16]; weights [O, I, R, S] become [O/16, I/16, R, S, 16 (O), 16 (I)] and
-[K, M] becomes [M/16, K/16, 16 (M), 16 (K)]; constants [C] become [C/16, 16], and constants per
-position [H, W] become [H, W, 16] with equal lanes. 16 is the target's option `block`. Constants are
-packed here. The functions' arguments and results are packed; blocks around their calls pack what
-goes in, and unpack what comes out, on the host.
+[K, M] becomes [M/16, K/16, 16 (M), 16 (K)], also those that are arguments; constants [C] become
+[C/16, 16], and constants per position [H, W] become [H, W, 16] with equal lanes. 16 is the target's
+option `block`. Constants are packed here. The functions' arguments and results are packed; blocks
+around their calls pack what goes in, and unpack what comes out, on the host.
 
 Requires: `vta-legalise`. Error B324 for other bodies.
 
@@ -16,7 +16,7 @@ there), and they are not unpacked. The last parallel iterator of each block coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -40,7 +40,14 @@ from byocir.dialects.types import element_type_of, i8, shape_of, tensor
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.pack_blocks import BlockPacker, check_space, grouped_channel, packed
+from byocir.lowering.tir_to_vta.pack_blocks import (
+    BlockPacker,
+    check_space,
+    computed_weights,
+    grouped_channel,
+    packed,
+    packed_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -51,18 +58,25 @@ class VtaPackPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         blocks: dict[str, int] = {}
+        weights: dict[str, dict[int, list[int]]] = {}
         for function in vta_functions(op):
-            blocks[function.sym_name.data] = config_of(function).block_out
-            _pack_function(function, config_of(function).block_out)
+            symbol, block = function.sym_name.data, config_of(function).block_out
+            blocks[symbol], weights[symbol] = block, _pack_function(function, block)
         for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
-            block = blocks.get(call.callee.root_reference.data)
-            if block is not None:
-                _pack_call(call, block)
+            symbol = call.callee.root_reference.data
+            if symbol in blocks:
+                _pack_call(call, blocks[symbol], weights[symbol])
 
 
-def _pack_function(function: FuncOp, block: int) -> None:
-    for argument in list(function.body.block.args):
-        _set_type(argument, block)
+def _pack_function(function: FuncOp, block: int) -> dict[int, list[int]]:
+    """Packs a function; gives the arguments that are weights, by the order of their dimensions."""
+    weights = _weights(function)
+    for i, argument in enumerate(list(function.body.block.args)):
+        if i in weights:
+            type_ = packed_weights(argument.type, weights[i], block)
+            Rewriter.replace_value_with_new_type(argument, type_)
+        else:
+            _set_type(argument, block)
     for composite in composites_of(function):
         _pack_composite(composite, block)
     last = function.body.block.last_op
@@ -70,6 +84,25 @@ def _pack_function(function: FuncOp, block: int) -> None:
     inputs = [argument.type for argument in function.body.block.args]
     outputs = [value.type for value in last.operands]
     function.function_type = FunctionType.from_lists(inputs, outputs)
+    return weights
+
+
+def _weights(function: FuncOp) -> dict[int, list[int]]:
+    """The arguments that composites read as weights, by the order of their dimensions."""
+    arguments: list[SSAValue] = list(function.body.block.args)
+    found: dict[int, list[int]] = {}
+    for composite in composites_of(function):
+        inside: list[SSAValue] = list(composite.body.block.args)
+        outside = dict(zip(inside, composite.inputs, strict=True))
+        for op in composite.body.block.ops:
+            order = computed_weights(op) if isinstance(op, BlockOp) else None
+            if order is None or not isinstance(op, BlockOp):
+                continue
+            value = outside.get(op.ins[1])
+            if value is None or value not in arguments:
+                raise unsupported("B324", "expected weights that come from the host", op)
+            found[arguments.index(value)] = order
+    return found
 
 
 def _set_type(value: SSAValue, block: int) -> SSAValue:
@@ -127,10 +160,13 @@ def _pack_op(
     return [made]
 
 
-def _pack_call(call: CallOp, block: int) -> None:
+def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -> None:
     """Puts blocks that pack and unpack around a call."""
     for index, value in enumerate(list(call.inputs)):
-        empty, pack = _packing(value, block)
+        if index in weights:
+            empty, pack = _packing_weights(value, weights[index], block)
+        else:
+            empty, pack = _packing(value, block)
         for op in (empty, pack):
             op.location = call.location
         Rewriter.insert_op([empty, pack], InsertPoint.before(call))
@@ -170,6 +206,26 @@ def _packing(value: SSAValue, block: int) -> tuple[EmptyOp, BlockOp]:
         [value],
         [empty.result],
         [source, AffineMap.identity(rank + 1)],
+        forms.moving(),
+        pads=[None if whole else IntegerAttr(0, i8)],
+    )
+    return empty, pack
+
+
+def _packing_weights(value: SSAValue, order: Sequence[int], block: int) -> tuple[EmptyOp, BlockOp]:
+    """[O, I, …], in this order of dimensions, → [O / block, I / block, …, block (O), block (I)],
+    zeros where there is no channel."""
+    shape, rank = shape_of(value.type), len(order)
+    empty = EmptyOp.of(packed_weights(value.type, order, block))
+    dims = [AffineExpr.dimension(i) for i in range(rank + 2)]
+    read = [dims[0] * block + dims[rank], dims[1] * block + dims[rank + 1], *dims[2:rank]]
+    source = [read[order.index(axis)] for axis in range(rank)]
+    whole = all(shape[axis] % block == 0 for axis in order[:2])
+    pack = BlockOp(
+        _iterators([f"d{i}" for i in range(rank + 2)], shape_of(empty.result.type)),
+        [value],
+        [empty.result],
+        [AffineMap(rank + 2, 0, tuple(source)), AffineMap.identity(rank + 2)],
         forms.moving(),
         pads=[None if whole else IntegerAttr(0, i8)],
     )

@@ -27,6 +27,14 @@ def packed(type_: Attribute, block: int) -> TensorType:
     return tensor(element_type_of(type_), (n, blocks(c, block), *spatial, block))
 
 
+def packed_weights(type_: Attribute, order: Sequence[int], block: int) -> TensorType:
+    """[O, I, …], in this order of dimensions, as [O / block, I / block, …, block, block]."""
+    shape = shape_of(type_)
+    out, inner, *rest = (shape[axis] for axis in order)
+    counts = (blocks(out, block), blocks(inner, block))
+    return tensor(element_type_of(type_), (*counts, *rest, block, block))
+
+
 def packed_array(values: np.ndarray, axes: Sequence[int], block: int) -> np.ndarray:
     """The array with each of these axes split into blocks, filled up with zeros; the positions in
     the blocks become the last axes, in this order: [O, I, …] over (0, 1) gives
@@ -39,6 +47,15 @@ def packed_array(values: np.ndarray, axes: Sequence[int], block: int) -> np.ndar
         # The blocks split before stand at the end already; this one goes after them.
         values = np.moveaxis(np.pad(values, margin).reshape(split), axis + 1, -1)
     return np.ascontiguousarray(values)
+
+
+def computed_weights(op: BlockOp) -> list[int] | None:
+    """The order of the dimensions of a contraction's weights (`order_of_weights`) where these are
+    computed; None for other blocks."""
+    if len(op.ins) != 2 or not op.reductions or isinstance(op.ins[1].owner, ConstantOp):
+        return None
+    packer = BlockPacker(op, 1)
+    return order_of_weights(op.in_maps[1], packer.channel, packer.summed)
 
 
 _GROUP, _LANE = -1, -2
@@ -96,14 +113,15 @@ class BlockPacker:
         op = self.op
         ins: list[SSAValue] = []
         maps: list[AffineMap] = []
-        for value, map_ in zip(op.ins, op.in_maps, strict=True):
+        for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
             if isinstance(value.owner, ConstantOp):
                 constant, new_map = self._constant(value.owner, map_)
                 into.add_op(constant)
                 ins.append(constant.result)
             else:
                 ins.append(values[value])
-                new_map = self._activation(map_)
+                is_weights = self.summed is not None and i == 1
+                new_map = self._weights_map(map_) if is_weights else self._activation(map_)
             maps.append(new_map)
         maps.append(self._activation(op.out_maps[0]))
         made = BlockOp(
@@ -190,15 +208,23 @@ class BlockPacker:
 
     def _weights(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
         """[O, I, …] (in any order) as [O / block, I / block, …, block (O), block (I)]."""
-        assert self.summed is not None
-        exprs = list(map_.results)
-        out = exprs.index(AffineExpr.dimension(self.channel))
-        inner = exprs.index(AffineExpr.dimension(self.summed))
-        order = [out, inner, *(i for i in range(len(exprs)) if i not in (out, inner))]
+        order = order_of_weights(map_, self.channel, self.summed)
         values = packed_array(op.value.data.values().transpose(order), (0, 1), self.block)
+        return _constant(values, op.location), self._weights_map(map_)
+
+    def _weights_map(self, map_: AffineMap) -> AffineMap:
+        order = order_of_weights(map_, self.channel, self.summed)
         lanes = (self._lane_of(self.channel), self._lane_of(self.summed))
-        kept = self._map([exprs[i] for i in order]).results
-        return _constant(values, op.location), AffineMap(self.count, 0, (*kept, *lanes))
+        kept = self._map([map_.results[i] for i in order]).results
+        return AffineMap(self.count, 0, (*kept, *lanes))
+
+
+def order_of_weights(map_: AffineMap, channel: int, summed: int | None) -> list[int]:
+    """The dimensions of weights: that of output channels, that of input channels, the others."""
+    assert summed is not None
+    exprs = list(map_.results)
+    first = [exprs.index(AffineExpr.dimension(i)) for i in (channel, summed)]
+    return [*first, *(i for i in range(len(exprs)) if i not in first)]
 
 
 def _constant(values: np.ndarray, location: LocationAttr) -> ConstantOp:

@@ -1,0 +1,248 @@
+"""vta-arrange: the dimension that VTA's lanes count comes second.
+
+Does: permutes the arrays of VTA's functions into [N, C, …], where C is the dimension of channels
+(`layout`): [batch, tokens, features] of a matrix product become [batch, features, tokens]. Blocks
+around the calls permute what goes in and what comes out, on the host.
+
+Requires: functions of composites of blocks in value form in which every array has one role, as
+`vta-separate` sees to. Error B320 for others.
+Guarantees: the same results. Weights stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    IteratorAttr,
+    IteratorKind,
+)
+from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.composites import (
+    composites_of,
+    sink_constants,
+    unsupported,
+    vta_functions,
+)
+from byocir.lowering.tir_to_vta.layout import Data, Role, order_of, roles_of
+
+Order = Sequence[int]
+
+
+@dataclass(frozen=True)
+class VtaArrangePass(ModulePass):
+    """Brings the dimension of channels of VTA's arrays to the second place."""
+
+    name = "vta-arrange"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        orders: dict[str, _Ports] = {}
+        for function in vta_functions(op):
+            orders[function.sym_name.data] = _arrange(function)
+        for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
+            ports = orders.get(call.callee.root_reference.data)
+            if ports is not None:
+                ports.permute(call)
+
+
+@dataclass(frozen=True)
+class _Ports:
+    """In which order the dimensions of a function's arguments and results are now."""
+
+    inputs: Sequence[Order]
+    outputs: Sequence[Order]
+
+    def permute(self, call: CallOp) -> None:
+        """Puts permutations around a call."""
+        for index, (value, order) in enumerate(zip(list(call.inputs), self.inputs, strict=True)):
+            if _moves(order):
+                ops = _transposed(value, order, call.location)
+                _insert(call, ops, after=False)
+                call.operands[index] = ops[-1].results[0]
+        for result, order in zip(list(call.outputs), self.outputs, strict=True):
+            if _moves(order):
+                users = list(result.uses)
+                made = Rewriter.replace_value_with_new_type(result, _permuted(result.type, order))
+                back = [order.index(axis) for axis in range(len(order))]
+                ops = _transposed(made, back, call.location)
+                _insert(call, ops, after=True)
+                for use in users:
+                    use.operation.operands[use.index] = ops[-1].results[0]
+
+
+def _insert(call: CallOp, ops: Sequence[Operation], *, after: bool) -> None:
+    block = call.parent
+    assert block is not None
+    if after:
+        block.insert_ops_after(ops, call)
+    else:
+        block.insert_ops_before(ops, call)
+
+
+def _moves(order: Order) -> bool:
+    return list(order) != list(range(len(order)))
+
+
+def _permuted(type_: Attribute, order: Order) -> TensorType:
+    shape = shape_of(type_)
+    return tensor(element_type_of(type_), [shape[axis] for axis in order])
+
+
+def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[Operation]:
+    """An array with its dimensions in this order."""
+    type_ = _permuted(value.type, order)
+    iterators = [
+        IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent)
+        for i, extent in enumerate(shape_of(type_))
+    ]
+    empty = EmptyOp.of(type_, location)
+    rank = len(order)
+    source = tuple(AffineExpr.dimension(order.index(axis)) for axis in range(rank))
+    maps = [AffineMap(rank, 0, source), AffineMap.identity(rank)]
+    ins, outs = [value], [empty.results[0]]
+    return [empty, BlockOp(iterators, ins, outs, maps, forms.moving(), location=location)]
+
+
+def _arrange(function: FuncOp) -> _Ports:
+    for composite in composites_of(function):
+        sink_constants(composite)
+    orders = _orders(function)
+    body, last = function.body.block, function.body.block.last_op
+    assert last is not None
+    ports = _Ports(
+        [_order(orders, value) for value in body.args],
+        [_order(orders, value) for value in last.operands],
+    )
+    for argument, order in zip(list(body.args), ports.inputs, strict=True):
+        if _moves(order):
+            type_ = _permuted(argument.type, order)
+            orders[Rewriter.replace_value_with_new_type(argument, type_)] = order
+    for composite in composites_of(function):
+        _permute_body(composite, orders)
+    types = [value.type for value in body.args], [value.type for value in last.operands]
+    function.function_type = FunctionType.from_lists(*types)
+    return ports
+
+
+def _order(orders: Mapping[SSAValue, Order], value: SSAValue) -> Order:
+    return orders.get(value, range(len(shape_of(value.type))))
+
+
+def _orders(function: FuncOp) -> dict[SSAValue, Order]:
+    """The order of the dimensions of each array of a function whose lanes count one dimension."""
+    roles: dict[SSAValue, Role] = {}
+    free: list[CompositeOp] = []
+    for composite in composites_of(function):
+        found = roles_of(composite)
+        if found is None:
+            raise unsupported("B320", "expected a contraction of one dimension", composite)
+        if found.result is None:
+            free.append(composite)
+            continue
+        known = [*zip(composite.inputs, found.inputs, strict=True)]
+        for value, role in [*known, *((result, found.result) for result in composite.outputs)]:
+            if role is not None and roles.setdefault(value, role) != role:
+                raise unsupported("B320", "expected an array in one layout, found two", composite)
+    _spread(free, roles)
+    return {
+        value: order_of(role.channels, len(shape_of(value.type)))
+        for value, role in roles.items()
+        if isinstance(role, Data)
+    }
+
+
+def _spread(free: list[CompositeOp], roles: dict[SSAValue, Role]) -> None:
+    """Gives composites that may have any layout that of their neighbours."""
+    waiting = free
+    while waiting:
+        left: list[CompositeOp] = []
+        for composite in waiting:
+            values = [*composite.inputs, *composite.outputs]
+            found = next((roles[v] for v in values if isinstance(roles.get(v), Data)), None)
+            if found is None:
+                left.append(composite)
+                continue
+            for value in values:
+                if roles.setdefault(value, found) != found:
+                    raise unsupported(
+                        "B320", "expected an array in one layout, found two", composite
+                    )
+        if len(left) == len(waiting):
+            return  # nothing asks for another layout
+        waiting = left
+
+
+def _permute_body(composite: CompositeOp, orders: dict[SSAValue, Order]) -> None:
+    """Permutes the arguments of a composite, its results and all between."""
+    result = _order(orders, composite.outputs[0])
+    body = composite.body.block
+    inside: dict[SSAValue, Order] = {}
+    for argument, value in zip(list(body.args), composite.inputs, strict=True):
+        order = _order(orders, value)
+        if _moves(order):
+            type_ = _permuted(argument.type, order)
+            argument = Rewriter.replace_value_with_new_type(argument, type_)
+        inside[argument] = order
+    if not any(map(_moves, [result, *inside.values()])):
+        return
+    for op in list(body.ops):
+        _permute_op(op, body, inside, result)
+    for output in list(composite.outputs):
+        order = _order(orders, output)
+        made = Rewriter.replace_value_with_new_type(output, _permuted(output.type, order))
+        orders[made] = order
+
+
+def _permute_op(op: Operation, body: Block, inside: dict[SSAValue, Order], result: Order) -> None:
+    """Permutes what an op of a body gives; constants stay, and are read where they were."""
+    if isinstance(op, FillOp | EmptyOp):
+        assert op.result is not None
+        type_ = _permuted(op.result.type, result)
+        made = (
+            EmptyOp.of(type_, op.location)
+            if isinstance(op, EmptyOp)
+            else FillOp.of(op.value, type_, op.location)
+        )
+    elif isinstance(op, BlockOp):
+        values = [*op.ins, *op.outs]
+        maps = [
+            map_ if isinstance(value.owner, ConstantOp) else _reordered(map_, inside[value])
+            for value, map_ in zip(values, [*op.in_maps, *op.out_maps], strict=True)
+        ]
+        made = BlockOp(
+            list(op.iterators),
+            list(op.ins),
+            list(op.outs),
+            maps,
+            op.body.clone(),
+            pads=op.pad_values,
+            where=op.where.data if op.where is not None else None,
+            location=op.location,
+        )
+    else:
+        return
+    body.insert_op_before(made, op)
+    for before, after in zip(op.results, made.results, strict=True):
+        before.replace_all_uses_with(after)
+        inside[after] = result
+    op.detach()
+    op.erase()
+
+
+def _reordered(map_: AffineMap, order: Order) -> AffineMap:
+    return AffineMap(map_.num_dims, 0, tuple(map_.results[axis] for axis in order))

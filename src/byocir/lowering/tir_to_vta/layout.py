@@ -1,0 +1,163 @@
+"""Which dimension of each array VTA's lanes count, and which arrays are weights.
+
+VTA's memories hold vectors of channels and, for weights, squares of output and input channels. An
+array's role is fixed by the composites that use it: a contraction counts the outputs of its weights
+in its result and what it sums over in its input, windows keep channels second. Elementwise work
+takes whatever its neighbours have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.types import shape_of
+
+
+@dataclass(frozen=True)
+class Data:
+    """An array whose lanes count dimension `channels`."""
+
+    channels: int
+
+
+@dataclass(frozen=True)
+class Weights:
+    """An array of weights by its dimensions of output and input channels."""
+
+    outputs: int
+    inputs: int
+
+
+Role = Data | Weights
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of a composite's inputs, in order, and its results; None where a neighbour may
+    choose, then for all the same."""
+
+    inputs: tuple[Role | None, ...]
+    result: Data | None
+
+
+def weights_of(block: BlockOp) -> int:
+    """Which input of a contraction is the weights: the constant, else the second."""
+    return 0 if isinstance(block.ins[0].owner, ConstantOp) else 1
+
+
+def roles_of(composite: CompositeOp) -> Roles | None:
+    """The roles in a composite of blocks; None for one that VTA cannot take."""
+    blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
+    reducing = next((op for op in blocks if op.reductions), None)
+    arguments = composite.body.block.args
+    if reducing is not None and len(reducing.ins) == 2:
+        found = contraction_roles(reducing)
+        if found is None:
+            return None
+        x, w, result = found
+        known: dict[SSAValue, Role] = {reducing.ins[1 - weights_of(reducing)]: x}
+        known[reducing.ins[weights_of(reducing)]] = w
+        return Roles(tuple(known.get(argument, result) for argument in arguments), result)
+    shapes = {shape_of(value.type) for value in [*arguments, *composite.outputs]}
+    if reducing is None and len(shapes) == 1:
+        return Roles((None,) * len(arguments), None)
+    return Roles((Data(1),) * len(arguments), Data(1))
+
+
+def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:
+    """The roles of the input, the weights and the result of a contraction; None where more than one
+    dimension would count outputs, or input and result are not laid out alike."""
+    found = _Contraction(block)
+    channels = found.channels()
+    inputs = None if channels is None else found.summed(channels)
+    if channels is None or inputs is None or not found.is_alike(inputs, channels):
+        return None
+    weights = found.weights(channels, inputs)
+    return weights and (Data(inputs), weights, Data(channels))
+
+
+class _Contraction:
+    """The indices of a contraction: of its input, its weights and its result."""
+
+    def __init__(self, block: BlockOp) -> None:
+        w = weights_of(block)
+        self.block = block
+        self.is_constant = isinstance(block.ins[w].owner, ConstantOp)
+        self.x, self.w = block.in_maps[1 - w].results, block.in_maps[w].results
+        self.out = block.out_maps[0].results
+        self.of_x, self.of_w = _used(self.x), _used(self.w)
+
+    def channels(self) -> int | None:
+        """The dimension of the result that counts the outputs of the weights."""
+        if len(self.out) < 2:
+            return None
+        own = [i for i in self.block.parallels if i in self.of_w and i not in self.of_x]
+        live = [i for i in own if self.block.extents[i] > 1]
+        if len(live) > 1:
+            return None
+        if live or own:
+            (out,) = live or own[:1]
+            return next(axis for axis, expr in enumerate(self.out) if out in expr.used_dims())
+        if self.is_constant and len(self.out) > 2 and self.out[1].used_dims() <= self.of_w:
+            return 1  # a depthwise convolution, or one of one output
+        lost = [axis for axis, expr in enumerate(self.out) if not expr.used_dims()]
+        return lost[-1] if lost else None
+
+    def summed(self, channels: int) -> int | None:
+        """The dimension of the input that it sums over along with the weights."""
+        sums = {i for i in self.block.reductions if i in self.of_w}
+        if channels < len(self.x):
+            used = self.x[channels].used_dims()
+            if not used or used & (sums | self.out[channels].used_dims()):
+                return channels
+        plain = [axis for axis, expr in enumerate(self.x) if _dim(expr) in sums]
+        return plain[0] if plain else None
+
+    def is_alike(self, inputs: int, channels: int) -> bool:
+        """Whether the first of the other dimensions is the same, or of size 1, in both."""
+        if len(self.x) != len(self.out):
+            return False
+        first = (self.x[1 if inputs == 0 else 0], self.out[1 if channels == 0 else 0])
+        dims = {_dim(expr) for expr in first if expr.used_dims()}
+        units = all(i is not None and self.block.extents[i] == 1 for i in dims)
+        return units or (len(dims) == 1 and None not in dims and all(e.used_dims() for e in first))
+
+    def weights(self, channels: int, inputs: int) -> Weights | None:
+        """The dimensions of weights; those that are computed have both."""
+        free = [axis for axis, expr in enumerate(self.w) if not expr.used_dims()]
+        outputs = _axis_of(self.w, self.out[channels], free)
+        summed = _axis_of(self.w, self.x[inputs], free)
+        if self.is_constant:
+            return Weights(outputs or 0, summed or 0)
+        batch = {i for i in self.of_w if i in self.block.parallels and i in self.of_x}
+        written = _used([expr for axis, expr in enumerate(self.out) if axis != channels])
+        if outputs is None or summed is None or not batch <= written:
+            return None
+        return Weights(outputs, summed)
+
+
+def _axis_of(index: Sequence[AffineExpr], expr: AffineExpr, free: list[int]) -> int | None:
+    """The dimension that is indexed alike, else one of size 1 that nothing indexes."""
+    if expr in index and expr.used_dims():
+        return index.index(expr)
+    return free.pop() if free else None
+
+
+def _used(exprs: Sequence[AffineExpr]) -> set[int]:
+    return set[int]().union(*(expr.used_dims() for expr in exprs))
+
+
+def _dim(expr: AffineExpr) -> int | None:
+    return expr.position if isinstance(expr, AffineDimExpr) else None
+
+
+def order_of(channels: int, rank: int) -> list[int]:
+    """The dimensions of an array in the order in which VTA's passes have them: [N, C, …]."""
+    first, *others = (axis for axis in range(rank) if axis != channels)
+    return [first, channels, *others]

@@ -1,0 +1,124 @@
+"""vta-separate: composites that want one array in two layouts go to two calls.
+
+Does: puts a copy on the host between a composite and another that reads its result in another
+layout, or as weights: only the host lays arrays out anew. An array from the host that is read in
+several layouts is copied for all but the first of them. No region can then hold both sides.
+
+Requires: composites as `match-composites{level=tensor}` makes them, before regions are merged.
+Guarantees: the same results; in a region of what remains every array has one role (`layout`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import TARGET, CompositeOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
+from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.vta import VTA
+from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
+from byocir.patterns.targets import machine_of, targets_of
+
+
+@dataclass(frozen=True)
+class VtaSeparatePass(ModulePass):
+    """Puts copies between composites that read one array in different layouts."""
+
+    name = "vta-separate"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        names = {t.target_name.data for t in targets_of(op) if machine_of(t) == VTA}
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for block in function.body.blocks:
+                    _Separator(block, names).separate()
+
+
+class _Separator:
+    """The composites of one block, with the roles of what they read and give."""
+
+    def __init__(self, block: Block, targets: set[str]) -> None:
+        self.roles: dict[CompositeOp, Roles] = {}
+        for op in block.ops:
+            if isinstance(op, CompositeOp) and op.pattern.data.split(".")[0] in targets:
+                _tell_apart(op)
+                roles = roles_of(op)
+                if roles is not None:
+                    self.roles[op] = roles
+        self.made: dict[SSAValue, Data] = {}
+        """The layouts of results."""
+
+    def separate(self) -> None:
+        """Settles the layout of each composite in order, and copies where two meet."""
+        for composite, roles in self.roles.items():
+            result = roles.result or self._chosen(composite)
+            self.made.update(dict.fromkeys(composite.outputs, result))
+            self.roles[composite] = Roles(tuple(r or result for r in roles.inputs), result)
+        uses: dict[SSAValue, dict[Role, list[tuple[CompositeOp, int]]]] = {}
+        for composite, roles in self.roles.items():
+            for i, (value, role) in enumerate(zip(composite.inputs, roles.inputs, strict=True)):
+                if role is not None and not isinstance(value.owner, ConstantOp):
+                    uses.setdefault(value, {}).setdefault(role, []).append((composite, i))
+        for value, by_role in uses.items():
+            kept = self.made.get(value) or next(iter(by_role))
+            for role, places in by_role.items():
+                if role != kept:
+                    _copy(value, places)
+
+    def _chosen(self, composite: CompositeOp) -> Data:
+        """The layout of a composite that may have any: that of what it reads or, where that comes
+        from the host, of a composite that reads its result."""
+        for value in composite.inputs:
+            if value in self.made:
+                return self.made[value]
+        for result in composite.outputs:
+            for use in result.uses:
+                user = use.operation
+                if isinstance(user, CompositeOp) and user in self.roles:
+                    role = self.roles[user].inputs[use.index]
+                    if isinstance(role, Data):
+                        return role
+        return Data(1)
+
+
+def _tell_apart(composite: CompositeOp) -> None:
+    """Lets a product of an array with itself have an input for each factor."""
+    for op in composite.body.block.ops:
+        if not isinstance(op, BlockOp) or len(op.ins) != 2 or op.ins[0] is not op.ins[1]:
+            continue
+        arguments: list[SSAValue] = list(composite.body.block.args)
+        if op.reductions and op.ins[0] in arguments:
+            factor = composite.inputs[arguments.index(op.ins[0])]
+            composite.operands = [*composite.operands, factor]
+            op.operands[1] = composite.body.block.insert_arg(factor.type, len(arguments))
+
+
+def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
+    """Lets these composites read a copy of a value."""
+    first = min((user for user, _ in places), key=_position)
+    block = first.parent
+    assert block is not None
+    shape = shape_of(value.type)
+    iterators = [
+        IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent) for i, extent in enumerate(shape)
+    ]
+    location: LocationAttr = first.location
+    empty = EmptyOp.of(tensor(element_type_of(value.type), shape), location)
+    maps = [AffineMap.identity(len(shape))] * 2
+    copy = BlockOp(iterators, [value], [empty.results[0]], maps, forms.moving(), location=location)
+    block.insert_ops_before([empty, copy], first)
+    for user, index in places:
+        user.operands[index] = copy.results[0]
+
+
+def _position(op: Operation) -> int:
+    assert op.parent is not None
+    return op.parent.get_operation_index(op)

@@ -1,0 +1,80 @@
+"""Work handed over at graph level, at tensor level or at both: VTA gives the same integers, those
+of the evaluator after fix-point, and the hazard sanitizer finds nothing."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from quantised_nets import encoder, lstm_cell, mobilenet, resnet18
+from test_vta_mixed import LEVELS, assert_same, fixed
+
+import byocir
+from byocir.evaluate.module import evaluate
+from byocir.runtime.explain import explain
+from byocir.runtime.report import Report
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
+
+
+def digits() -> onnx.ModelProto:
+    model = onnx.load(DIGITS)
+    for port in (*model.graph.input, *model.graph.output):
+        port.type.tensor_type.shape.dim[0].dim_value = 1
+    return model
+
+
+NETS: list[tuple[Callable[[], onnx.ModelProto], tuple[int, int, int]]] = [
+    # What is on the host, in percent of the MACs: at graph level, at tensor level, at both.
+    (digits, (0, 0, 0)),
+    (partial(resnet18, size=8, blocks=1), (0, 0, 0)),
+    (partial(mobilenet, size=8, widths=(8, 12, 12)), (0, 0, 0)),
+    (partial(lstm_cell, steps=1), (0, 0, 0)),
+    (partial(encoder, layers=1, tokens=5, width=16), (100, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "on_host"), NETS, ids=["digits", "resnet", "mobilenet", "lstm cell", "encoder"]
+)
+def test_levels_give_the_same_integers(
+    build: Callable[[], onnx.ModelProto], on_host: tuple[int, int, int]
+):
+    model = build()
+    onnx.checker.check_model(model)
+    (port,) = model.graph.input
+    shape = tuple(dim.dim_value for dim in port.type.tensor_type.shape.dim)
+    image = np.random.default_rng(0).normal(0, 3, shape).astype(np.float32)
+    expected = evaluate(fixed(model, "half_up"), {port.name: image})
+    for levels, host in zip(LEVELS, on_host, strict=True):
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert_same(package.run({port.name: image}, check=True), expected)
+        macs = package.report.macs
+        assert 100 * macs["host"] == host * sum(macs.values())
+        taken = {c.level for region in package.report.regions for c in region.composites}
+        assert taken <= {*levels}
+
+
+def test_products_of_attention_appear_at_the_tensor_level_and_explain_tells_both_trails():
+    """Projections, scores and contexts: no graph pattern takes a product of more dimensions, so
+    each gets a second chance as blocks."""
+    report = byocir.compile(encoder(layers=1, tokens=5, width=16), targets=["vta"]).report
+    products = [node.name for node in report.nodes if node.op_type == "MatMul"]
+    assert len(products) == 8
+    for name in products:
+        first, *rest = explain(report, name).splitlines()
+        assert "(tensor level, vta.contraction)" in first
+        assert any(line.startswith("  graph  vta.dense") for line in rest)
+        levels = [(decision.level, decision.taken) for decision in report.reasons[name]]
+        assert ("graph", False) in levels
+        assert ("tensor", True) in levels
+        assert ("graph", True) not in levels
+
+
+def test_what_is_taken_at_graph_level_is_not_seen_again():
+    report: Report = byocir.compile(lstm_cell(steps=1), targets=["vta"]).report
+    for decisions in report.reasons.values():
+        if any(decision.taken and decision.level == "graph" for decision in decisions):
+            assert all(decision.level == "graph" for decision in decisions)
