@@ -129,6 +129,12 @@ def test_commutative_operands_match_in_either_order_first_as_written():
     assert found.match["r"].value.name_hint == "a"
 
 
+@pytest.mark.parametrize("name", ["add", "mul", "max", "min"])
+def test_ops_that_commute(name: str):
+    pattern = op(f"graph.{name}", op("graph.relu", wildcard("x")), wildcard("y"))
+    assert attempt(pattern, elementwise("a = relu x", f"b = {name} y a"), "b").fits
+
+
 def test_other_operands_do_not_commute():
     pattern = op("graph.sub", op("graph.relu", wildcard("x")), wildcard("y"))
     assert attempt(pattern, elementwise("a = relu x", "b = sub a y"), "b").fits

@@ -129,6 +129,14 @@ def test_sums_that_might_leave_i32_stay_in_float():
     assert "requantize" not in op_names(run_passes(module, QdqToIntegerPass()))
 
 
+def test_a_batch_of_products_adds_up_no_more_than_one():
+    """Both factors computed, 256 products of depth 1024: each sum fits."""
+    net = Net(np.zeros((256, 1, 1024), np.int8), np.zeros((256, 1024, 1), np.int8))
+    value = net.add(MatmulOp.make(*(net.dequantize(value, 0.5) for value in net.arguments)))
+    module = net.returning(net.quantize(value, 1.0))
+    assert op_names(run_passes(module, QdqToIntegerPass())) == ["matmul", "requantize"]
+
+
 def test_a_float_weight_stays():
     net = Net(np.zeros((1, 1, 2, 2), np.int8))
     operands = net.dequantize(net.arguments[0], 0.5), net.constant(np.ones((1, 1, 1, 1)), "f4")

@@ -20,7 +20,22 @@ from byocir.patterns.value_tests import ValueTest, Where, refusal
 if TYPE_CHECKING:
     from byocir.patterns.blocks import Access
 
-COMMUTATIVE = frozenset({"graph.add", "graph.mul"})
+COMMUTATIVE = frozenset(
+    f"graph.{name}"
+    for name in (
+        "add",
+        "mul",
+        "max",
+        "min",
+        "equal",
+        "and",
+        "or",
+        "xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+    )
+)
 """Ops whose operands are tried in both orders."""
 
 

@@ -34,7 +34,7 @@ from byocir.dialects.tir.scalar import (
     Scalar,
 )
 
-COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+COMMUTATIVE = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 CONVERSIONS = (
     arith.ExtSIOp,
     arith.ExtUIOp,

@@ -109,7 +109,8 @@ def _conv(op: ConvOp, new: NewOps) -> Integers | None:
     if factors is None:
         return None
     bias = None if op.bias is None else _bias(op.bias, factors.scale)
-    if (op.bias is not None and bias is None) or not _sums_fit(factors, 0, bias):
+    inner = tuple(range(1, len(shape_of(op.weight.type))))
+    if (op.bias is not None and bias is None) or not _sums_fit(factors, inner, bias):
         return None
     conv = new.again(op, factors.data, factors.weight, *([] if bias is None else [bias]))
     per_channel = (1,) * (len(shape_of(op.input.type)) - 2)
@@ -119,12 +120,12 @@ def _conv(op: ConvOp, new: NewOps) -> Integers | None:
 
 def _matmul(op: MatmulOp, bias: SSAValue | None, new: NewOps) -> Integers | None:
     rhs = shape_of(op.rhs.type)
-    columns = len(rhs) - 1
+    columns, inner = len(rhs) - 1, (max(len(rhs) - 2, 0),)
     factors = _factors(op.lhs, op.rhs, columns)
     if factors is None or (factors.scale.ndim and len(rhs) == 1):
         return None
     integers = None if bias is None else _bias(bias, factors.scale)
-    if (bias is not None and integers is None) or not _sums_fit(factors, columns, integers):
+    if (bias is not None and integers is None) or not _sums_fit(factors, inner, integers):
         return None
     result = new.add(MatmulOp.make(factors.data, factors.weight)).result
     if integers is not None:
@@ -153,23 +154,23 @@ def _bias(value: SSAValue, scale: np.ndarray) -> SSAValue | None:
     return integers if bool(np.all(close)) else None
 
 
-def _sums_fit(factors: _Factors, columns: int, bias: SSAValue | None) -> bool:
-    """Whether no sum of products leaves i32: at worst every input is the farthest from 0."""
-    worst = _farthest(factors.data) * _largest_column(factors.weight, columns)
+def _sums_fit(factors: _Factors, inner: tuple[int, ...], bias: SSAValue | None) -> bool:
+    """Whether no sum of products leaves i32: at worst every input is the farthest from 0. Sums run
+    over the dimensions `inner` of the weights."""
+    worst = _farthest(factors.data) * _largest_column(factors.weight, inner)
     added = None if bias is None else constant_array(bias)
     if added is not None:
         worst += int(np.abs(added.values().astype(np.int64)).max(initial=0))
     return worst < 2**31
 
 
-def _largest_column(weight: SSAValue, columns: int) -> int:
-    """The largest sum of magnitudes over one index of the dimension `columns`; an upper bound of it
-    where the weight is no constant or its values were not supplied."""
+def _largest_column(weight: SSAValue, inner: tuple[int, ...]) -> int:
+    """The largest sum of magnitudes over these dimensions; an upper bound of it where the weight is
+    no constant or its values were not supplied."""
     array, shape = constant_array(weight), shape_of(weight.type)
     if array is None or not array.present:
-        return _farthest(weight) * math.prod(shape[:columns] + shape[columns + 1 :])
-    others = tuple(axis for axis in range(len(shape)) if axis != columns)
-    return int(np.abs(array.values().astype(np.int64)).sum(axis=others).max(initial=0))
+        return _farthest(weight) * math.prod(shape[axis] for axis in inner)
+    return int(np.abs(array.values().astype(np.int64)).sum(axis=inner).max(initial=0))
 
 
 def _farthest(value: SSAValue) -> int:

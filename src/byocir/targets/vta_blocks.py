@@ -60,12 +60,36 @@ def _rescale(value: Pattern) -> Pattern:
     return kinds[0] | kinds[1] | kinds[2]
 
 
+def _shifted(value: Pattern) -> Pattern:
+    """Narrowing to i8 without a multiplier: a shift, rounded or not, or none, and a clip."""
+
+    def rounded(x: S) -> S:
+        return x + number("half") >> number("shift")
+
+    def plain(x: S) -> S:
+        return x >> number("shift")
+
+    def unscaled(x: S) -> S:
+        return x
+
+    def narrowed(scale: Callable[[S], S], low: int) -> Pattern:
+        return _each(value, lambda x: scale(x).clamp(low, 127).to(i8))
+
+    first, *others = (
+        narrowed(scale, low) for low in (-128, -127, 0) for scale in (rounded, plain, unscaled)
+    )
+    for other in others:
+        first = first | other
+    return first
+
+
 def _epilogue(value: Pattern) -> Pattern:
-    """Optional bias, optional relu, requantisation, optional bounds."""
+    """Optional bias, optional relu, requantisation or a shift, optional bounds."""
     biased = optional(
         value, lambda v: block("*i", v["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
     )
-    return _bounded(_rescale(optional(biased, lambda v: _each(v, lambda x: x.max(0)))))
+    total = optional(biased, lambda v: _each(v, lambda x: x.max(0)))
+    return _bounded(_rescale(total)) | _shifted(total)
 
 
 def _product(acc: S, x: S, w: S) -> S:
