@@ -3,7 +3,8 @@ chains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 from byocir.dialects.tir import bodies
@@ -27,6 +28,11 @@ S = ScalarPattern
 def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
     """One elementwise step."""
     return block("*i", value["*i"], lambda acc, x: body(x))
+
+
+def _either(patterns: Iterable[Pattern]) -> Pattern:
+    """One of these, the first that fits."""
+    return reduce(Pattern.__or__, patterns)
 
 
 def _bounded(value: Pattern) -> Pattern:
@@ -75,12 +81,9 @@ def _shifted(value: Pattern) -> Pattern:
     def narrowed(scale: Callable[[S], S], low: int) -> Pattern:
         return _each(value, lambda x: scale(x).clamp(low, 127).to(i8))
 
-    first, *others = (
+    return _either(
         narrowed(scale, low) for low in (-128, -127, 0) for scale in (rounded, plain, unscaled)
     )
-    for other in others:
-        first = first | other
-    return first
 
 
 def _epilogue(value: Pattern) -> Pattern:
@@ -123,9 +126,12 @@ def contraction():
         _product,
         out=f"n {output} h",
     )
-    convolutions = (conv2d, conv1d, grouped2d, grouped1d)
-    products = (dense, turned, batched, crossed)
-    return tuple(_epilogue(each @ "product") for each in (*convolutions, *products))
+    families = (
+        (conv2d, conv1d),
+        (dense, turned, batched, crossed),
+        (grouped2d, grouped1d),
+    )
+    return tuple(_epilogue(_either(each @ "product" for each in family)) for family in families)
 
 
 def _window(

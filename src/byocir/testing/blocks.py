@@ -142,21 +142,26 @@ class _Space:
                     self.extents.setdefault(part.terms[0][0], self.wants[slot.label, axis])
 
     def _learn_shape(self, index: Index, shape: Shape) -> None:
+        """Takes extents from a shape, a dimension for each part; raises Unfit where there are more
+        parts or fewer."""
         groups = [part for part in index if isinstance(part, Group)]
+        if any(group.broadcast for group in groups):
+            return
+        open_ = [group.name for group in groups if group.name not in self.groups]
         known = sum(len(self.groups.get(group.name, ())) for group in groups)
-        left = len(shape) - sum(isinstance(part, Affine) for part in index) - known
-        sizes = list(shape)
+        left = len(shape) - (len(index) - len(groups)) - known
+        if left < 0 or (left and not open_):
+            raise Unfit
+        for name in open_:
+            count = left if name == open_[-1] else self.choose(0, left)
+            self._group(name, count)
+            left -= count
+        sizes = iter(shape)
         for part in index:
-            if isinstance(part, Affine):
-                self.extents.setdefault(part.terms[0][0], sizes.pop(0))
-                continue
-            if part.name not in self.groups and not part.broadcast and left > 0:
-                groups_left = [g for g in groups if g.name not in self.groups]
-                count = left if len(groups_left) == 1 else self.choose(0, left + 1)
-                left -= count
-                self._group(part.name, count)
-                self.extents.update(zip(self.groups[part.name], sizes[:count], strict=True))
-            sizes = sizes[len(self.groups.get(part.name, ())) :]
+            affine = isinstance(part, Affine)
+            names = [part.terms[0][0]] if affine else self.groups[part.name]
+            for name in names:
+                self.extents.setdefault(name, next(sizes))
 
     def _group(self, name: str, count: int) -> None:
         self.groups[name] = [f"{name}_{i}" for i in range(count)]
