@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp
+from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.vta import VTA
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
 from byocir.patterns.targets import machine_of, targets_of
+from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,9 @@ class VtaSeparatePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         names = {t.target_name.data for t in targets_of(op) if machine_of(t) == VTA}
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    _Separator(block, names).separate()
+        for function in host_functions(op):
+            for block in blocks_in(function):
+                _Separator(block, names).separate()
 
 
 class _Separator:
