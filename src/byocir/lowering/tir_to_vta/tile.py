@@ -158,7 +158,8 @@ class _Tiler:
     def _tile_fill(self, op: FillOp, block: Block) -> None:
         assert op.destination is not None
         iterators = self.widest.iterators.data[: self.nest.parallels]
-        self._place(filling(op, op.destination, iterators), block)
+        index = self.widest.out_maps[0].results
+        self._place(filling(op, op.destination, iterators, index), block)
 
     def _place(self, op: BlockOp, block: Block) -> None:
         """Appends a block over one tile."""

@@ -137,14 +137,21 @@ def block_of_fill(op: FillOp) -> BlockOp:
     return filling(op, op.destination, iterators)
 
 
-def filling(op: FillOp, buffer: SSAValue, iterators: Sequence[IteratorAttr]) -> BlockOp:
-    """The block that sets the elements of a buffer at these iterators to the number of a fill."""
+def filling(
+    op: FillOp,
+    buffer: SSAValue,
+    iterators: Sequence[IteratorAttr],
+    index: Sequence[AffineExpr] | None = None,
+) -> BlockOp:
+    """The block that sets the elements of a buffer at an index, by default these iterators, to the
+    number of a fill."""
     element = element_type_of(buffer.type)
     body = Block(arg_types=[element])
     number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
     body.add_ops([number, YieldOp.create(operands=[number.result])])
-    maps = [AffineMap.identity(len(iterators))]
-    return BlockOp(iterators, [], [buffer], maps, Region(body), location=op.location)
+    count = len(iterators)
+    map_ = AffineMap.identity(count) if index is None else AffineMap(count, 0, tuple(index))
+    return BlockOp(iterators, [], [buffer], [map_], Region(body), location=op.location)
 
 
 def body_of(op: Operation) -> Block:
