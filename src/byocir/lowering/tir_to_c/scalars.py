@@ -23,6 +23,7 @@ from byocir.lowering.tir_to_c.comparisons import (
     extreme_float,
 )
 from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.functions import FUNCTIONS
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     NoC,
@@ -175,6 +176,9 @@ class Scalars:
         return loaded(op.result.type, f"{array}[{' + '.join(steps) or '0'}]")
 
     def _library(self, name: str, type_: Attribute, operands: list[str]) -> str:
+        if type_ == f32 and name in FUNCTIONS:
+            self.helpers |= FUNCTIONS[name]
+            return f"{name}_f32({operands[0]})"
         suffix = "" if type_ == f64 else "f"
         return self.rounded(type_, f"{name}{suffix}({', '.join(operands)})")
 
