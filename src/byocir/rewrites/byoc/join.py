@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -11,19 +12,45 @@ from byocir.dialects.byoc import CutAttr, RegionOp, YieldOp
 from byocir.dialects.locations import fuse
 
 
-def join_regions(regions: Sequence[RegionOp]) -> RegionOp:
+@dataclass
+class Replaced:
+    """Ops that others stand in for, and what stands for their results. Uses change all at once:
+    a call may have thousands of operands, and setting one copies them all."""
+
+    gone: list[Operation] = field(default_factory=list[Operation])
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def replace(self, value: SSAValue, by: SSAValue) -> None:
+        """Has one value stand for another, under its name."""
+        by.name_hint = by.name_hint or value.name_hint
+        self.values[value] = by
+
+    def finish(self) -> None:
+        """Changes all uses and erases the ops."""
+        left = set(self.gone)
+        users = dict.fromkeys(use.operation for value in self.values for use in value.uses)
+        for user in users:
+            if user not in left:
+                user.operands = [self.values.get(value, value) for value in user.operands]
+        for op in self.gone:
+            op.detach()
+            op.drop_all_references()
+        for op in self.gone:
+            op.erase()
+
+
+def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
     """Joins regions of one target that stand next to each other, in order. Inputs and outputs of
     the new one are each listed once; an output is a value that is used outside, and everything of
-    the last region if nothing is."""
-    body = Block()
-    inner: dict[SSAValue, SSAValue] = {}  # what stands for a value inside
-    inputs: list[SSAValue] = []
+    the last region if nothing is. The regions and their results are added to what is replaced."""
+    inputs = list(dict.fromkeys(value for region in regions for value in region.inputs))
+    own = {result for region in regions for result in region.outputs}
+    inputs = [value for value in inputs if value not in own]
+    body = Block(arg_types=[value.type for value in inputs])
+    inner = dict[SSAValue, SSAValue](zip(inputs, body.args, strict=True))  # stands for it inside
     for region in regions:
         for arg, value in zip(region.body.block.args, region.inputs, strict=True):
-            if value not in inner:
-                inputs.append(value)
-                inner[value] = body.insert_arg(value.type, len(body.args))
-                inner[value].name_hint = arg.name_hint
+            inner[value].name_hint = inner[value].name_hint or arg.name_hint
             arg.replace_all_uses_with(inner[value])
         _move(region, body, inner)
     members: set[Operation] = set(regions)
@@ -38,11 +65,8 @@ def join_regions(regions: Sequence[RegionOp]) -> RegionOp:
     assert block is not None
     block.insert_op_after(joined, regions[-1])
     for result, made in zip(outputs, joined.outputs, strict=True):
-        made.name_hint = result.name_hint
-        result.replace_all_uses_with(made)
-    for region in reversed(regions):
-        region.detach()
-        region.erase()
+        replaced.replace(result, made)
+    replaced.gone += regions
     return joined
 
 

@@ -29,7 +29,7 @@ from byocir.patterns.targets import Taker, composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.host_blocks import host_blocks
-from byocir.rewrites.byoc.join import join_regions
+from byocir.rewrites.byoc.join import Replaced, join_regions
 from byocir.rewrites.byoc.order import dependencies, place, topological
 from byocir.rewrites.byoc.quotient import Quotient
 from byocir.rewrites.byoc.verify_regions import verify_interface
@@ -100,10 +100,12 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
     _record_cuts(graph, quotient)
     if len(quotient.groups) < count:
         place(block, [graph.ops[i] for i in _order(quotient)])
-    for members in quotient.groups:
-        if len(members) > 1:
-            joined = join_regions(graph.regions(members))
-            verify_interface(joined)
+    replaced = Replaced()
+    groups = [graph.regions(members) for members in quotient.groups if len(members) > 1]
+    joined = [join_regions(regions, replaced) for regions in groups]
+    replaced.finish()
+    for region in joined:
+        verify_interface(region)
     given_back: dict[CompositeOp, str] = {}
     for node, reason in reasons.items():
         (region,) = graph.regions([node])

@@ -30,6 +30,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.locations import fuse, names
+from byocir.rewrites.byoc.join import Replaced
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class OutlineRegionsPass(ModulePass):
             for function, region in _regions(op):
                 caller[region] = function
                 same.setdefault(content(region), []).append(region)
+            replaced = Replaced()
             last: dict[Operation, Operation] = {}  # each caller's functions stand behind it
             for alike in same.values():
                 symbol = _fresh(alike[0].target.target_name.data, symbols, numbers)
                 function = caller[alike[0]]
-                made = _outline(alike, symbol)
+                made = _outline(alike, symbol, replaced)
                 op.body.block.insert_op_after(made, last.get(function, function))
                 last[function] = made
+            replaced.finish()
 
 
 def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
@@ -123,7 +126,7 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
     return f"{target}_{number}"
 
 
-def _outline(regions: Sequence[RegionOp], symbol: str) -> FuncOp:
+def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> FuncOp:
     """One function for regions that compute the same, and a call of it in place of each."""
     first = regions[0]
     calls = [_call(region, symbol) for region in regions]
@@ -137,7 +140,12 @@ def _outline(regions: Sequence[RegionOp], symbol: str) -> FuncOp:
     function.attributes[TARGET] = first.target
     function.location = fuse(*regions)
     for region, call in zip(regions, calls, strict=True):
-        Rewriter.replace_op(region, call)
+        block = region.parent
+        assert block is not None
+        block.insert_op_before(call, region)
+        for result, made in zip(region.outputs, call.outputs, strict=True):
+            replaced.replace(result, made)
+    replaced.gone += regions
     return function
 
 
