@@ -47,6 +47,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/vta_sim.py
 	$(BIN)/python benchmarks/sanitizer.py
 	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/compile.py
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
 	$(BIN)/python -m byocir.testing.onnx_suite

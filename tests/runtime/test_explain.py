@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import byocir
 from byocir.patterns import Composite, composite, constant, op, wildcard
 from byocir.runtime.explain import by_op_type, explain, summary
+from byocir.runtime.report import Report
 
 
 def model() -> onnx.ModelProto:
@@ -123,3 +124,28 @@ def test_a_report_with_cuts_and_fixes_reads_back():
     assert byocir.Report.from_dict(found.to_dict()).to_json() == found.to_json()
     found = report(product())
     assert byocir.Report.from_dict(found.to_dict()).to_json() == found.to_json()
+
+
+def test_work_of_unknown_size_is_not_counted_as_none():
+    """A convolution on a batch that is open stays an ONNX operator: nobody knows its size."""
+    info = helper.make_tensor_value_info
+    weight = numpy_helper.from_array(np.ones((4, 3, 3, 3), np.float32), "w")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+            helper.make_node("Relu", ["c"], ["y"]),
+        ],
+        "open",
+        [info("x", TensorProto.FLOAT, ["batch", 3, 8, 8])],
+        [info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    report = byocir.compile(model, targets=["vta"]).report
+    assert report.unknown_macs == ["conv"]
+    assert any("not known" in note and "conv" in note for note in report.notes)
+    host = next(line for line in summary(report).splitlines() if line.startswith("host MACs"))
+    assert host.endswith("and 1 operators of unknown size")
+    table = next(line for line in by_op_type(report).splitlines() if line.startswith("Conv"))
+    assert table.split()[-1] == "unknown"
+    assert Report.from_dict(report.to_dict()) == report

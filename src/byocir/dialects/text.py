@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 
 from byocir.dialects.array import ArrayStore, ByocirContext
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
 from byocir.dialects.verify import verify_module
@@ -84,7 +85,8 @@ def parse_module(
         context.arrays = arrays
     spans: dict[Operation, Span] = {}
     try:
-        module = SourceParser(context, text, file, spans).parse_module()
+        with collector_paused():
+            module = SourceParser(context, text, file, spans).parse_module()
         verify_module(module)
     except (ParseError, DiagnosticException) as error:
         raise text_error(error, context, spans, file) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from byocir.dialects.byoc import Node
 from byocir.errors import ByocirError, did_you_mean
@@ -21,7 +21,10 @@ def summary(report: Report) -> str:
         regions = [region for region in report.regions if region.target == target]
         operators = sum(len(region.nodes) for region in regions)
         lines.append(_row(f"{target} operators", operators, counted))
-        lines.append(_row(f"{target} MACs", report.macs.get(target, 0), total))
+        names = {name for region in regions for name in region.nodes}
+        lines.append(
+            _row(f"{target} MACs", report.macs.get(target, 0), total) + _unknown(report, names)
+        )
         padded = sum(report.device.get(r.symbol, {}).get("padded_macs", 0) for r in regions)
         if padded:
             lines.append(f"{f'{target} MACs with padding':<28}{padded:>14,}")
@@ -31,7 +34,8 @@ def summary(report: Report) -> str:
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"
     )
-    lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total))
+    unknown = _unknown(report, report.host)
+    lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total) + unknown)
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
     if report.memory:
         arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
@@ -42,6 +46,12 @@ def summary(report: Report) -> str:
 def _row(label: str, count: int, total: int) -> str:
     share = 100 * count / total if total else 0
     return f"{label:<28}{count:>14,} {share:>6.1f} %"
+
+
+def _unknown(report: Report, nodes: Container[str]) -> str:
+    """How many of these nodes are not counted."""
+    count = sum(name in nodes for name in report.unknown_macs)
+    return f"   and {count:,} operators of unknown size" if count else ""
 
 
 def by_op_type(report: Report) -> str:
@@ -56,13 +66,15 @@ def by_op_type(report: Report) -> str:
         place = target_of.get(where, where)
         counts.setdefault(node.op_type, Counter())[place] += 1
         macs.setdefault(node.op_type, Counter())[place] += node.macs
+    unknown = {node.op_type for node in report.nodes if node.name in report.unknown_macs}
     lines = [f"{'op type':<24}" + "".join(f"{p:>10}" for p in places) + f"{'MACs':>16}  offloaded"]
     for op_type in sorted(counts, key=lambda t: (-macs[t].total(), t)):
         row = "".join(f"{counts[op_type][place]:>10,}" for place in places)
         total = macs[op_type].total()
         away = total - macs[op_type][HOST] - macs[op_type]["folded"]
         share = f"{100 * away / total:>9.1f} %" if total else ""
-        lines.append(f"{op_type:<24}{row}{total:>16,}{share}".rstrip())
+        work = "unknown" if not total and op_type in unknown else f"{total:,}"
+        lines.append(f"{op_type:<24}{row}{work:>16}{share}".rstrip())
     return "\n".join(lines)
 
 

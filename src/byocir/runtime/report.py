@@ -13,20 +13,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     MemRefType,
     ModuleOp,
-    StringAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
-from byocir.dialects import tir
 from byocir.dialects.byoc import (
-    DIMS,
     HOST,
-    NAME,
     TARGET,
     TARGETS,
     CallOp,
@@ -38,11 +33,20 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of, static_shape
-from byocir.patterns.hooks import ask
-from byocir.patterns.targets import find, targets_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of, static_shape
+from byocir.patterns.targets import targets_of
+from byocir.runtime.notes import notes_of
 
 SCHEMA_VERSION = 1
+CONTRACTIONS = frozenset(
+    {
+        *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
+        *("Attention", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"),
+        *("GRU", "LSTM", "RNN"),
+    }
+)
+"""ONNX's operators that multiply and accumulate. How much is known of those that became graph ops,
+which have static shapes."""
 REFERENCE, C = "reference", "c"
 """What runs the host's ops in process: the evaluator that defines their meaning, or C code made
 from the module (what has no form in C runs in the evaluator)."""
@@ -133,6 +137,8 @@ class Report:
     reasons: dict[str, list[Decision]]
     foreign: dict[str, str] = field(default_factory=dict[str, str])
     """Nodes that stayed ONNX operators, and why no graph op took them."""
+    unknown_macs: list[str] = field(default_factory=list[str])
+    """Nodes of which nobody knows how much they multiply and accumulate; `macs` leaves them out."""
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
     """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
     split: list[str] = field(default_factory=list[str])
@@ -172,6 +178,7 @@ class Report:
             "host_runs_on": self.host_runs_on,
             "folded": self.folded,
             "foreign": self.foreign,
+            "unknown_macs": self.unknown_macs,
             "ran_on": dict(sorted(self.ran_on.items())),
             "split": self.split,
             "macs": self.macs,
@@ -207,6 +214,7 @@ class Report:
             folded=data["folded"],
             reasons=reasons,
             foreign=data.get("foreign", {}),
+            unknown_macs=data.get("unknown_macs", []),
             ran_on=data.get("ran_on", {}),
             split=data["split"],
             notes=data["notes"],
@@ -231,6 +239,7 @@ def report_of(module: ModuleOp) -> Report:
     on_host = with_host_ops - taken
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
+    foreign = _foreign(module, known)
     report = Report(
         nodes=nodes,
         targets=[t.target_name.data for t in targets_of(module)] if named else [],
@@ -238,10 +247,11 @@ def report_of(module: ModuleOp) -> Report:
         host=[name for name in known if name in on_host],
         folded=[name for name in known if name not in on_host and name not in taken],
         reasons=_reasons(module, known),
-        foreign=_foreign(module, known),
+        foreign=foreign,
+        unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
         split=[name for name in known if name in with_host_ops & taken],
     )
-    report.notes = _notes(report, module)
+    report.notes = notes_of(report, module, list(_host_ops(module)))
     return report
 
 
@@ -328,67 +338,3 @@ def _decision(attribute: DecisionAttr) -> Decision:
             for rule in attribute.rules
         ],
     )
-
-
-_FLOAT = (
-    "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
-    "onnxruntime.quantization.quantize_static"
-)
-_ASYMMETRIC = (
-    "the model is quantised, but its convolutions and products keep their float form, which they "
-    "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
-    "and the extra options ActivationSymmetric and WeightSymmetric"
-)
-
-
-def _notes(report: Report, module: ModuleOp) -> list[str]:
-    """What a user should know first."""
-    return [*_open_sizes(module), *_shares(report, module)]
-
-
-def _open_sizes(module: ModuleOp) -> list[str]:
-    """That inputs have symbolic sizes, with how to pin them."""
-    pins: list[str] = []
-    for function in module.body.block.ops:
-        if not isinstance(function, FuncOp) or function.arg_attrs is None:
-            continue
-        for entries in function.arg_attrs:
-            dims, name = entries.data.get(DIMS), entries.data.get(NAME)
-            if isinstance(dims, ArrayAttr) and isinstance(name, StringAttr):
-                texts = cast("ArrayAttr[StringAttr]", dims)
-                sizes = [size.data for size in texts]
-                pins.append(f"{name.data}={','.join(sizes)}")
-    if not pins:
-        return []
-    return [
-        f"inputs have symbolic sizes ({'; '.join(pins)}), and what depends on them stays on the "
-        "host as it is: pin them, --shape NAME=D,D,…"
-    ]
-
-
-def _shares(report: Report, module: ModuleOp) -> list[str]:
-    total = sum(node.macs for node in report.nodes)
-    on_host = report.macs[HOST]
-    if not report.targets or not on_host:
-        return []
-    share = 100 * on_host / total
-    integer = any(ask(find(target), "fixed_point") for target in targets_of(module))
-    floats = any(_is_float_contraction(op) for op in _host_ops(module))
-    if integer and floats and not report.regions:
-        missing = (
-            _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
-        )
-        return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
-    heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
-    named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
-    return [
-        f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
-    ]
-
-
-def _is_float_contraction(op: Operation) -> bool:
-    if isinstance(op, tir.BlockOp):
-        return bool(op.reductions) and is_float(element_type_of(op.outs[0].type))
-    if op.name not in ("graph.conv", "graph.matmul"):
-        return False
-    return is_float(element_type_of(op.results[0].type))

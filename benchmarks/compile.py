@@ -1,0 +1,99 @@
+"""How long compiling takes, from a file to the first result, and again from a package.
+
+    python benchmarks/compile.py [NET ...]
+
+For each net (default resnet50, mobilenet_v2, encoder), with the host as C and an empty cache:
+seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
+Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
+processor, the C compiler's included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import host_nets
+import numpy as np
+import onnxruntime
+import partition
+
+import byocir
+from byocir.compiler import partition as partition_module
+from byocir.patterns.targets import register
+
+NETS = ("resnet50", "mobilenet_v2", "encoder")
+
+
+def now() -> float:
+    """Processor seconds of this process and of those that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Watch:
+    """Prints how long each step took."""
+
+    def __init__(self) -> None:
+        self.began = self.last = now()
+
+    def tell(self, what: str) -> float:
+        """Prints the seconds since the last step; gives those since the first."""
+        last, self.last = self.last, now()
+        print(f"  {what:<44}{self.last - last:>8.2f} s")
+        return self.last - self.began
+
+
+def compare(name: str, folder: Path) -> None:
+    """Prints the steps for one net, and the ratio to ONNX Runtime."""
+    path, saved = folder / f"{name}.onnx", folder / f"{name}.bpkg"
+    path.write_bytes(getattr(host_nets, name)())
+    print(f"{name}, {path.stat().st_size / 2**20:.0f} MB")
+    watch = Watch()
+    package = byocir.compile(path, targets=[], host="c")
+    watch.tell("file to package")
+    feeds = {n: np.zeros(t.get_shape(), np.float32) for n, t in package.inputs.items()}
+    package.run(feeds)
+    cold = watch.tell("first result, with the C compiler")
+    package.save(saved)
+    watch.tell("save the package")
+    watch = Watch()
+    again = byocir.load(saved)
+    watch.tell("package to callable")
+    again.run(feeds)
+    warm = watch.tell("first result, C code cached")
+    watch = Watch()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    watch.tell("ONNX Runtime: file to session")
+    session.run(None, feeds)
+    theirs = watch.tell("ONNX Runtime: first result")
+    print(f"  file to result, cold {cold:.2f} s: {cold / theirs:.1f} x ONNX Runtime")
+    print(f"  package to result, cached {warm:.2f} s: {warm / theirs:.1f} x ONNX Runtime")
+
+
+def chain(nodes: int) -> None:
+    """Prints how long the whole pipeline takes on a chain."""
+    register(partition.Npu.name, partition.Npu)
+    graph = partition.Graph()
+    module = graph.module(partition.chain(graph, nodes))
+    began = now()
+    partition_module(module, partition.Npu())
+    whole = now() - began
+    print(f"chain of {nodes} nodes, whole pipeline: {whole:.2f} s")
+
+
+def main(nets: list[str]) -> None:
+    """Prints all comparisons."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["BYOCIR_CACHE"] = folder
+        for name in nets:
+            compare(name, Path(folder))
+    chain(5000)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(NETS))

@@ -1,0 +1,94 @@
+"""What a user should know first about a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from byocir.dialects import tir
+from byocir.dialects.byoc import DIMS, HOST, NAME
+from byocir.dialects.types import element_type_of, is_float
+from byocir.patterns.hooks import ask
+from byocir.patterns.targets import find, targets_of
+
+if TYPE_CHECKING:
+    from byocir.runtime.report import Report
+
+_FLOAT = (
+    "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
+    "onnxruntime.quantization.quantize_static"
+)
+_ASYMMETRIC = (
+    "the model is quantised, but its convolutions and products keep their float form, which they "
+    "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
+    "and the extra options ActivationSymmetric and WeightSymmetric"
+)
+
+
+def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
+    """Notes for a report that is complete otherwise; `host_ops` are what the host executes."""
+    return [*_open_sizes(module), *_shares(report, module, host_ops), *_unknown(report)]
+
+
+def _open_sizes(module: ModuleOp) -> list[str]:
+    """That inputs have symbolic sizes, with how to pin them."""
+    pins: list[str] = []
+    for function in module.body.block.ops:
+        if not isinstance(function, FuncOp) or function.arg_attrs is None:
+            continue
+        for entries in function.arg_attrs:
+            dims, name = entries.data.get(DIMS), entries.data.get(NAME)
+            if isinstance(dims, ArrayAttr) and isinstance(name, StringAttr):
+                texts = cast("ArrayAttr[StringAttr]", dims)
+                sizes = [size.data for size in texts]
+                pins.append(f"{name.data}={','.join(sizes)}")
+    if not pins:
+        return []
+    return [
+        f"inputs have symbolic sizes ({'; '.join(pins)}), and what depends on them stays on the "
+        "host as it is: pin them, --shape NAME=D,D,…"
+    ]
+
+
+def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
+    total = sum(node.macs for node in report.nodes)
+    on_host = report.macs[HOST]
+    if not report.targets or not on_host:
+        return []
+    share = 100 * on_host / total
+    integer = any(ask(find(target), "fixed_point") for target in targets_of(module))
+    floats = any(_is_float_contraction(op) for op in host_ops)
+    if integer and floats and not report.regions:
+        missing = (
+            _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
+        )
+        return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
+    heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
+    named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
+    return [
+        f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
+    ]
+
+
+def _is_float_contraction(op: Operation) -> bool:
+    if isinstance(op, tir.BlockOp):
+        return bool(op.reductions) and is_float(element_type_of(op.outs[0].type))
+    if op.name not in ("graph.conv", "graph.matmul"):
+        return False
+    return is_float(element_type_of(op.results[0].type))
+
+
+def _unknown(report: Report) -> list[str]:
+    """That the host has work of which nobody knows how much it is."""
+    left = [name for name in report.unknown_macs if name in report.host]
+    if not report.targets or not left:
+        return []
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    return [
+        "how much these operators on the host multiply and accumulate is not known, for they stay "
+        f"ONNX operators: {', '.join(left[:3])}{more}; `explain` says why"
+    ]
