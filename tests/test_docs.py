@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import byocir
+from byocir import patterns
 from byocir.cli import guard
 from byocir.cli.job import FIELDS
 from byocir.cli.main import build_parser
@@ -140,6 +141,14 @@ def test_the_first_target_page_shows_what_its_snippets_print():
 def test_the_page_of_the_tensor_level_shows_what_its_snippets_print():
     page = (ROOT / "docs" / "tensor-level.md").read_text()
     assert script("snippets").render(page) == page, "run: python docs/snippets.py"
+
+
+def test_the_page_of_patterns_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "patterns.md").read_text()
+    assert script("snippets").render(page) == page, "run: python docs/snippets.py"
+    named = set(re.findall(r"`(\w+)`", page)) | set(re.findall(r"\b(\w+)\(", page))
+    constructs = {name for name in patterns.__all__ if name.islower()} - {"producer", "uses"}
+    assert constructs - named == set()
 
 
 def test_the_picture_of_double_buffering_is_up_to_date():

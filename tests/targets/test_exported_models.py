@@ -407,3 +407,14 @@ def test_a_region_of_buffers_is_refused() -> None:
     (lowering,) = Vta().passes("after-lowering")
     run_passes(module, load_context(), lowering.partition(",vta-tile")[0])
     assert error_of(module).code == "B109"
+
+
+def test_an_attribute_without_elements_is_a_list():
+    """The permutation of a number."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Transpose", ["x"], ["y"], "t")], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    exported = byocir.compiler.export_onnx(byocir.import_onnx(model))
+    onnx.checker.check_model(exported, full_check=True)
+    feeds = {"x": np.array(2.5, np.float32)}
+    assert run(exported, feeds)["y"] == 2.5

@@ -7,10 +7,11 @@ from typing import Literal, get_args
 
 Merge = Literal["any", "connected", "none"]
 
-ConstantPolicy = Literal["match", "bind", "argument"]
+ConstantPolicy = Literal["match", "bind", "argument", "transform"]
 """Where constants go that composites use. "match": those that a pattern calls constant are part of
 the region's function, others are its arguments. "bind": all are part of it. "argument": all are
-arguments, so regions that differ in their weights alone share a function."""
+arguments, so regions that differ in their weights alone share a function. "transform": as "bind",
+and the target's `transform` says what is stored for each."""
 
 CONSTANT_POLICIES: tuple[str, ...] = get_args(ConstantPolicy)
 

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
@@ -77,6 +77,10 @@ class Taker(Protocol):
     def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
         """The blocks that compute a composite, written with `emit`, and their results; None for
         what its ops become by default."""
+        ...
+
+    def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
+        """What to store for a constant of a composite, None for its numbers."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec: ...

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
-from byocir.dialects.byoc import CompositeOp, TargetAttr
+from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
@@ -62,7 +62,8 @@ class Target(ArgSpecConvertible):
     one target: "vta" for every class derived from VTA's."""
 
     constants: ClassVar[ConstantPolicy] = "match"
-    """Where constants go that its composites use: "match", "bind" or "argument"."""
+    """Where constants go that its composites use: "match", "bind", "argument" or
+    "transform" (see `byocir.patterns.policy`)."""
 
     def composites(self) -> tuple[Composite, ...]:
         """What the target takes with these options, in order of priority: its `patterns`."""
@@ -96,6 +97,17 @@ class Target(ArgSpecConvertible):
         `codegen_level` is "tensor": written with `emit`, from the arguments and ops of
         `composite.body.block`, its results in order. None, the default, lowers its ops one by one.
         """
+        return None
+
+    def transform(
+        self, composite: str, uses: Sequence[Use], array: np.ndarray
+    ) -> np.ndarray | None:
+        """What to store for a constant, where `constants` is "transform": weights in the order of
+        the device, of any shape and element type, or None for the numbers as they are. `composite`
+        is the name of the one that has it, `uses` tell what it is there: (`use.operation`, a graph
+        op or block, and `use.index`, which operand of it). It is called once for each constant of
+        each composite; `stored` gives what it made to `emit`. The module's meaning stays: kernels
+        that `emit` refers to must take what is stored."""
         return None
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
@@ -146,6 +158,9 @@ class Profile:
         units = {unit: dict(causes) for unit, causes in self.units.items()}
         totals = {"cycles": self.cycles, "units": units, "bounds": dict(self.bounds)}
         return {**totals, "by_node": rows, **self.details}
+
+
+__all__ = ["Point", "Profile", "Runner", "Target", "stored", "target_of"]
 
 
 def target_of(attribute: TargetAttr) -> Target:

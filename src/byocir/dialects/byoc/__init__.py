@@ -41,6 +41,7 @@ from byocir.dialects.byoc.records import (
     TargetAttr,
     TrailOp,
 )
+from byocir.dialects.byoc.stored import STORED, keep_stored, stored
 
 Byoc = Dialect(
     "byoc",
@@ -58,6 +59,7 @@ __all__ = [
     "OBJECTIVE",
     "PLACE",
     "PLACEMENT",
+    "STORED",
     "TARGET",
     "TARGETS",
     "BeginOp",
@@ -80,4 +82,6 @@ __all__ = [
     "YieldOp",
     "enclosing_body",
     "inline",
+    "keep_stored",
+    "stored",
 ]

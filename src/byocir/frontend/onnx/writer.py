@@ -40,6 +40,13 @@ def constant_values(value: SSAValue) -> np.ndarray | None:
     return value.owner.value.data.values() if isinstance(value.owner, ConstantOp) else None
 
 
+def _attribute(name: str, value: NodeAttribute) -> onnx.AttributeProto:
+    """An attribute; a list without elements is one of integers."""
+    empty = isinstance(value, Sequence) and not isinstance(value, str) and not value
+    kind = onnx.AttributeProto.INTS if empty else None
+    return onnx.helper.make_attribute(name, value, attr_type=kind)
+
+
 @dataclass
 class GraphWriter:
     """The ONNX graph in the making: names of values, nodes, initializers."""
@@ -108,7 +115,7 @@ class GraphWriter:
         name = self.fresh(self.prefix)
         made = [name, *(self.fresh(f"{name}_result_{index}") for index in range(1, outputs))]
         node = onnx.helper.make_node(op_type, inputs, made, name=name)
-        node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+        node.attribute.extend(_attribute(k, v) for k, v in attributes.items())
         self.add(node, OPSET)
         return made
 

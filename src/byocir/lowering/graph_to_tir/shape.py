@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.byoc import keep_stored
 from byocir.dialects.graph import (
     ConcatOp,
     ConstantOp,
@@ -26,7 +27,10 @@ from byocir.lowering.graph_to_tir.registry import lowers
 
 @lowers(ConstantOp)
 def _constant(emit: Emitter, op: ConstantOp) -> SSAValue:
-    return emit.constant(op.value.data)
+    made = emit.constant(op.value.data)
+    assert isinstance(made.owner, Operation)
+    keep_stored(op, made.owner)
+    return made
 
 
 def _copy(emit: Emitter, op: ReshapeLike | TransposeOp, index: Index) -> SSAValue:

@@ -1,7 +1,8 @@
 """`place-constants`: puts the constants that regions use where their target wants them.
 
-Requires: regions as `merge-regions` leaves them. Guarantees, by the target's policy: with "bind"
-no input of a region is a constant, with "argument" no constant is inside a composite; with "match"
+Requires: regions as `merge-regions` leaves them. Guarantees, by the target's policy: with "bind" no
+input of a region is a constant; with "transform" neither, and constants have what their target
+stores for them, `byoc.stored`; with "argument" no constant is inside a composite; with "match"
 nothing changes. Constants that nothing uses any more stay for `clean-up`.
 """
 
@@ -9,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.byoc import STORED, TARGET, CompositeOp, RegionOp, YieldOp
+from byocir.dialects.types import has_dtype
+from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import constant_array
-from byocir.patterns.targets import find
+from byocir.patterns.targets import Taker, find
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,40 @@ class PlaceConstantsPass(ModulePass):
 
 def _place(region: RegionOp) -> None:
     composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
-    policy = find(region.target).constants
-    if policy == "bind":
+    target = find(region.target)
+    policy = target.constants
+    if policy in ("bind", "transform"):
         _bind(region, composites)
+    if policy == "transform":
+        _transform(target, composites)
     if policy == "argument":
         _pass(region, composites)
+
+
+def _transform(target: Taker, composites: Sequence[CompositeOp]) -> None:
+    """Records what the target stores for each constant; what is recorded stays. Raises ByocirError
+    B228 where it gives no array of numbers."""
+    for composite in composites:
+        for op in _constants_in(composite):
+            array = constant_array(op.results[0])
+            if STORED in op.attributes or array is None:
+                continue
+            uses = [use for use in op.results[0].uses if use.operation.name != YieldOp.name]
+            made: Any = ask(target, "transform", composite.pattern.data, uses, array.values())
+            if made is None:
+                continue
+            fits = _holds_numbers(made)
+            expect_given(target, "transform", fits, "an array of numbers or None", made)
+            op.attributes[STORED] = ArrayAttr.of(np.array(made))  # its own copy
+
+
+def _holds_numbers(value: object) -> bool:
+    return isinstance(value, np.ndarray) and has_dtype(cast(np.ndarray, value).dtype)
+
+
+def _constants_in(composite: CompositeOp) -> list[Operation]:
+    ops = composite.body.block.ops
+    return [op for op in ops if op.results and constant_array(op.results[0]) is not None]
 
 
 def _bind(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
@@ -74,9 +109,7 @@ def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
     apart from others by what is left."""
     arguments = dict[SSAValue, SSAValue](zip(region.inputs, region.body.block.args, strict=True))
     for composite in composites:
-        body = composite.body.block
-        inside = [op for op in body.ops if op.results and constant_array(op.results[0]) is not None]
-        for constant in inside:
+        for constant in _constants_in(composite):
             constant.detach()
             outer = _outside(region, constant)
             if outer not in arguments:

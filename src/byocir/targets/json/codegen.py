@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.byoc import CompositeOp, YieldOp, stored
 from byocir.dialects.graph import ConstantOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.types import Shape, element_of, element_type_of, shape_of
@@ -107,8 +107,13 @@ class _Function:
             "steps": steps,
         }
 
-    def _define(self, value: SSAValue, constant: Mapping[str, str] | None = None) -> int:
-        type_: Attribute = value.type
+    def _define(
+        self,
+        value: SSAValue,
+        constant: Mapping[str, str] | None = None,
+        stored_as: Attribute | None = None,
+    ) -> int:
+        type_ = stored_as or value.type
         if type_.name != TensorType.name:
             raise self._refused(f"expected tensors, found a value of type {type_}")
         typed = _typed(shape_of(type_), element_type_of(type_))
@@ -133,10 +138,11 @@ class _Function:
         return steps
 
     def _constant(self, op: ConstantOp) -> None:
-        array = op.value.data
+        array = stored(op)
         self.constants[array.digest] = array
         if array.digest not in self._known:
-            self._known[array.digest] = self._define(op.result, {"constant": array.digest})
+            constant = {"constant": array.digest}
+            self._known[array.digest] = self._define(op.result, constant, array.type)
         self._numbers[op.result] = self._known[array.digest]
 
     def _composite(self, op: CompositeOp) -> Json:

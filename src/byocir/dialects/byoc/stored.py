@@ -1,0 +1,28 @@
+"""What a target stores for a constant in place of its numbers, such as weights in its own order.
+
+It stands beside the constant: the program keeps its meaning, and a module that was saved says what
+to store without asking again.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from byocir.dialects.array import Array, ArrayAttr
+
+STORED = "byoc.stored"
+"""The attribute of a constant, `#graph.array<…>`."""
+
+
+def stored(constant: Operation) -> Array:
+    """What to store for a `graph.constant` or `tir.constant`: what its target made of it, else its
+    numbers."""
+    own = constant.attributes.get(STORED, constant.properties.get("value"))
+    assert isinstance(own, ArrayAttr), "expected a constant"
+    return own.data
+
+
+def keep_stored(old: Operation, new: Operation) -> None:
+    """Tells a constant in place of another what is stored for it."""
+    if STORED in old.attributes:
+        new.attributes[STORED] = old.attributes[STORED]
