@@ -286,6 +286,16 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
         ({"goals": {"accuracy_loss_points": 1}}, "expected 'goals' to be an object of the numbers"),
         ({"labels": "lable"}, "expected data 'lable'\n"),
         ({"goal": {}}, "unknown field 'goal'\n"),
+        (
+            {"shapes": {"image": [2, 1, 8, 8]}},
+            "expected shape [1, 1, 8, 8] for 'image', as the samples of digits_test.npz have it, "
+            "found [2, 1, 8, 8]",
+        ),
+        (
+            {"labels": "pairs"},
+            "expected one label for each sample in digits_test.npz, found image of shape "
+            "[1, 1, 8, 8] and pairs of shape [2]",
+        ),
     ],
 )
 def test_what_is_no_job(
@@ -296,6 +306,7 @@ def test_what_is_no_job(
         tmp_path / job["data"] if isinstance(job["data"], str) else tmp_path / "d.npz",
         image=np.zeros((1, 1, 8, 8)),
         label=np.zeros(1),
+        pairs=np.zeros(2),
     )
     (tmp_path / "job.json").write_text(json.dumps({k: v for k, v in job.items() if v is not None}))
     assert main(["run", str(tmp_path)]) == 1

@@ -101,6 +101,7 @@ class Job:
             if name not in arrays:
                 help = f"{data['data']} has {', '.join(arrays)}"
                 raise ByocirError("B113", f"expected data '{name}'", where=str(path), help=help)
+        _check_samples(path, data, arrays)
         return Job(
             folder / data["model"],
             folder / data["float_model"],
@@ -111,6 +112,28 @@ class Job:
             {name: tuple(shape) for name, shape in data["shapes"].items()},
             float(data["goals"]["accuracy_loss_points"]),
             float(data["goals"]["offloaded_macs_percent"]),
+        )
+
+
+def _check_samples(path: Path, fields: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Refuses data that is not one label for each sample, and shapes that no sample has."""
+    samples, labels = arrays[fields["input"]], arrays[fields["labels"]]
+    name, count = fields["data"], samples.shape[0] if samples.ndim else 0
+    if count == 0 or labels.shape != (count,):
+        raise ByocirError(
+            "B113",
+            f"expected one label for each sample in {name}, found {fields['input']} of shape "
+            f"{list(samples.shape)} and {fields['labels']} of shape {list(labels.shape)}",
+            where=str(path),
+        )
+    sample, shape = [1, *samples.shape[1:]], fields["shapes"].get(fields["input"])
+    if shape not in (None, sample):
+        raise ByocirError(
+            "B113",
+            f"expected shape {sample} for '{fields['input']}', as the samples of {name} have it, "
+            f"found {shape}",
+            where=str(path),
+            help="samples run one at a time",
         )
 
 
