@@ -14,6 +14,7 @@ from byocir.dialects.text import print_module
 from byocir.dialects.tir import BlockOp, ForOp, LoopKind
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
+from byocir.patterns import block, composite, wildcard
 from byocir.rewrites.schedule import Schedule
 from byocir.testing.buffers import Program, buffer_programs
 
@@ -98,7 +99,17 @@ def pack(s: Schedule, draw) -> None:
     s.pack(block, operand, {d: min(draw(SIZES), shape[d]) for d in dims})
 
 
-REQUESTS = [tile, split, reorder, fuse, kind, stage, compute_at, pack]
+@composite("npu.subtract")
+def subtract():
+    return block("*i", wildcard("x")["*i"], lambda acc, x: acc - x, init=wildcard("old"))
+
+
+def tensorise(s: Schedule, draw) -> None:
+    """The updates in place are an instruction; other blocks are not."""
+    s.tensorise(a_block(s, draw), subtract)
+
+
+REQUESTS = [tile, split, reorder, fuse, kind, stage, compute_at, pack, tensorise]
 
 
 def backwards(module: ModuleOp) -> ModuleOp:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.types import shape_of
 from byocir.rewrites.schedule.blocks import reads_old
@@ -192,7 +192,7 @@ def loops_of(op: Operation) -> list[ForOp]:
     """The loops around an op, outermost first."""
     found: list[ForOp] = []
     parent = op.parent_op()
-    while isinstance(parent, ForOp):
-        found.append(parent)
+    while isinstance(parent, ForOp | IntrinsicOp):
+        found += [parent] if isinstance(parent, ForOp) else []
         parent = parent.parent_op()
     return found[::-1]

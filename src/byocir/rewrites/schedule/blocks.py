@@ -14,7 +14,15 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Unit
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp, FillOp, ForOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir import (
+    BlockOp,
+    FillOp,
+    ForOp,
+    IntrinsicOp,
+    IteratorAttr,
+    IteratorKind,
+    YieldOp,
+)
 from byocir.dialects.tir.affine import canonical_map
 from byocir.dialects.types import element_type_of, shape_of
 
@@ -158,7 +166,7 @@ def body_of(op: Operation) -> Block:
     """The block outside of all loops around an op: of its function or composite."""
     block = op.parent
     assert block is not None
-    while isinstance(parent := block.parent_op(), ForOp):
+    while isinstance(parent := block.parent_op(), ForOp | IntrinsicOp):
         outer = parent.parent
         assert outer is not None
         block = outer
