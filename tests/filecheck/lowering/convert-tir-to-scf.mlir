@@ -52,3 +52,17 @@ func.func @tiles(%x: memref<8xi8>, %y: memref<8xi32>) {
   }
   func.return
 }
+
+// -----
+
+// An instruction is what its body does.
+
+// CHECK-LABEL: func.func @instruction
+func.func @instruction(%y: memref<8xi32>) {
+  // CHECK:      scf.for %i0 = %c0 to %c8 step %c1 {
+  // CHECK-NEXT:   memref.store %{{.*}}, %y[%i0] : memref<8xi32>
+  tir.intrinsic "npu.clear" {
+    tir.fill 0 : i32 into %y : memref<8xi32>
+  }
+  func.return
+}

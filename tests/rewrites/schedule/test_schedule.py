@@ -279,6 +279,19 @@ def test_a_fill_moves_along_and_is_a_fill_again() -> None:
     np.testing.assert_array_equal(run(s), expected)
 
 
+def test_a_block_that_fills_may_be_staged_itself() -> None:
+    s = function(
+        "%y: memref<8xi32>",
+        block("seven", "i: 8", "", "%y[i] : memref<8xi32>", "%r = arith.constant 7 : i32"),
+    )
+    expected, seven = run(s), s.block("seven")
+    (i,) = s.tile(seven, i=4)
+    s.stage(seven, 0, "near", at=i)
+    assert [op.name for op in i.body.block.ops][-2:] == ["tir.fill", "tir.copy"]
+    refuses(s, "B251", lambda: s.tile(seven, i=2))
+    np.testing.assert_array_equal(run(s), expected)
+
+
 ALLOC = "%t = tir.alloc : memref<8xi32>"
 MAKE = block("make", "i: 8", "%a[i] : memref<8xi32>", "%t[i] : memref<8xi32>", DOUBLE)
 USE = block("use", "i: 8", "%t[i] : memref<8xi32>", "%y[i] : memref<8xi32>", DOUBLE)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, ModuleOp
 
+from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.tir import BlockOp, ForOp, LoopKind
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.patterns import block, composite, wildcard
+from byocir.rewrites.pipeline import run_passes
 from byocir.rewrites.schedule import Schedule
 from byocir.testing.buffers import Program, buffer_programs
 
@@ -170,3 +172,14 @@ def test_compositions_keep_results(program: Program, asked, data) -> None:
     for ask in asked:
         granted(program, ask, data.draw)
     check(program, expected)
+
+
+@settings(max_examples=settings.default.max_examples // 4)
+@given(buffer_programs(), st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6), st.data())
+def test_scheduled_programs_become_loops(program: Program, asked, data) -> None:
+    """Points, guards, copies and instructions mean the same as plain loops."""
+    expected = program.run()
+    for ask in asked:
+        granted(program, ask, data.draw)
+    run_passes(program.module, load_context(), "convert-tir-to-scf")
+    np.testing.assert_array_equal(program.run(), expected)

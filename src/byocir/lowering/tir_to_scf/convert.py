@@ -3,7 +3,8 @@
 Does: blocks, fills and copies become nests of `scf.for` around loads, a scalar body and stores;
 pads and guards become `scf.if`; `tir.for` of any kind becomes `scf.for`. Buffers are
 `memref.alloc`, freed at the end of the block they are in; constants are `memref.global`. What is
-byocir's own goes: memory scopes, names of ports, targets, records of decisions, composites.
+byocir's own goes: memory scopes, names of ports, targets, records of decisions, composites. An
+instruction is what its body does.
 
 Requires: functions on memrefs, such as `bufferize` makes. Error B341 for what has no such form.
 
@@ -96,6 +97,7 @@ def _convert_function(function: FuncOp, constants: Constants) -> None:
     if function.is_declaration:
         return
     inline_composites(function)
+    _inline_intrinsics(function)
     entry = function.body.block
     for arg in entry.args:
         if arg.type != _plain(arg.type):
@@ -103,6 +105,15 @@ def _convert_function(function: FuncOp, constants: Constants) -> None:
     writer = _Writer(entry, constants)
     writer.convert(entry)
     writer.numbers.insert()
+
+
+def _inline_intrinsics(function: FuncOp) -> None:
+    for op in [op for op in function.walk() if isinstance(op, tir.IntrinsicOp)]:
+        for inner in list(op.body.block.ops):
+            inner.detach()
+            Rewriter.insert_op(inner, InsertPoint.before(op))
+        op.detach()
+        op.erase()
 
 
 def _strip_ports(function: FuncOp, name: str) -> None:

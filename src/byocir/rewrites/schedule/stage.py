@@ -43,16 +43,18 @@ from byocir.rewrites.schedule.settle import settle
 def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) -> SSAValue:
     """Lets a block access its operand (counted over ins, then outs) in a buffer in `scope`, filled
     and written back in each iteration of the loop `at`, or without one once; gives the buffer. A
-    buffer that is written there is staged for all ops in the loop together. Raises ByocirError
+    buffer that is written there is staged for all ops in the loop together; a block that sets all
+    of it to a number becomes a fill. Raises ByocirError
     B251 for no operand or loop of the block, B257 for what cannot be staged."""
     check_block(block)
     check_operand(block, operand)
     inside = region_of(block, at)
     plan = _plan(block, operand, inside)
-    settle(body_of(block))
+    body = body_of(block)
+    settle(body)
     local = AllocOp.of(element_type_of(plan.buffer.type), plan.sizes, scope, block.location)
     local.result.name_hint = plan.buffer.name_hint
-    indices = Indices(body_of(block), block.location)
+    indices = Indices(body, block.location)
     first, last = plan.ops[0], plan.ops[-1]
     after = last.next_op
     inside.insert_op_before(local, first)
@@ -75,7 +77,7 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
     elif plan.is_temporary and isinstance(plan.buffer.owner, Operation):
         plan.buffer.owner.detach()
         plan.buffer.owner.erase()
-    settle(body_of(block))
+    settle(body)
     return local.result
 
 
