@@ -162,6 +162,7 @@ def test_remainders(remainder) -> None:
     guarded = s.block("double").where is not None
     assert guarded == (remainder == "guard")
     refuses(s, "B252", lambda: s.tile(s.block("window"), i=5, remainder="overlap"))
+    refuses(s, "B252", lambda: s.tile(s.block("window"), i=4, remainder="rest"))
 
 
 def test_a_tile_of_a_tile_is_guarded_where_it_ends() -> None:
@@ -374,7 +375,13 @@ def test_what_a_block_reads_and_writes_is_not_packed() -> None:
         ("m, n = tile(gemm, m=4)", "2 names ((m, n)) for 1 things"),
         ("for i in x: pass", "'for i in x:\n    pass'"),
         ("tile(gemm, m=2.5)", "'2.5'"),
-        ("split(gemm)", "missing 1 required positional argument"),
+        ("split(gemm)", "'split(gemm)', which takes a loop, a number"),
+        ("split(gemm, 2)", "'gemm' where a loop belongs"),
+        ("stage(gemm, 0, 3)", "'3' where a name belongs"),
+        ("pack(gemm, 0, [1])", "'[1]' where a table of sizes belongs"),
+        ("tile(gemm, m=x)", "'x' where a number belongs"),
+        ("split(loops(gemm), 2)", "'loops(gemm)' where a loop belongs"),
+        ("loops(gemm, m=4)", "unexpected keyword argument"),
         ("tile(gemm, **x)", "'tile(gemm, **x)'"),
         ("loops(gemm)[2]", "'loops(gemm)[2]' of 0 things"),
         ("tile(gemm, m=4)[0] = 3", "'tile(gemm, m=4)[0]'"),

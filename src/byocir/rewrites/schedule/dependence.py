@@ -3,6 +3,7 @@
 They do not when each buffer that is written is split between them: an element's index tells the
 iteration. For each dimension of a buffer, all accesses have the index `sum(step * index) + window`;
 an index is told by the element when its step is at least as long as everything finer is wide.
+Memrefs are taken not to overlap, as those of a call may not.
 """
 
 from __future__ import annotations

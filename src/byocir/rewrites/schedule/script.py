@@ -20,31 +20,42 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.arg_spec import ArgSpec
 
+from byocir.dialects.tir import BlockOp, ForOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite, targets
 from byocir.rewrites.schedule.handles import Schedule
 
-PRIMITIVES = (
-    "block",
-    "blocks",
-    "loops",
-    "tile",
-    "stage",
-    "compute_at",
-    "pack",
-    "tensorise",
-    "split",
-    "reorder",
-    "fuse",
-    "unroll",
-    "vectorise",
-    "parallel",
-    "vthread",
-)
-"""The methods of `Schedule` that a script can call."""
+PRIMITIVES: dict[str, tuple[type, ...]] = {
+    "block": (str,),
+    "blocks": (str,),
+    "loops": (BlockOp,),
+    "tile": (BlockOp,),
+    "stage": (BlockOp, int, str),
+    "compute_at": (BlockOp, ForOp),
+    "pack": (BlockOp, int, dict),
+    "tensorise": (BlockOp, Composite),
+    "split": (ForOp, int),
+    "reorder": (),
+    "fuse": (ForOp, ForOp),
+    "unroll": (ForOp,),
+    "vectorise": (ForOp,),
+    "parallel": (ForOp,),
+    "vthread": (ForOp,),
+}
+"""The methods of `Schedule` that a script can call, and what they take; `reorder` takes loops."""
 
-_BY_NAME = ("block", "blocks")
-"""Those that take the name of a block; others take the block first."""
+_OPTIONS: dict[str, type] = {"at": ForOp, "guard": bool, "remainder": str}
+"""What options are; others are sizes of iterators."""
+
+_WORDS: dict[type, str] = {
+    str: "a name",
+    int: "a number",
+    bool: "True or False",
+    dict: "a table of sizes",
+    BlockOp: "a block",
+    ForOp: "a loop",
+    Composite: "a pattern",
+}
 
 
 def run_script(schedule: Schedule, text: str) -> None:
@@ -111,14 +122,25 @@ class _Statement:
             return self._element(node, node.slice.value)
         return self._plain(node)
 
-    def _arguments(self, primitive: str, nodes: Sequence[ast.expr]) -> list[Any]:
-        """What stands for a block by its name becomes the block, and for a pattern the pattern."""
-        values = [self._value(node) for node in nodes]
-        if primitive not in _BY_NAME and values and isinstance(values[0], str):
-            values[0] = self.names.setdefault(values[0], self.schedule.block(values[0]))
-        if primitive == "tensorise" and len(values) > 1 and isinstance(values[1], str):
-            values[1] = _pattern(values[1])
-        return values
+    def _arguments(self, node: ast.Call, kinds: Sequence[type]) -> list[Any]:
+        """What stands for a block or a pattern by its name becomes that."""
+        kinds = kinds or [ForOp] * len(node.args)
+        if len(node.args) != len(kinds) and ast.unparse(node.func) != "blocks":
+            wanted = ", ".join(_WORDS[kind] for kind in kinds)
+            raise _unread(self.text, f"'{ast.unparse(node)}', which takes {wanted}")
+        pairs = zip(node.args, kinds, strict=False)
+        return [self._argument(argument, kind) for argument, kind in pairs]
+
+    def _argument(self, node: ast.expr, kind: type) -> Any:
+        value = self._value(node)
+        if isinstance(value, str) and kind is BlockOp:
+            return self.names.setdefault(value, self.schedule.block(value))
+        if isinstance(value, str) and kind is Composite:
+            return _pattern(value)
+        if not isinstance(value, kind):
+            found = f"'{ast.unparse(node)}' where {_WORDS[kind]} belongs"
+            raise _unread(self.text, found)
+        return value
 
     def _element(self, node: ast.Subscript, position: object) -> Any:
         found = self._value(node.value)
@@ -142,12 +164,13 @@ class _Statement:
 
     def _call(self, node: ast.Call) -> Any:
         primitive = self._primitive(node.func)
-        arguments = self._arguments(primitive, node.args)
+        arguments = self._arguments(node, PRIMITIVES[primitive])
         options: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise self._unread(node)
-            options[keyword.arg] = self._value(keyword.value)
+            kind = _OPTIONS.get(keyword.arg, int)
+            options[keyword.arg] = self._argument(keyword.value, kind)
         method: Callable[..., Any] = getattr(self.schedule, primitive)
         try:
             return method(*arguments, **options)
@@ -161,7 +184,7 @@ class _Statement:
                 "B260",
                 f"expected a primitive, found '{name}'",
                 where=f"schedule '{self.text}'",
-                help=did_you_mean(name, PRIMITIVES),
+                help=did_you_mean(name, list(PRIMITIVES)),
             )
         return node.id
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from xdsl.dialects import arith
 from xdsl.ir import Block
@@ -52,6 +52,9 @@ def tile(
     and B253 where a reduction would run in another order that gives other floats.
     """
     check_block(block)
+    known = get_args(Remainder)
+    if remainder not in known:
+        raise refused("B252", f"expected remainder {', '.join(known)}, found '{remainder}'", block)
     positions = [position_of(block, name) for name in sizes]
     for i, size in zip(positions, sizes.values(), strict=True):
         _check_size(block, i, size, remainder)
