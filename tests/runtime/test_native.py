@@ -79,6 +79,28 @@ def test_halves_and_routines_need_no_evaluator():
     assert host_code(native.module).calls == []
 
 
+def test_a_convolutions_input_has_other_users():
+    """They read it in its own layout, which it keeps."""
+    weights = {"w": np.ones((4, 2, 2, 2), np.float32), "s": np.array([2, 0]), "k": np.array([2])}
+    nodes = [
+        helper.make_node("Split", ["x", "s"], ["a", "b"], axis=1),
+        helper.make_node("Conv", ["a", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("TopK", ["a", "k"], ["v", "i"], axis=3),
+    ]
+    assert_equal(model_of(nodes, {"x": (2, 2, 4, 3)}, ["c", "v"], weights), targets=[])
+
+
+def test_a_products_result_is_looked_up():
+    """Where it is looked up it is as long as it was, whatever tiles computed beside it."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=(6, 5)).astype(np.float32), "s": np.array([1, 2, 6, 7])}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Resize", ["p", "", "", "s"], ["y"], mode="linear"),
+    ]
+    assert_equal(model_of(nodes, {"x": (1, 2, 3, 6)}, ["y"], weights), targets=[])
+
+
 def test_values_of_open_shape_keep_the_host_in_the_evaluator():
     nodes = [helper.make_node("NonZero", ["x"], ["at"])]
     model = model_of(nodes, {"x": (3,)}, ["at"])

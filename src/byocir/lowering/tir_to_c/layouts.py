@@ -90,6 +90,8 @@ class _Layouts:
     def __init__(self, function: FuncOp) -> None:
         self.block = function.body.block
         self.placed: dict[SSAValue, Placed] = {}
+        self._copied: set[SSAValue] = set()
+        """Values that are in their own layout, too."""
 
     def assign(self) -> None:
         for op in list(self.block.ops):
@@ -161,6 +163,7 @@ class _Layouts:
         wanted = _is_convolution(op) and position == _image(op)
         if value not in self.placed and wanted:
             self.placed[value] = self._copy(emit, value, self._frame(value))
+            self._copied.add(value)
         placed = self.placed.get(value)
         if placed is None:
             return value, exprs, pad
@@ -235,9 +238,10 @@ class _Layouts:
     def _restored(self, op: Operation, value: SSAValue) -> None:
         """Lets an op use a value in its own layout."""
         placed = self.placed.get(value)
-        if placed is None or not isinstance(value.owner, BlockOp):
+        if placed is None or value in self._copied:
             return
         owner = value.owner
+        assert isinstance(owner, BlockOp)
         emit = Emitter(owner.location)
         shape, element = shape_of(value.type), element_type_of(value.type)
         space = Space.over(shape)

@@ -142,10 +142,11 @@ def _pack(packing: _Packing) -> None:
 
 
 def _only_read(value: SSAValue) -> bool:
-    """Whether all that use a value are blocks that read it, and never outside of it."""
+    """Whether all that use a value are blocks that read it at indices, and never outside of it."""
     return all(
         isinstance(use.operation, BlockOp)
         and use.index < len(use.operation.ins)
+        and use.index not in use.operation.whole
         and use.operation.pad_values[use.index] is None
         for use in value.uses
     )
