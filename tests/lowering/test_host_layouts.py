@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conv_nets import conv_nets
+from graph_ops import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
 
 from byocir.compiler import host_pipeline
+from byocir.dialects import graph
 from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
@@ -22,6 +24,7 @@ from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.tile_shape import heights_of, split, tile_shape
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.runtime.native import HostProgram
+from byocir.toolchain import x86_64_level
 
 FEW = settings.default.max_examples // 20
 SANITIZED = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-lm")
@@ -66,10 +69,14 @@ def test_c_of_nets(net, cpu):
     expected = evaluate_function(module, "main", [x])
     host = CHost(cpu, threads=2)
     function = Interpreter(run_on(module, host_pipeline(host))).function("main")
-    # Any machine runs it, as the C compiler is not told of the processor.
-    code = replace(emit_host(function, host=host), host=CHost("generic"))
+    code = emit_host(function, host=host)
     assert not code.calls
-    found = HostProgram(code, Interpreter(module), SANITIZED).run(function, [x])
+    known = CPUS[cpu].flags if CPUS[cpu].level <= x86_64_level() else ()
+    # Any machine runs it where the C compiler is not told of the processor.
+    program = HostProgram(
+        replace(code, host=CHost("generic")), Interpreter(module), (*known, *SANITIZED)
+    )
+    found = program.run(function, [x])
     same(found, expected, 1e-5 if CPUS[cpu].fuses else 0)
 
 
@@ -122,3 +129,19 @@ def test_compilers_without_vector_types_get_plain_loops():
     assert "#define VECTORS 1" in code.source
     plain = replace(code, source=code.source.replace("#define VECTORS 1", "#define VECTORS 0"))
     same(HostProgram(plain, Interpreter(module), SANITIZED).run(function, arrays), expected, 0)
+
+
+@pytest.mark.skipif(x86_64_level() < 2, reason="no instruction for pairs")
+@pytest.mark.parametrize("cpu", [name for name, c in CPUS.items() if 0 < c.level <= x86_64_level()])
+def test_bytes_are_multiplied_in_pairs(cpu):
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((9, 34), (34, 21)))
+    x[0], w[:, 0] = -128, -128  # the largest products
+    module = Case(graph.MatmulOp, [x, w], constants=[1]).module()
+    run_on(module, "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    function = Interpreter(run_on(module, host_pipeline(CHost(cpu)))).function("main")
+    code = emit_host(function, host=CHost(cpu))
+    assert "+= PAIRS_" in code.source
+    flags = (*CPUS[cpu].flags, *SANITIZED)
+    same(HostProgram(code, Interpreter(module), flags).run(function, [x]), expected, 0)

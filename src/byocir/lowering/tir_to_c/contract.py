@@ -19,7 +19,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import f32, i32
+from byocir.dialects.types import f32, i16, i32
 from byocir.lowering.tir_to_c.accesses import Offset
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
@@ -78,7 +78,9 @@ def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
     lines = nest.lines()
     helpers = {**kernel.helpers, **nest.helpers}
     return Kernel(
-        kernel.parameters, ["#if VECTORS", *lines, "#else", *kernel.body, "#endif"], helpers
+        kernel.parameters,
+        [f"#if {nest.tile.needs(nest.shape.lanes)}", *lines, "#else", *kernel.body, "#endif"],
+        helpers,
     )
 
 
@@ -105,12 +107,13 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     op = writer.op
     if not is_contraction(op) or 0 not in writer.initial or not writer.reduction:
         return None
-    if not _is_computable(op) or any(access.checks for access in writer.ins):
+    if not is_computable(op) or any(access.checks for access in writer.ins):
         return None
     if set(writer.based) & set(op.reductions):
         return None
     fused = _may_fuse(op) and host.description.fuses
-    found = [r for loop in writer.parallel if (r := _roles(writer, loop)) is not None]
+    pair = _pair(writer)
+    found = [r for loop in writer.parallel if (r := _roles(writer, loop, pair)) is not None]
     shapes = [(r, _shape(r, host, fused)) for r in found]
     fitting = [(r, shape) for r, shape in shapes if shape is not None]
     if not fitting:
@@ -124,18 +127,20 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
         Factor(
             access,
             outer,
-            inner,
-            follows=outer.coefficient(lane) == 1,
+            inner if pair is None else inner.without(pair.position),
+            follows=outer.coefficient(lane) > 0,
             steps=[outer.coefficient(row.position) for row in roles.rows],
         )
         for access, (outer, inner) in zip(writer.ins, [s for s in split if s], strict=True)
     ]
     number = writer.initial[0]
-    tile = Tile(factors, writer.reduction, writer.indices, op.outs[0].type, number, fused)
+    reduction = writer.reduction if pair is None else writer.reduction[:-1]
+    inner = (writer.indices, op.outs[0].type, number, fused, pair is not None)
+    tile = Tile(factors, reduction, *inner)
     return TileNest(writer, host, tile, shape, roles.lane, roles.rows)
 
 
-def _is_computable(op: BlockOp) -> bool:
+def is_computable(op: BlockOp) -> bool:
     """Whether all is in f32, or in integers that are extended, by their sign or by zeros as C would
     extend them, to i32."""
     args = op.body.block.args
@@ -159,12 +164,27 @@ def _extends_as_c(value: SSAValue) -> bool:
     return known and c_type(value.type).startswith("u") == unsigned
 
 
-def _roles(writer: BlockWriter, lane: Loop) -> _Roles | None:
-    """The rows of tiles along an iterator, if vectors can be read along it."""
+def _pair(writer: BlockWriter) -> Loop | None:
+    """The innermost reduction, where weights were packed in pairs along it."""
+    last = writer.reduction[-1]
+    weights = [access for access in writer.ins if access.element == i16]
+    fixed = any(last.position in access.fixed for access in writer.ins)
+    steps = [access.offset.coefficient(last.position) for access in writer.ins]
+    kinds = {str(access.element) for access in writer.ins}
+    packed = len(weights) == 1 and kinds == {"i8", "i16"} and last.extent == 2
+    return last if packed and steps == [1, 1] and not fixed else None
+
+
+def _roles(writer: BlockWriter, lane: Loop, pair: Loop | None) -> _Roles | None:
+    """The rows of tiles along an iterator, if vectors, or vectors of pairs, can be read along
+    it."""
     i, target = lane.position, writer.outs[0].offset
     fixed = {p for access in writer.ins for p in access.fixed}
     steps = [access.offset.coefficient(i) for access in writer.ins]
-    if i in fixed or set(steps) - {0, 1} or 1 not in steps:
+    unit = 1 if pair is None else 2
+    if i in fixed or set(steps) - {0, unit} or unit not in steps:
+        return None
+    if pair is not None and steps[[x.element for x in writer.ins].index(i16)] != unit:
         return None
     if writer.epilogue is None and (target.coefficient(i) != 1 or target.in_terms):
         return None
@@ -183,7 +203,7 @@ def _roles(writer: BlockWriter, lane: Loop) -> _Roles | None:
 def _shares(writer: BlockWriter, loop: Loop, lane: int) -> bool:
     """Whether rows along an iterator use one vector, and each a number or vector of its own."""
     steps = [access.offset.coefficient(loop.position) for access in writer.ins]
-    vectors = [access.offset.coefficient(lane) == 1 for access in writer.ins]
+    vectors = [access.offset.coefficient(lane) > 0 for access in writer.ins]
     return any(v and not s for v, s in zip(vectors, steps, strict=True)) and any(steps)
 
 

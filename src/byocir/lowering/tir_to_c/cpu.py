@@ -23,6 +23,12 @@ class Cpu:
     l2: int
     flags: tuple[str, ...] = ()
 
+    @property
+    def adds_pairs(self) -> bool:
+        """Whether it multiplies vectors of 16-bit integers and adds neighbours in one instruction,
+        as all x86-64 do that have a level."""
+        return self.level > 0
+
 
 _TABLE = (
     Cpu("generic", 0, 16, 16, False, 2**15, 2**18),

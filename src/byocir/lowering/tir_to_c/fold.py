@@ -1,4 +1,4 @@
-"""fold-copies: blocks that only move the elements of a constant become constants.
+"""fold-copies: blocks that only move, or widen, the elements of a constant become constants.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -40,9 +42,16 @@ class FoldCopiesPass(ModulePass):
                         constant.erase()
 
 
+def _source(value: SSAValue) -> SSAValue:
+    """What a value is before its sign is extended."""
+    while isinstance(value.owner, arith.ExtSIOp):
+        value = value.owner.input
+    return value
+
+
 def _fold(op: BlockOp) -> None:
     body = op.body.block
-    if len(op.ins) != 1 or len(op.outs) != 1 or op.yielded[0] is not body.args[0]:
+    if len(op.ins) != 1 or len(op.outs) != 1 or _source(op.yielded[0]) is not body.args[0]:
         return
     owner, start = op.ins[0].owner, op.outs[0].owner
     if not isinstance(owner, ConstantOp) or not isinstance(start, EmptyOp):

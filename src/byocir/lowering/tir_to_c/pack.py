@@ -4,7 +4,8 @@ Does: a contraction with a constant operand reads a copy of it, laid out as [par
 panel, reduction iterators, lane]: a panel holds what one column of tiles needs, one vector after
 the other. The lane, along which vectors run, is split into panels as wide as a tile of the
 processor `cpu`; where the last one is not full, it holds zeros, and the result has as many elements
-more, which nobody reads.
+more, which nobody reads. Weights of 8 bits become 16 bits wide, with neighbours along the innermost
+reduction side by side, where the processor has an instruction for such pairs.
 
 Requires: blocks in value form, of which `fold-copies` then folds those on constants. Looks at
 functions without `byoc.target`.
@@ -20,18 +21,20 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import element_type_of, f32, shape_of
+from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.scalar import Emitted, emit_body
+from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
-from byocir.lowering.tir_to_c.contract import is_contraction, may_reorder
+from byocir.lowering.tir_to_c.contract import is_computable, is_contraction, may_reorder
 from byocir.lowering.tir_to_c.cpu import CPUS, Cpu
 from byocir.lowering.tir_to_c.tile_shape import tile_shape
 
@@ -63,6 +66,8 @@ class _Packing:
     weights: int
     lane: int
     width: int
+    pair: int | None
+    """The reduction iterator whose neighbours lie side by side, as 16-bit integers."""
 
     @property
     def panels(self) -> int:
@@ -95,7 +100,22 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
     if shape is None:
         return None
     alone = len(last.terms) == 1 and lane not in seen
-    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane])
+    pair = _pair(op, weights) if alone and cpu.adds_pairs else None
+    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane], pair)
+
+
+def _pair(op: BlockOp, weights: int) -> int | None:
+    """The innermost reduction iterator of a contraction of 8-bit integers, if there is an even
+    number of neighbours along it in both operands."""
+    inner = op.reductions[-1]
+    image = op.in_maps[1 - weights].results
+    last = linear(image[-1])
+    bytes_only = all(element_type_of(value.type) == i8 for value in op.ins)
+    if not bytes_only or op.extents[inner] % 2 or not is_computable(op) or last is None:
+        return None
+    elsewhere = {i for expr in image[:-1] for i in expr.used_dims()}
+    known = inner in _used(op.in_maps[weights]) and inner not in elsewhere
+    return inner if known and last.coefficient(inner) == 1 else None
 
 
 def _is_linear(map_: AffineMap) -> bool:
@@ -112,7 +132,7 @@ def _pack(packing: _Packing) -> None:
     iterators, dims = _split(packing)
     count = len(iterators)
     maps = [m.replace_dims_and_symbols(dims, [], count, 0) for m in (*op.in_maps, *op.out_maps)]
-    weights, index = _panels(emit, packing, iterators, maps[packing.weights])
+    weights, index = _panels(emit, packing, iterators, dims, maps[packing.weights])
     maps[packing.weights] = AffineMap(count, 0, tuple(index))
     ins = list(op.ins)
     ins[packing.weights] = weights
@@ -125,7 +145,7 @@ def _pack(packing: _Packing) -> None:
         element = element_type_of(op.outs[0].type)
         start = emit.fill(number(fill.value).item(), element, (*shape[:-1], whole))
     made = BlockOp(
-        iterators, ins, [start], maps, op.body.clone(), pads=op.pad_values, location=op.location
+        iterators, ins, [start], maps, _body(packing), pads=op.pad_values, location=op.location
     )
     result = emit.add(made).results[0]
     if not packing.is_full and not _only_read(op.results[0]):
@@ -153,39 +173,65 @@ def _only_read(value: SSAValue) -> bool:
 
 
 def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """The iterators with the lane as panel and lane, and what the old ones are in them."""
-    op, lane = packing.op, packing.lane
-    old = list(op.iterators)
-    if packing.panels == 1 and packing.is_full:
-        return old, [AffineExpr.dimension(i) for i in range(len(old))]
-    name = old[lane].iterator_name.data
-    free = next(n for n in (f"{name}p", f"{name}_panel", f"{name}_panel_") if n not in op.names)
-    pair = [
-        IteratorAttr.of(free, IteratorKind.PARALLEL, packing.panels),
-        IteratorAttr.of(name, IteratorKind.PARALLEL, packing.width),
-    ]
-    dims = [AffineExpr.dimension(i + (i > lane)) for i in range(len(old))]
-    dims[lane] = AffineExpr.dimension(lane) * packing.width + AffineExpr.dimension(lane + 1)
-    return [*old[:lane], *pair, *old[lane + 1 :]], dims
+    """The iterators with the lane as panel and lane, and pairs as a pair and a place in it, and
+    what the old iterators are in them."""
+    op = packing.op
+    iterators: list[IteratorAttr] = []
+    dims: list[AffineExpr] = []
+    for i, iterator in enumerate(op.iterators):
+        at = AffineExpr.dimension(len(iterators))
+        width = {packing.pair: 2, packing.lane: packing.width}.get(i)
+        if width is None or (i == packing.lane and packing.panels == 1 and packing.is_full):
+            iterators.append(iterator)
+            dims.append(at)
+            continue
+        name, kind = iterator.iterator_name.data, iterator.kind.data
+        taken = [*op.names, *(it.iterator_name.data for it in iterators)]
+        free = next(n for n in (f"{name}p", f"{name}_panel", f"{name}_panel_") if n not in taken)
+        count = -(-op.extents[i] // width)
+        iterators += [IteratorAttr.of(free, kind, count), IteratorAttr.of(name, kind, width)]
+        dims.append(at * width + AffineExpr.dimension(len(iterators) - 1))
+    return iterators, dims
 
 
 def _panels(
-    emit: Emitter, packing: _Packing, iterators: Sequence[IteratorAttr], map_: AffineMap
+    emit: Emitter,
+    packing: _Packing,
+    iterators: Sequence[IteratorAttr],
+    dims: Sequence[AffineExpr],
+    map_: AffineMap,
 ) -> tuple[SSAValue, list[AffineExpr]]:
     """The packed constant, as a copy, and where the contraction reads it."""
-    op = packing.op
-    value = op.ins[packing.weights]
-    lane = packing.lane + (len(iterators) - len(op.iterators))
+    value = packing.op.ins[packing.weights]
     used = _used(map_)
-    inner = [i for i, it in enumerate(iterators) if it.is_reduction and i in used]
-    outer = [i for i in sorted(used) if i not in inner and i != lane]
-    order = [*outer, *inner, lane]
+    lane = max(dims[packing.lane].used_dims())
+    last = [lane] if packing.pair is None else [lane, max(dims[packing.pair].used_dims())]
+    inner = [i for i in sorted(used) if iterators[i].is_reduction and i not in last]
+    outer = [i for i in sorted(used) if i not in (*inner, *last)]
+    order = [*outer, *inner, *last]
     shape = tuple(iterators[i].extent.data for i in order)
     space = Space.over(shape)
     at = dict(zip(order, space.parallel, strict=True))
-    dims = [at.get(i, AffineExpr.constant(0)) for i in range(len(iterators))]
-    index = map_.replace_dims_and_symbols(dims, [], len(order), 0).results
-    pad = None if packing.is_full else 0
-    read = Read(value, list(index), pad=pad)
-    made = emit.elementwise(shape, element_type_of(value.type), [read], lambda x: x)
+    places = [at.get(i, AffineExpr.constant(0)) for i in range(len(iterators))]
+    index = map_.replace_dims_and_symbols(places, [], len(order), 0).results
+    read = Read(value, list(index), pad=None if packing.is_full else 0)
+    element = element_type_of(value.type) if packing.pair is None else i16
+    made = emit.elementwise(shape, element, [read], lambda x: x.to(element))
     return made, [AffineExpr.dimension(i) for i in order]
+
+
+def _step(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
+    return multiply_accumulate(x, w, acc, to=i32)
+
+
+def _body(packing: _Packing) -> Region:
+    """The contraction's body for what is packed, which pairs widen."""
+    op = packing.op
+    if packing.pair is None:
+        return op.body.clone()
+    types = [element_type_of(value.type) for value in (*op.ins, *op.outs)]
+    types[packing.weights] = i16
+    region = emit_body(types, _step)
+    for inner in region.walk():
+        inner.location = op.location
+    return region

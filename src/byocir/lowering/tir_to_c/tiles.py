@@ -28,6 +28,19 @@ PRELUDE = """/* Whether there are vector types. FUSED functions may round a * b 
 """
 """What tiles need, before all else."""
 
+PAIRS = """/* Products of 16-bit integers, those of neighbours added to 32 bits. */
+#if VECTORS && defined(__SSE2__)
+#include <immintrin.h>
+#define PAIRS_4(x, y) ((u32x4)_mm_madd_epi16((__m128i)(x), (__m128i)(y)))
+#endif
+#if VECTORS && defined(__AVX2__)
+#define PAIRS_8(x, y) ((u32x8)_mm256_madd_epi16((__m256i)(x), (__m256i)(y)))
+#endif
+#if VECTORS && defined(__AVX512BW__)
+#define PAIRS_16(x, y) ((u32x16)_mm512_madd_epi16((__m512i)(x), (__m512i)(y)))
+#endif
+"""
+
 
 SIZES = {
     **{"float": 4, "int32_t": 4, "uint32_t": 4},
@@ -62,6 +75,12 @@ class Tile:
     type: Attribute
     number: str
     fused: bool
+    paired: bool
+    """Whether each step takes two neighbours along the reduction."""
+
+    def needs(self, lanes: int) -> str:
+        """The condition under which a compiler can build it."""
+        return f"VECTORS && defined(PAIRS_{lanes})" if self.paired else "VECTORS"
 
     @property
     def is_float(self) -> bool:
@@ -91,16 +110,17 @@ class Tile:
         name = f"tile_{hashlib.sha256(head.encode()).hexdigest()[:12]}"
         return (
             name,
-            f"#if VECTORS\nstatic {'FUSED ' if self.fused else ''}void {name}{head}#endif\n",
+            f"#if {self.needs(lanes)}\n"
+            f"static {'FUSED ' if self.fused else ''}void {name}{head}#endif\n",
         )
 
     def types(self, lanes: int) -> dict[str, str]:
         """Definitions of the vector types that the function uses, by name."""
         kinds = {self._vector(lanes): "float" if self.is_float else "uint32_t"}
         for factor in self.factors:
-            if factor.follows and not self.is_float:
+            if factor.follows and not self.is_float and not self.paired:
                 kinds |= {_vector_of(kind, lanes): kind for kind in _widened(factor)}
-        made = {"": PRELUDE}
+        made = {"": PRELUDE, " pairs": PAIRS} if self.paired else {"": PRELUDE}
         for name, kind in kinds.items():
             size = SIZES[kind]
             made[f" {name}"] = (
@@ -135,13 +155,16 @@ class Tile:
                     f"{name}{r if factor.has_rows else ''}_{v if factor.follows else ''}"
                     for factor, name in zip(self.factors, "pq", strict=True)
                 )
-                lines.append(f"a{r}_{v} += {left} * {right};")
+                product = f"PAIRS_{lanes}({left}, {right})" if self.paired else f"{left} * {right}"
+                lines.append(f"a{r}_{v} += {product};")
         return lines
 
     def _load(
         self, factor: Factor, name: str, prefix: str, at: int, lanes: int, vectors: int
     ) -> list[str]:
         vec = self._vector(lanes)
+        if self.paired:
+            return self._load_pairs(factor, name, prefix, at, lanes, vectors)
         if not factor.follows:
             kind = "float" if self.is_float else "uint32_t"
             wide = "" if self.is_float else "(uint32_t)(int32_t)"
@@ -158,6 +181,17 @@ class Tile:
                     text = f"__builtin_convertvector({text}, {kind})"
                 lines.append(f"const {vec} {prefix}{v} = {text};")
         return lines
+
+    def _load_pairs(
+        self, factor: Factor, name: str, prefix: str, at: int, lanes: int, vectors: int
+    ) -> list[str]:
+        """Vectors of pairs of 16 bits, or one such pair in each lane."""
+        vec = self._vector(lanes)
+        if factor.follows:
+            places = [(v, f"({name}i + {at + 2 * v * lanes})") for v in range(vectors)]
+            return [f"const {vec} {prefix}{v} = *(const {vec} *){p};" for v, p in places]
+        low, high = (f"(uint16_t){name}i[{at + i}]" for i in range(2))
+        return [f"const {vec} {prefix} = ({vec}){{0}} + ({low} | (uint32_t){high} << 16);"]
 
 
 def _widened(factor: Factor) -> list[str]:
