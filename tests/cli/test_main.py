@@ -1,6 +1,7 @@
 """The verbs of `byocir`, their output and their exit codes."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -221,7 +222,9 @@ def test_a_target_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert (
         main(["compile", model, *SHAPE, "--target", str(tmp_path / "npu.py"), "-o", package]) == 0
     )
-    assert main(["run", package, "--target", target]) == 0
+    assert main(["run", package, "--target", target]) == 1
+    assert "error[B213]: expected targets of a package without" in capsys.readouterr().err
+    assert main(["run", package, "--target", f"{tmp_path / 'npu.py'}:Npu"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -237,10 +240,23 @@ def test_a_file_without_a_target(
     text: str, name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "npu.py").write_text(text)
-    assert main(["explain", MODEL, *SHAPE, "--target", f"{tmp_path}/{name}"]) == 1
+    for path in (tmp_path / name, os.path.relpath(tmp_path / name)):
+        assert main(["explain", MODEL, *SHAPE, "--target", str(path)]) == 1
+        err = capsys.readouterr().err
+        assert "error[B217]" in err
+        assert words in err
+
+
+def test_a_variable_shows_where_an_error_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "npu.py").write_text("x = 1\n1 / 0\n")
+    monkeypatch.setenv("BYOCIR_DEBUG", "1")
+    assert main(["explain", MODEL, *SHAPE, "--target", f"{tmp_path}/npu.py"]) == 1
     err = capsys.readouterr().err
-    assert "error[B217]" in err
-    assert words in err
+    assert "Traceback (most recent call last)" in err
+    assert "ZeroDivisionError: division by zero" in err
+    assert err.splitlines()[-2].startswith("error[B217]: expected a file that imports")
 
 
 def test_verify_fails_when_code_generation_went_wrong(

@@ -7,6 +7,7 @@ module or a package names it.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -103,7 +104,9 @@ def _import(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     folders = [str(path)] if path.is_dir() else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    spec = importlib.util.spec_from_file_location(
+        name, os.path.abspath(file), submodule_search_locations=folders
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -125,12 +128,13 @@ def _import(path: Path) -> ModuleType:
 
 def _place(error: Exception, file: Path) -> str:
     """The line of the user's file at which it failed."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
+    code = os.path.abspath(file)  # as code knows its file
+    if isinstance(error, SyntaxError) and error.filename == code:
         return f"{file}:{error.lineno}"
     lines: list[int] = []
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
+        if trace.tb_frame.f_code.co_filename == code:
             lines.append(trace.tb_lineno)
         trace = trace.tb_next
     return f"{file}:{lines[-1]}" if lines else str(file)
