@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from xdsl.context import Context
+from xdsl.dialects.arith import AddiOp, SubiOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import AddOp, ReluOp
@@ -16,7 +18,7 @@ from byocir.errors import CheckFailed
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.fix_point import FixPointPass
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import parse_pipeline, run_passes
 
 FLOATS = """func.func public @main(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %0 = graph.relu %x : (tensor<3x4xf32>) -> tensor<3x4xf32> loc("first")
@@ -97,3 +99,54 @@ def no_add(module: ModuleOp) -> None:
     """The sum becomes its own first operand."""
     add = next(op for op in module.walk() if isinstance(op, AddOp))
     add.result.replace_all_uses_with(add.operands[0])
+
+
+QUANTISED = """func.func public @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %s = graph.constant #graph.array<[0.3] : tensor<f32>>
+  %t = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %0 = graph.requantize %x, %s, %t {rounding = #graph.float_half_even, to = i8}
+    : (tensor<4xi32>, tensor<f32>, tensor<f32>) -> tensor<4xi8> loc("first")
+  %1 = graph.cast %0 {to = i32} : (tensor<4xi8>) -> tensor<4xi32> loc("second")
+  %2 = graph.mul %1, %1 : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32> loc("third")
+  func.return %2 : tensor<4xi32>
+}"""
+
+
+def test_fix_point_may_move_quantised_values_by_a_step():
+    checked(QUANTISED, FixPointPass())
+
+
+def test_more_than_a_step_is_told():
+    context = load_context()
+    module = parse_module(QUANTISED, context)
+    check = CheckEach()
+    check.begin(module)
+    wrong = parse_module(QUANTISED.replace("[0.3]", "[0.4]"), context)
+    with pytest.raises(CheckFailed, match="a quantised value within one step") as caught:
+        check(FixPointPass(), wrong, 0.0)
+    assert caught.value.where == "the ops of first, of type tensor<4xi8>"
+
+
+BLOCKS = """func.func public @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %e = tir.empty : tensor<4xi32>
+  %0 = tir.block [i: 4] ins(%x[i] : tensor<4xi32>) outs(%e[i] : tensor<4xi32>) {
+  ^bb0(%s: i32, %d: i32):
+    %r = arith.addi %s, %s : i32
+    tir.yield %r : i32
+  } loc("double")
+  func.return %0 : tensor<4xi32>
+}"""
+
+
+def add_to_sub(module: ModuleOp) -> None:
+    add = next(op for op in module.walk() if isinstance(op, AddiOp))
+    sub = SubiOp(add.lhs, add.rhs)
+    Rewriter.replace_op(add, sub)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_memory_and_loops_are_checked_too(depth: int):
+    passes = parse_pipeline("bufferize,convert-tir-to-scf,raise-scf-to-tir")
+    checked(BLOCKS, *passes)
+    with pytest.raises(CheckFailed, match="expected pass change to keep output"):
+        checked(BLOCKS, *passes[:depth], ChangePass(add_to_sub))

@@ -37,6 +37,9 @@ def build_parser() -> argparse.ArgumentParser:
         verbs.add_parser("export-onnx", help="write a model as ONNX, with what became of each node")
     )
     _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
+    _add_bisect(
+        verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
+    )
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
@@ -166,6 +169,21 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(verb=_explain)
+
+
+def _add_bisect(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_host(parser)
+    parser.set_defaults(verb=_bisect)
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    from byocir.cli.bisect import bisect
+
+    return bisect(options)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -126,10 +126,12 @@ class ByocirOptMain(xDSLOptMain):
 
     def setup_pipeline(self) -> None:
         if self.args.load_target:
+            from byocir.patterns.targets import parse_targets
+            from byocir.targets.base import own_passes
             from byocir.targets.files import named_target
 
             for target in self.args.load_target:
-                named_target(target)
+                self.available_passes |= own_passes(parse_targets(named_target(target))[0])
         passes = parse_pipeline(self.args.passes, self.available_passes)
         self.pipeline = PassPipeline(passes)
 

@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import DIMS, NAME
-from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, static_shape
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of, static_shape
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
@@ -50,6 +50,13 @@ def evaluate(
     interpreter = interpreter or Interpreter(module)
     entry = interpreter.function(function)
     arrays, outputs = bind(entry, feeds)
+    return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
+
+
+def call_main(interpreter: Interpreter, arrays: Sequence[Value]) -> dict[str, Value]:
+    """The results of @main by name for its arguments in order; memrefs are changed in place."""
+    entry = interpreter.function(MAIN)
+    outputs = port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
@@ -89,7 +96,7 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     feeds: dict[str, np.ndarray] = {}
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
-        shape = static_shape(type_)
+        shape = shape_of(type_) if isinstance(type_, MemRefType) else static_shape(type_)
         if shape is None:
             raise ByocirError(
                 "B106",

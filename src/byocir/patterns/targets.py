@@ -7,6 +7,7 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -98,6 +99,20 @@ _registered: dict[str, TakerClass] = {}
 def register(name: str, target: TakerClass) -> None:
     """Makes a target known in this process by its name."""
     _registered[name] = target
+
+
+FILE_MODULE = "byocir_target_"
+"""Begins the names of modules that were imported from a file the user gave."""
+
+
+def file_of(name: str) -> str:
+    """How a target of a file was given, `path/to/npu.py:Npu`; empty for others."""
+    kind = _registered.get(name)
+    place = getattr(kind, "__module__", "").partition(".")[0]
+    module = sys.modules.get(place)
+    if kind is None or module is None or not place.startswith(FILE_MODULE):
+        return ""
+    return f"{str(module.__file__).removesuffix('__init__.py')}:{getattr(kind, '__name__', '')}"
 
 
 @cache

@@ -13,8 +13,10 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from byocir.dialects.byoc import TARGETS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+from byocir.patterns.targets import file_of, find, names, targets_of
 
 
 def write_crash(error: BaseException, command: Sequence[str]) -> Path:
@@ -50,18 +52,29 @@ class ByocirInternalError(Exception):
 def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: str) -> Path:
     """Writes a module and the pipeline that fails on it to a new folder for temporary files."""
     path = Path(tempfile.mkdtemp(prefix="byocir-")) / "reproducer.mlir"
-    pipeline = shlex.quote(",".join(map(str, passes)))
-    header = [
-        _versions(),
-        *problem.splitlines(),
-        f"byocir-opt {path.name} -p {pipeline}",
-    ]
+    pipeline = ",".join(map(str, passes))
+    command = ["byocir-opt", path.name]
+    for target in _targets_of_files(module, pipeline):
+        command += ["--load-target", target]
+    header = [_versions(), *problem.splitlines(), shlex.join([*command, "-p", pipeline])]
     text = "".join(f"// {line}\n" for line in header) + print_module(module)
     path.write_text(text, encoding="utf-8", newline="\n")
     arrays = large_arrays(module)
     if arrays:
         save_arrays(arrays, path.with_suffix(SUFFIX))
     return path
+
+
+def _targets_of_files(module: ModuleOp, pipeline: str) -> list[str]:
+    """The targets from files that a module or a pipeline names, as a user gives them."""
+    listed = targets_of(module) if TARGETS in module.attributes else []
+    specs = {attribute.target_name.data: find(attribute).spec() for attribute in listed}
+    found = [name for name in names() if name in specs or name in pipeline]
+    return [
+        f"{file}{str(specs.get(name, name)).removeprefix(name)}"
+        for name in found
+        if (file := file_of(name))
+    ]
 
 
 def _versions() -> str:

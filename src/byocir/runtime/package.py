@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import TargetAttr
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, port_names
 from byocir.lowering.tir_to_c import HostCode
@@ -85,6 +85,18 @@ class Package:
                     self.module, self._externals(check), engine=self._host
                 )
             return self._run(self._interpreters[check], feeds, check)
+
+    def run_region(self, symbol: str, inputs: Sequence[Any]) -> list[Any]:
+        """What the code of a region makes of its inputs. Raises ByocirError B302 for a region that
+        there is not, and as `run` does for a target that fails."""
+        externals = self._externals(False)
+        if symbol not in externals:
+            raise ByocirError(
+                "B302",
+                f"expected a region with code, found {symbol}",
+                help=did_you_mean(symbol, list(externals)),
+            )
+        return list(externals[symbol](inputs))
 
     def _run(
         self, interpreter: Interpreter, feeds: Mapping[str, Any], check: bool

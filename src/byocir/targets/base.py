@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -172,4 +173,20 @@ def target_of(attribute: TargetAttr) -> Target:
             f"expected target '{attribute.target_name.data}' to derive from byocir.Target, "
             f"found {type(found).__name__}",
         )
+    return found
+
+
+def _given(kind: type[ModulePass]) -> type[ModulePass]:
+    return kind
+
+
+def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]]]:
+    """The passes that a target brings along, by name, as functions that give their classes."""
+    target = target_of(attribute)
+    found: dict[str, Callable[[], type[ModulePass]]] = {}
+    for point in get_args(Point):
+        given: Any = target.passes(point)
+        for entry in [given] if isinstance(given, str) else given or ():
+            if isinstance(entry, ModulePass):
+                found[entry.name] = partial(_given, type(entry))
     return found

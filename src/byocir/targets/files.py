@@ -19,7 +19,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
-from byocir.patterns.targets import register
+from byocir.patterns.targets import FILE_MODULE, register
 from byocir.targets.base import Target
 
 _GIVEN = re.compile(
@@ -100,7 +100,7 @@ def _import(path: Path) -> ModuleType:
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise ByocirError("B217", "expected a Python file, found none", where=str(path))
-    name = "byocir_target_" + re.sub(r"\W", "_", str(path.resolve()))
+    name = FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
     if name in sys.modules:
         return sys.modules[name]
     folders = [str(path)] if path.is_dir() else None

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     FunctionType,
     MemRefType,
     ModuleOp,
+    StringAttr,
     SymbolRefAttr,
     TensorType,
 )
@@ -26,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from byocir.dialects import tir
+from byocir.dialects.byoc import NAME
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of, tensor
 
@@ -85,6 +87,7 @@ class _Values:
             self.current[arg] = made
         for op in list(self.old.ops):
             self._convert(op, written)
+        self._name(taken, written)
         arguments = _ports(self.function, [arg.index for arg in taken])
         results = _ports(self.function, [arg.index for arg in written])
         self.function.body.detach_block(self.old)
@@ -97,6 +100,14 @@ class _Values:
             self.function.properties.pop(name, None)
             if ports is not None:
                 self.function.properties[name] = ports
+
+    def _name(self, taken: Sequence[SSAValue], written: Sequence[SSAValue]) -> None:
+        """Keeps the names of ports that have none of their own but their position, where it goes
+        to another: outputs that do not follow the inputs, or are both."""
+        if self.function.arg_attrs is None and [*taken, *written] != list(self.old.args):
+            names = [f"arg{i}" for i in range(len(self.old.args))]
+            ports = [DictionaryAttr({NAME: StringAttr(name)}) for name in names]
+            self.function.properties["arg_attrs"] = ArrayAttr(ports)
 
     def _touching(self, buffer: SSAValue) -> list[Operation]:
         return [op for op in self.old.ops if buffer in op.operands]

@@ -1,0 +1,216 @@
+"""`byocir bisect MODEL`: which step of a compilation changes what the model computes?
+
+Runs the whole way on seeded inputs: the import is compared with ONNX Runtime where it is installed,
+each pass with the one before it, generated code region by region, and what runs in the end with the
+last stage. Stops at the first step that changes a result and names it, the ops and the element. A
+line for each step goes to stderr. The exit code is 3 when a step was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+import byocir
+from byocir.cli.files import read_arrays
+from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.reference import run_onnxruntime
+from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
+from byocir.compiler import generate
+from byocir.dialects.byoc import CallOp
+from byocir.dialects.locations import names
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first_difference
+from byocir.runtime.package import Package
+from byocir.runtime.report import REFERENCE
+
+NEAR = 20
+"""ONNX Runtime may be this part of the outputs' spread away from what was imported."""
+
+Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
+"""A call of a region: its function, its inputs and outputs, and the nodes it stands for."""
+
+
+def bisect(options: argparse.Namespace) -> int:
+    """Runs the command; gives the exit code."""
+    run = _Bisection(options)
+    try:
+        run.compile()
+        found: dict[str, Any] | None = None
+    except PassChanged as changed:
+        found = _described(changed)
+    if options.json:
+        print(json.dumps({"steps": run.steps, "found": found}, indent=2))
+    elif found is None:
+        print(f"{len(run.steps)} steps, none changes what the model computes")
+    else:
+        print(_sentence(found))
+    return OK if found is None else CHECK_FAILED
+
+
+def _described(changed: PassChanged) -> dict[str, Any]:
+    difference = changed.difference
+    return {
+        "step": changed.pass_name,
+        "what": changed.output,
+        "ops": changed.ops,
+        "element": list(difference.place),
+        "before": difference.before,
+        "found": difference.found,
+    }
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    lines = [
+        f"{found['step']} is the first step that changes a result",
+        f"  what     {found['what']}",
+        f"  element  {found['element']}: {found['before']} before, {found['found']} after",
+    ]
+    if found["ops"]:
+        lines.append(f"  where    {found['ops']}")
+    return "\n".join(lines)
+
+
+class _Bisection:
+    """One compilation, checked at each step."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.check = CheckEach(seed=options.seed)
+        self.steps: list[dict[str, Any]] = []
+        self.before_code: ModuleOp | None = None
+
+    def compile(self) -> None:
+        """Runs all steps; raises PassChanged at the first that changes a result."""
+        options = self.options
+        module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+        self._step("import", lambda: self._begin(module))
+        report = byocir.partition(
+            module,
+            targets_of(options),
+            levels=levels_of(options),
+            placement=placement_of(options),
+            objective=options.objective or "",
+            after_pass=self._after_pass,
+        )
+        self.before_code = module.clone()
+        host = options.host or REFERENCE
+        package = generate(module, report, host=host, after_pass=self._after_pass)
+        regions: Sequence[Region] = self._regions() if package.report.regions else []
+        for region in regions:
+            self._step(f"code of {region[0]}", partial(self._check_region, package, region))
+        self._step(f"run ({host} host)", lambda: self._check_run(package))
+
+    def _step(self, name: str, check: Callable[[], None]) -> None:
+        """Checks a step and tells how it went."""
+        began = time.perf_counter()
+        try:
+            check()
+        except PassChanged:
+            self._tell(name, "CHANGED", began)
+            raise
+        self._tell(name, "ok", began)
+
+    def _tell(self, name: str, verdict: str, began: float) -> None:
+        self.steps.append({"step": name, "verdict": verdict})
+        seconds = time.perf_counter() - began
+        line = f"[{len(self.steps):>2}] {name:<32} {verdict:<8} {seconds:7.2f} s"
+        print(line, file=sys.stderr, flush=True)
+
+    def _after_pass(self, pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
+        self._step(str(pass_), lambda: self.check(pass_, module, seconds))
+        self.before_code = module.clone()
+
+    # The steps that are no passes.
+
+    def _begin(self, module: ModuleOp) -> None:
+        path: Path | None = self.options.input
+        feeds = random_feeds(module, self.options.seed) if path is None else read_arrays(path)
+        self.check.begin(module, feeds)
+        if find_spec("onnxruntime") is not None:
+            self._compare_import(feeds)
+
+    def _compare_import(self, feeds: Mapping[str, np.ndarray]) -> None:
+        try:
+            reference = next(run_onnxruntime(self.options.model, [dict(feeds)]))
+        except ByocirError:  # it does not know an op: nothing to compare with
+            return
+        for name, expected in reference.items():
+            found = self.check.outputs[name]
+            difference = _far(found, np.asarray(expected))
+            if difference is not None:
+                raise PassChanged("import", f"output '{name}'", difference, "", self.check.seed)
+
+    def _regions(self) -> Sequence[Region]:
+        """The calls of regions in the last stage before code, with what they are given and give."""
+        module = self.before_code
+        assert module is not None
+        found: dict[str, Region] = {}
+
+        def observe(op: Operation, results: Sequence[Any]) -> None:
+            if isinstance(op, CallOp):
+                symbol = op.callee.string_value()
+                given = [np.array(interpreter.value(value)) for value in op.inputs]
+                made = [np.array(value) for value in results]
+                found.setdefault(symbol, (symbol, given, made, names(op.location)))
+
+        interpreter = Interpreter(module, observe=observe)
+        evaluate(module, self.check.feeds, interpreter=interpreter)
+        return list(found.values())
+
+    def _check_region(self, package: Package, region: Region) -> None:
+        symbol, given, expected, nodes = region
+        for i, array in enumerate(package.run_region(symbol, given)):
+            self._raise(f"code of {symbol}", f"output {i}", expected[i], array, nodes)
+
+    def _check_run(self, package: Package) -> None:
+        for name, array in package.run(self.check.feeds).items():
+            before = self.check.outputs.get(name)
+            if before is not None:
+                self._raise("run", f"output '{name}'", before, np.asarray(array), ())
+
+    def _raise(
+        self,
+        step: str,
+        what: str,
+        before: np.ndarray,
+        found: np.ndarray,
+        nodes: Sequence[str],
+    ) -> None:
+        difference = first_difference(found, before)
+        if difference is not None:
+            ops = f"the ops of {', '.join(nodes)}" if nodes else ""
+            raise PassChanged(step, what, difference, ops, self.check.seed)
+
+
+def _far(found: np.ndarray, expected: np.ndarray) -> Difference | None:
+    """The element that is farthest from its reference, if too far: quantised models round where
+    ONNX Runtime does not."""
+    if found.shape != expected.shape:
+        return Difference((), str(expected.shape), str(found.shape))
+    if not expected.size or expected.dtype.kind not in "fiub":
+        return None
+    ours, theirs = found.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        distance = np.where(ours == theirs, 0.0, np.abs(ours - theirs))
+    distance = np.where(np.isnan(ours) & np.isnan(theirs), 0.0, np.nan_to_num(distance, nan=np.inf))
+    finite = theirs[np.isfinite(theirs)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    if float(distance.max()) <= max(spread / NEAR, 1e-3):
+        return None
+    at = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
+    return Difference(at, str(expected[at]), str(found[at]))
