@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import byocir
 from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
+from byocir.patterns import composite, op, wildcard
 from byocir.runtime.export import export_project
+from byocir.targets.base import Target
+from byocir.targets.device import Device, DeviceRegion
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -148,3 +152,157 @@ def test_the_command_line(tmp_path, capsys):
 def test_the_same_package_gives_the_same_bytes(tmp_path):
     packages = [byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}") for _ in range(2)]
     assert export_project(packages[0]) == export_project(packages[1])
+
+
+def test_cmake_builds_it_too(tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
+    source, built = tmp_path / "source", tmp_path / "built"
+    source.mkdir()
+    for name, data in export_project(package).items():
+        (source / name).write_bytes(data)
+    for command in (
+        ["cmake", "-S", source, "-B", built, "-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_BUILD_TYPE=Debug"],
+        ["cmake", "--build", built],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    feeds = random_feeds(package.module, 7)
+    for name, array in package.run(feeds).items():
+        np.testing.assert_array_equal(run(package, built, feeds)[name], array)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_weights_can_be_compiled_in(compiler, tmp_path, alone):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
+    files = export_project(package, weights="c")
+    assert "model.bin" not in files
+    flags = SANITIZE if compiler == "gcc" else "-O1 -Werror"
+    build(files, tmp_path / "project", alone, compiler=compiler, flags=flags)
+    feeds = random_feeds(package.module, 7)
+    for name, array in package.run(feeds).items():
+        np.testing.assert_array_equal(run(package, tmp_path / "project", feeds)[name], array)
+    with pytest.raises(ByocirError, match=r"B353.*'C'\n.*did you mean 'c'"):
+        export_project(package, weights="C")
+
+
+def test_weights_of_another_model_are_refused(tmp_path, alone):
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
+    files = export_project(package)
+    folder = tmp_path / "project"
+    build(files, folder, alone, flags="-O0 -Werror")
+    wrong = bytearray(files["model.bin"])
+    wrong[len(wrong) // 2] ^= 1
+    (folder / "model.bin").write_bytes(wrong)
+    arguments = ["./model", *["x.npy"] * (len(package.inputs) + len(package.outputs))]
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
+    digests = [sha256(data).hexdigest()[:16] for data in (files["model.bin"], wrong)]
+    assert done.returncode == 1
+    assert done.stderr == (
+        "./model.bin: expected the file that was exported with this program, "
+        f"digest {digests[0]}, found {digests[1]}\n"
+    )
+
+
+def test_an_arena_that_is_too_small_does_not_compile(tmp_path, alone):
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
+    files = export_project(package)
+    size = package.report.memory["arena"]
+    text = files["model.h"].decode()
+    assert f"#define MODEL_ARENA_BYTES {size}\n" in text
+    smaller = text.replace(f"ARENA_BYTES {size}", f"ARENA_BYTES {size // 2}")
+    with pytest.raises(AssertionError, match="model_arena_holds_all"):
+        build({**files, "model.h": smaller.encode()}, tmp_path / "project", alone)
+
+
+@composite("own.add")
+def add():
+    """A sum."""
+    return op("graph.add", wildcard("x"), wildcard("y"))
+
+
+class Own(Target):
+    """Adds floats; what it gives for a device is the length of the arrays."""
+
+    name = "own"
+    patterns = (add,)
+
+    def emit(self, module, symbols):
+        return {"code": ",".join(symbols).encode()}
+
+    def load(self, blobs):
+        return lambda symbol, inputs: [inputs[0] + inputs[1]]
+
+    def device(self, blobs):
+        size = 4 * 6
+        regions = {
+            symbol: DeviceRegion(
+                b"+", b"", 3 * size, [(0, size), (size, size)], [(2 * size, size)], [6]
+            )
+            for symbol in blobs["code"].decode().split(",")
+        }
+        return Device(regions, {})
+
+
+OWN_DEVICE = b"""#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+struct device {
+    const device_region *region;
+    unsigned char memory[4096];
+};
+
+static device only;
+
+device *device_open(void) { return &only; }
+
+int device_load(device *d, int index, const device_region *region)
+{
+    d->region = region;
+    return index != 0 || region->memory_bytes > sizeof d->memory || region->code[0] != '+';
+}
+
+int device_run(device *d, int index, const void *const *inputs)
+{
+    for (size_t i = 0; i < d->region->input_count; i++)
+        memcpy(d->memory + d->region->inputs[i].address, inputs[i], d->region->inputs[i].bytes);
+    return index;
+}
+
+int device_wait(device *d, int index, void *const *outputs)
+{
+    float x[6], y[6];
+    const device_port *port = d->region->outputs;
+    memcpy(x, d->memory + d->region->inputs[0].address, sizeof x);
+    memcpy(y, d->memory + d->region->inputs[1].address, sizeof y);
+    for (uint32_t i = 0; i < d->region->config[0]; i++) x[i] += y[i];
+    memcpy(d->memory + port->address, x, port->bytes);
+    memcpy(outputs[index], d->memory + port->address, port->bytes);
+    return 0;
+}
+
+void device_close(device *d) { d->region = NULL; }
+"""
+
+
+def test_a_device_of_ones_own_is_five_functions_in_c(tmp_path, alone):
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["t"]),
+        helper.make_node("Add", ["t", "y"], ["s"]),
+        helper.make_node("Relu", ["s"], ["z"]),
+    ]
+    model = model_of(nodes, {"x": (2, 3), "y": (2, 3)}, ["z"])
+    package = byocir.compile(model, targets=[Own()], host="c{cpu=generic}")
+    assert [region.target for region in package.report.regions] == ["own"]
+    files = export_project(package)
+    makefile = files["Makefile"].decode().replace("SOURCES = ", "SOURCES = device_own.c ")
+    files |= {"device_own.c": OWN_DEVICE, "Makefile": makefile.encode()}
+    build(files, tmp_path / "project", alone, flags=SANITIZE)
+    feeds = random_feeds(package.module, 7)
+    found = run(package, tmp_path / "project", feeds)
+    np.testing.assert_allclose(found["z"], package.run(feeds)["z"], rtol=1e-6)

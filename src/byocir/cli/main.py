@@ -146,6 +146,12 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
     )
     _add_host(parser, default="c{cpu=generic}, C for any machine")
+    parser.add_argument(
+        "--weights-as",
+        default="file",
+        metavar="file|c",
+        help="weights in a file beside the program (default), or as C arrays in it",
+    )
     _add_stages(parser)
     parser.set_defaults(verb=_export)
 

@@ -8,7 +8,9 @@
 | project.h | inputs and outputs, for main.c |
 | main.c, npy.c, npy.h | a program that runs the model on .npy files |
 | model.bin | weights, and each region's program and constants |
-| Makefile | builds the program |
+| blob.c, blob.h | the same as C, in place of model.bin, on request |
+| sha256.c, sha256.h | the digest that model.bin must have |
+| Makefile, CMakeLists.txt | build the program |
 
 The target adds the files of its default device. The same package gives the same bytes.
 
@@ -17,34 +19,47 @@ The target adds the files of its default device. The same package gives the same
 | B350 | an op that has no form in C |
 | B351 | a target without a device in C, or several targets with one |
 | B352 | an input or output of a type that .npy files do not have |
+| B353 | a place for weights that there is not |
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from importlib import resources
 from math import prod
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.runtime.native import has_c, host_code, made_for
 from byocir.runtime.package import Package
+from byocir.runtime.project_build import BLOB_HEADER, blob_as_c, cmake_lists
 from byocir.targets import calls
 from byocir.targets.base import target_of
 from byocir.targets.device import Device, DeviceRegion
 
 BLOB = "model.bin"
+FILE = "file"
+WEIGHTS = (FILE, "c")
+"""Where an exported program has its weights."""
 FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 
-def export_project(package: Package) -> dict[str, bytes]:
-    """The project's files by name. Raises ByocirError B350 to B352 for what it cannot hold."""
+def export_project(package: Package, *, weights: str = FILE) -> dict[str, bytes]:
+    """The project's files by name. `weights` are a "file" beside the program, or "c", arrays that
+    are compiled in. Raises ByocirError B350 to B352 for what it cannot hold, B353 for other
+    `weights`."""
+    if weights not in WEIGHTS:
+        raise ByocirError(
+            "B353",
+            f"expected weights as {' or '.join(WEIGHTS)}, found '{weights}'",
+            help=did_you_mean(weights, list(WEIGHTS)),
+        )
     code = _checked_code(package)
     device = _device(package, code)
     symbols = list(device.regions)
@@ -52,18 +67,23 @@ def export_project(package: Package) -> dict[str, bytes]:
     files = {
         "model.c": code.source.encode(),
         "model.h": code.header.encode(),
-        "project.h": _project(code, len(blob), bool(symbols)).encode(),
-        BLOB: blob,
+        "project.h": _project(code, blob, bool(symbols), weights).encode(),
     }
+    if weights == FILE:
+        files[BLOB] = blob
+    else:
+        files |= {"blob.c": blob_as_c(blob).encode(), "blob.h": BLOB_HEADER.encode()}
     folder = resources.files("byocir.runtime") / "project"
-    for name in ("main.c", "npy.c", "npy.h", "device.h"):
+    for name in ("main.c", "npy.c", "npy.h", "device.h", "sha256.c", "sha256.h"):
         files[name] = (folder / name).read_bytes()
     if symbols:
         files["regions.h"] = _regions_header(symbols).encode()
         files["regions.c"] = _regions_source(code, device, offsets).encode()
         files |= dict(device.files)
     sources = sorted(name for name in files if name.endswith(".c"))
-    files["Makefile"] = _makefile(sources, code.host).encode()
+    flags = " ".join((FLAGS, *made_for(code.host)))
+    files["Makefile"] = _makefile(sources, flags).encode()
+    files["CMakeLists.txt"] = cmake_lists(sources, flags, BLOB if BLOB in files else None).encode()
     return dict(sorted(files.items()))
 
 
@@ -222,7 +242,7 @@ def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int
 """
 
 
-def _project(code: HostCode, blob: int, with_regions: bool) -> str:
+def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str) -> str:
     ports = [*code.inputs, *code.outputs]
     room = sum(-(-_nbytes(port) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
@@ -234,8 +254,9 @@ def _project(code: HostCode, blob: int, with_regions: bool) -> str:
 #include "model.h"
 #include "npy.h"
 {'#include "regions.h"' if with_regions else ""}
-#define PROJECT_BLOB "{BLOB}"
-#define PROJECT_BLOB_BYTES {blob}
+{_IN_FILE if weights == FILE else '#include "blob.h"'}
+#define PROJECT_BLOB_BYTES {len(blob)}
+#define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"
 #define PROJECT_INPUTS {len(code.inputs)}
 #define PROJECT_OUTPUTS {len(code.outputs)}
 #define PROJECT_PORT_BYTES {room} /* of all inputs and outputs, each aligned */
@@ -256,6 +277,7 @@ static int project_run(const void *const *in, void *const *out, const unsigned c
 """
 
 
+_IN_FILE = f'#define PROJECT_BLOB "{BLOB}"'
 _RUN = "    return model_run(&inputs, &outputs, blob, arena, NULL, NULL);\n"
 _RUN_WITH_REGIONS = """    regions r;
     int code = regions_open(&r, blob);
@@ -294,8 +316,7 @@ def _port_table(table: str, ports: Sequence[Port]) -> str:
     return f"{shapes}static const npy_type {table}[] = {{\n{rows}}};\n"
 
 
-def _makefile(sources: Sequence[str], host: CHost) -> str:
-    flags = " ".join((FLAGS, *made_for(host)))
+def _makefile(sources: Sequence[str], flags: str) -> str:
     return f"""# Written by byocir. make && ./model IN.npy… OUT.npy…
 CC ?= cc
 CFLAGS ?= -O3

@@ -23,6 +23,7 @@ from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import (
+    ARENA,
     CONSTANT,
     INPUT,
     OUTPUT,
@@ -36,6 +37,7 @@ from byocir.lowering.tir_to_c.program import (
     Repeat,
     Step,
     all_steps,
+    buffers_of,
     program_of,
 )
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
@@ -172,6 +174,10 @@ class _Writer:
                 "#include <stdint.h>",
                 "#include <string.h>",
                 "",
+                "/* The arena holds every buffer that lies in it. */",
+                f"typedef char {name}_arena_holds_all[",
+                f"{TAB}{self._end()} <= {name.upper()}_ARENA_BYTES ? 1 : -1];",
+                "",
                 *(text for _, text in sorted(self._helpers.items())),
                 *self._files.values(),
                 *self._definitions,
@@ -189,6 +195,12 @@ class _Writer:
                 "",
             ]
         )
+
+    def _end(self) -> int:
+        """Where the last buffer of the arena ends."""
+        buffers = [b for step in all_steps(self.program.steps) for b in buffers_of(step)]
+        ends = [buffer.index + buffer.nbytes for buffer in buffers if buffer.place == ARENA]
+        return max(ends, default=0)
 
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Compute):

@@ -6,9 +6,10 @@
 #include "model.h"
 #include "npy.h"
 #include "project.h"
+#include "sha256.h"
 
 /* Bytes at aligned addresses: C99 has no way to ask for more than a type's own alignment. */
-static unsigned char blob[PROJECT_BLOB_BYTES + MODEL_ALIGN];
+static unsigned char blob[PROJECT_BLOB_BYTES + 1 + MODEL_ALIGN];
 static unsigned char arena[MODEL_ARENA_BYTES + MODEL_ALIGN];
 static unsigned char ports[PROJECT_PORT_BYTES + MODEL_ALIGN];
 
@@ -17,26 +18,42 @@ static unsigned char *aligned(unsigned char *bytes)
     return bytes + (MODEL_ALIGN - (uintptr_t)bytes % MODEL_ALIGN) % MODEL_ALIGN;
 }
 
-/* Weights and programs lie in a file beside the executable. */
-static int read_blob(const char *program, unsigned char *bytes)
+#ifdef PROJECT_BLOB
+/* Weights and programs, from a file beside the executable; NULL where there is none. */
+static const unsigned char *find_blob(const char *program)
 {
-    char path[4096];
+    unsigned char *const bytes = aligned(blob);
+    char path[4096], digest[65];
     const char *slash = strrchr(program, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - program) + 1;
     if (snprintf(path, sizeof path, "%.*s%s", folder, program, PROJECT_BLOB) >= (int)sizeof path)
-        return 1;
+        return NULL;
     FILE *file = fopen(path, "rb");
-    const size_t count = file == NULL ? 0 : fread(bytes, 1, PROJECT_BLOB_BYTES, file);
+    const size_t count = file == NULL ? 0 : fread(bytes, 1, PROJECT_BLOB_BYTES + 1, file);
     if (file != NULL) fclose(file);
-    if (count == PROJECT_BLOB_BYTES) return 0;
-    fprintf(stderr, "%s: expected %lu bytes, found %lu\n", path,
-            (unsigned long)PROJECT_BLOB_BYTES, (unsigned long)count);
-    return 1;
+    if (count != PROJECT_BLOB_BYTES) {
+        fprintf(stderr, "%s: expected a file of %lu bytes, found %s\n", path,
+                (unsigned long)PROJECT_BLOB_BYTES, file == NULL ? "none" : "another");
+        return NULL;
+    }
+    sha256(bytes, count, digest);
+    if (strcmp(digest, PROJECT_BLOB_SHA256) == 0) return bytes;
+    fprintf(stderr, "%s: expected the file that was exported with this program, digest %.16s, "
+            "found %.16s\n", path, PROJECT_BLOB_SHA256, digest);
+    return NULL;
 }
+#else
+/* Weights and programs as they are compiled in, at an address that the model wants. */
+static const unsigned char *find_blob(const char *program)
+{
+    (void)program;
+    if ((uintptr_t)project_bytes % MODEL_ALIGN == 0) return project_bytes;
+    return memcpy(aligned(blob), project_bytes, PROJECT_BLOB_BYTES);
+}
+#endif
 
 int main(int count, char **arguments)
 {
-    unsigned char *const bytes = aligned(blob);
     const void *in[PROJECT_INPUTS + 1];
     void *out[PROJECT_OUTPUTS + 1];
     unsigned char *next = aligned(ports);
@@ -44,7 +61,8 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: %s%s\n", arguments[0], PROJECT_USAGE);
         return 2;
     }
-    if (read_blob(arguments[0], bytes)) return 1;
+    const unsigned char *const bytes = find_blob(arguments[0]);
+    if (bytes == NULL) return 1;
     for (int i = 0; i < PROJECT_INPUTS; next += PROJECT_ROOM(project_inputs[i].bytes), i++) {
         if (npy_read(arguments[1 + i], &project_inputs[i], next)) return 1;
         in[i] = next;
