@@ -108,6 +108,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
     )
     _add_host(parser)
+    _add_emit(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_run)
 
@@ -119,6 +120,15 @@ def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> No
         help="what runs the nodes that no target takes: reference, the evaluator that defines "
         "their meaning, or C code made for them: c, or with options c{cpu=native,threads=1} "
         f"(default: {default})",
+    )
+
+
+def _add_emit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--emit",
+        metavar="STAGE",
+        help="print one stage and stop: import, graph, partitioned, tir, fused, scf, vta, asm, c, "
+        "h, or the name of a pass, after which it is",
     )
 
 
@@ -136,6 +146,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     _add_host(parser)
+    _add_emit(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_compile)
 
@@ -195,6 +206,8 @@ def _bisect(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from byocir.cli.run import refuse, run
 
+    if options.emit is not None:
+        return _emit(options)
     if not options.model.is_dir():
         return run(options)
     from byocir.cli.job import run_job
@@ -205,12 +218,25 @@ def _run(options: argparse.Namespace) -> int:
     return run_job(options.model, check=options.check)
 
 
+def _emit(options: argparse.Namespace, output: Path | None = None) -> int:
+    from byocir.cli.emit import emit
+    from byocir.cli.run import is_package
+
+    if options.model.is_dir() or is_package(options.model):
+        found = "a folder" if options.model.is_dir() else "a package"
+        where = str(options.model)
+        raise ByocirError("B102", f"expected an ONNX model, found {found}", where=where)
+    return emit(options, output)
+
+
 def _compile(options: argparse.Namespace) -> int:
     from byocir.cli.files import check_writable
     from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
     from byocir.runtime.explain import summary
     from byocir.runtime.report import REFERENCE
 
+    if options.emit is not None:
+        return _emit(options, options.output)
     if is_package(options.model):
         where = str(options.model)
         raise ByocirError("B102", "expected an ONNX model, found a package", where=where)

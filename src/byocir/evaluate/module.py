@@ -96,7 +96,7 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     feeds: dict[str, np.ndarray] = {}
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
-        shape = shape_of(type_) if isinstance(type_, MemRefType) else static_shape(type_)
+        shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
         if shape is None:
             raise ByocirError(
                 "B106",
@@ -121,6 +121,10 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
                 "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"
             ) from error
     return feeds
+
+
+def _is_memref(type_: Attribute) -> bool:
+    return isinstance(type_, MemRefType)
 
 
 def _open(function: FuncOp, name: str) -> str:

@@ -1,0 +1,150 @@
+"""`--emit STAGE`: one stage of a compilation as text, in place of a package or a run.
+
+| stage | what |
+| --- | --- |
+| import | the model as it was read |
+| graph | graph level, before the first hand-off |
+| partitioned | after the last hand-off |
+| tir | tensor level, as ops became blocks: before layouts and fusion |
+| fused | tensor level, as it becomes C |
+| scf | that as loops of scf on memref, for upstream MLIR |
+| vta | VTA's instructions as ops, before they are encoded |
+| asm | VTA's programs as assembly |
+| c, h | the host's C source and header |
+| a pass | the module after it; `clean-up:2` is after its second run, without a number the last |
+
+Stages from `fused` on need C code for the host: it is made for any machine unless `--host` says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+import byocir
+from byocir.cli.files import check_writable, write_text
+from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
+from byocir.compiler import generate
+from byocir.dialects.context import load_context
+from byocir.dialects.text import print_module
+from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+from byocir.errors import ByocirError, did_you_mean
+from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.native import has_c, host_code
+from byocir.runtime.package import Package
+from byocir.runtime.report import REFERENCE
+from byocir.targets.vta_files import assembly, programs_of
+
+ANY_MACHINE = "c{cpu=generic}"
+NAMED = ("import", "graph", "partitioned", "tir", "fused", "scf", "vta", "asm", "c", "h")
+OF_THE_HOST = ("fused", "scf", "c", "h")
+AFTER = {"tir": "convert-graph-to-tir", "partitioned": "outline-regions"}
+"""The pass after which, the last time that it runs, a stage is reached."""
+BEFORE = {"graph": "match-composites", "vta": "vta-encode"}
+"""The pass before which, the first time that it runs, a stage is reached."""
+
+
+def emit(options: argparse.Namespace, output: Path | None = None) -> int:
+    """Writes the stage that `options.emit` names, to a file or to stdout; gives the exit code.
+    Raises ByocirError B231 for a stage that this compilation does not have."""
+    check_writable(output)
+    stage: str = options.emit
+    module, package, seen = _compiled(options, stage)
+    if stage in ("c", "h"):
+        text = _host_text(package, stage)
+    elif stage == "asm":
+        programs = assembly(programs_of(package.module, package.blobs))
+        if not programs:
+            raise _missing(stage, seen)
+        text = "\n".join(programs.values())
+    elif module is None:
+        raise _missing(stage, seen)
+    else:
+        if stage == "scf":
+            run_passes(module, load_context(), "bufferize,convert-tir-to-scf")
+        text = print_module(module)
+        arrays = large_arrays(module)
+        if output is not None and arrays:
+            save_arrays(arrays, output.with_suffix(SUFFIX))
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        write_text(output, text)
+    return 0
+
+
+def _compiled(
+    options: argparse.Namespace, stage: str
+) -> tuple[ModuleOp | None, Package, list[str]]:
+    """The module at a stage, the package, and the names of all passes that ran."""
+    wanted = _Wanted(stage)
+    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+    wanted.start(module)
+    report = byocir.partition(
+        module,
+        targets_of(options),
+        levels=levels_of(options),
+        placement=placement_of(options),
+        objective=options.objective or "",
+        after_pass=wanted,
+    )
+    host = options.host or (ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
+    package = generate(module, report, host=host, after_pass=wanted)
+    if stage in ("fused", "scf"):
+        wanted.found = package.module
+    return wanted.found, package, list(wanted.runs)
+
+
+class _Wanted:
+    """An `after_pass` callback that keeps the module at one stage."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+        name, _, number = AFTER.get(stage, stage).partition(":")
+        self._name, self._number = name, int(number) if number.isdecimal() else None
+        self._before: ModuleOp | None = None
+        self.found: ModuleOp | None = None
+        self.runs = Counter[str]()
+
+    def start(self, module: ModuleOp) -> None:
+        """Takes the module before any pass."""
+        if self._stage == "import":
+            self.found = module.clone()
+        self._remember(module)
+
+    def _remember(self, module: ModuleOp) -> None:
+        if self._stage in BEFORE and self.found is None:
+            self._before = module.clone()
+
+    def __call__(self, pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
+        self.runs[pass_.name] += 1
+        if pass_.name == BEFORE.get(self._stage) and self.found is None:
+            self.found = self._before
+        if pass_.name == self._name and self._number in (None, self.runs[pass_.name]):
+            self.found = module.clone()
+        self._remember(module)
+
+
+def _host_text(package: Package, stage: str) -> str:
+    if not has_c(package.module):
+        raise ByocirError(
+            "B350",
+            "expected a model of arrays of static shape, found other values",
+            help="pin the shapes of the inputs: --shape NAME=D,D,…",
+        )
+    code = host_code(package.module)
+    return code.source if stage == "c" else code.header
+
+
+def _missing(stage: str, passes: list[str]) -> ByocirError:
+    known = [*NAMED, *dict.fromkeys(passes)]
+    return ByocirError(
+        "B231",
+        f"expected a stage of this compilation to emit, found '{stage}'",
+        help=did_you_mean(stage, [name for name in known if name != stage]),
+    )

@@ -1,0 +1,55 @@
+"""--emit: each stage as text, which tools take up again."""
+
+import pytest
+
+from byocir.cli.main import main
+from byocir.cli.opt import run_opt
+
+DIGITS = ["examples/digits/digits_int8.onnx", "--shape", "image=1,1,8,8"]
+
+STAGES = {
+    "import": ("graph.quantize", "graph.requantize"),
+    "graph": ("graph.requantize", "byoc.composite"),
+    "partitioned": ("byoc.call @vta_0", "vta.gemm"),
+    "tir": ("tir.block", "vta.gemm"),
+    "fused": ("tir.block", "func.func @vta_0(%0"),
+    "scf": ("scf.for", "tir."),
+    "vta": ("vta.gemm", "vta.program"),
+    "asm": ("\ngemm", "func.func"),
+    "c": ("int model_run(", "func.func"),
+    "h": ("struct model_inputs", "#include <math.h>"),
+    "outline-regions:1": ("byoc.call @vta_0", "tir.block"),
+    "qdq-to-integer": ("float_half_even", "fixed<"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_stage_is_printed(stage, capsys):
+    there, not_there = STAGES[stage]
+    assert main(["compile", *DIGITS, "--emit", stage]) == 0
+    out = capsys.readouterr().out
+    assert there in out
+    assert not_there not in out
+
+
+def test_a_stage_goes_into_a_file_that_the_next_tool_reads(tmp_path, capsys):
+    path = tmp_path / "graph.mlir"
+    assert main(["compile", *DIGITS, "--emit", "graph", "-o", str(path)]) == 0
+    assert path.with_suffix(".safetensors").exists()
+    assert capsys.readouterr().out == ""
+    assert run_opt([str(path), "-p", "convert-graph-to-tir"]) == 0
+    assert "tir.block" in capsys.readouterr().out
+
+
+def test_a_run_stops_there(capsys):
+    assert main(["run", *DIGITS, "--emit", "import"]) == 0
+    assert "logits:" not in capsys.readouterr().out
+
+
+def test_stages_that_there_are_not(tmp_path, capsys):
+    assert main(["compile", *DIGITS, "--emit", "fuze"]) == 1
+    assert "B231" in capsys.readouterr().err
+    assert main(["compile", *DIGITS, "--target", "json", "--emit", "vta"]) == 1
+    assert "found 'vta'" in capsys.readouterr().err
+    assert main(["run", str(tmp_path), "--emit", "c"]) == 1
+    assert "B102" in capsys.readouterr().err
