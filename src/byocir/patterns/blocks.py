@@ -37,11 +37,12 @@ from byocir.patterns.spaces import in_reading_order, spaces
 @dataclass(frozen=True)
 class Access:
     """A pattern's value read at an index; `pad` is the number read outside, None where all reads
-    are inside."""
+    are inside. An array that is given `whole` has no index: the body looks elements up in it."""
 
     pattern: Pattern
     index: str
     pad: int | float | None = None
+    whole: bool = False
 
     def padded(self, pad: float) -> Access:
         """The same access, which may also read outside and then sees this number."""
@@ -49,13 +50,14 @@ class Access:
 
 
 S = ScalarPattern
+Input = Access | Pattern
 Init = Pattern | int | float | None
 
 
 @overload
 def block(
     iterators: str,
-    x: Access,
+    x: Input,
     body: Callable[[S, S], S],
     /,
     *,
@@ -65,8 +67,8 @@ def block(
 @overload
 def block(
     iterators: str,
-    x: Access,
-    y: Access,
+    x: Input,
+    y: Input,
     body: Callable[[S, S, S], S],
     /,
     *,
@@ -76,9 +78,9 @@ def block(
 @overload
 def block(
     iterators: str,
-    x: Access,
-    y: Access,
-    z: Access,
+    x: Input,
+    y: Input,
+    z: Input,
     body: Callable[[S, S, S, S], S],
     /,
     *,
@@ -92,6 +94,9 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
     block("m n | k", a["m k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
     ```
 
+    An input without an index is an array in which the body looks elements up:
+    `block("*i", x["*i"], table, lambda acc, x, t: t.read(x + 128))`.
+
     See `byocir.patterns.index` for the texts. `out` is the index of the result (default: the
     parallel iterators in order). Raises ByocirError B206 for text or a body that cannot be read.
     `init` is what the result starts from: a number (a fill with it
@@ -99,7 +104,8 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
     A block with a name (`block(…) @ "gemm"`) tells what its iterators are: `match.BoundBlock`.
     """
     where = f'block("{iterators}", …)'
-    *reads, body = parts
+    *inputs, body = parts
+    reads = [Access(i, "", whole=True) if isinstance(i, Pattern) else i for i in inputs]
     if not callable(body) or not all(isinstance(read, Access) for read in reads):
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise ByocirError(
@@ -180,8 +186,11 @@ class BlockPattern(Pattern):
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
         if op.where is not None or op.bases:
             return "expected a whole block, found a part (where or bases)"
-        if op.whole:
+        whole = sum(read.whole for read in self.reads)
+        if op.whole and not whole:
             return "expected a block that reads at affine indices, found one with tir.read"
+        if len(op.whole) != whole:
+            return f"expected a block that looks up in {whole} arrays, found {len(op.whole)}"
         if len(op.outs) != 1 or len(op.ins) != len(self.reads):
             return f"expected a block of {len(self.reads)} inputs, found {len(op.ins)}"
         most = len(self.iterators.reduction)
@@ -218,7 +227,11 @@ class BlockPattern(Pattern):
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The orders of the operands in which the body fits, with the numbers it binds."""
+        whole = op.whole
         for order in permutations(range(len(op.ins))):
+            placed = zip(order, self.reads, strict=True)
+            if any((operand in whole) != read.whole for operand, read in placed):
+                continue
             for numbers in match_body(op, order, self.body):
                 yield order, numbers
 

@@ -6,13 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import format_expr
 from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT
-from byocir.patterns.scalars import CONVERSIONS, binary_text, body_text, constant_number
+from byocir.patterns.scalars import (
+    CONVERSIONS,
+    binary_text,
+    body_text,
+    comparison,
+    constant_number,
+)
 
 LONGEST = 80
 """Characters of a body that are shown."""
@@ -78,6 +85,12 @@ def _op(op: Operation, operands: Sequence[str]) -> str:
         return binary_text(_BINARY[type(op)], *operands)
     if type(op) in _UNARY:
         return f"{operands[0]}.{_UNARY[type(op)]}()"
+    if isinstance(op, arith.CmpiOp | arith.CmpfOp) and comparison(op):
+        return f'{operands[0]}.compare("{comparison(op)}", {operands[1]})'
+    if isinstance(op, arith.SelectOp):
+        return f"{operands[0]}.select({operands[1]}, {operands[2]})"
+    if isinstance(op, tir.ReadOp):
+        return f"{operands[0]}.read({', '.join(operands[1:])})"
     if isinstance(op, CONVERSIONS):
         return f"{operands[0]}.to({op.results[0].type})"
     return f"{op.name}({', '.join(operands)})"

@@ -85,7 +85,10 @@ class _Writer:
             attrs = ", ".join(f"{name} = {value}" for name, value in pattern.attrs.items())
             return f"{pattern.name}({', '.join(shown)})" + (f" {{{attrs}}}" if attrs else "")
         if isinstance(pattern, BlockPattern):
-            reads = [f"{self.name(read.pattern)}[{read.index}]" for read in pattern.reads]
+            reads = [
+                self.name(read.pattern) + ("" if read.whole else f"[{read.index}]")
+                for read in pattern.reads
+            ]
             return f"block [{pattern.iterators}] reads {', '.join(reads)}"
         if isinstance(pattern, AnyOperandsPattern):
             return f"{pattern.name}(…)"

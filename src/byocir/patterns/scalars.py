@@ -6,7 +6,7 @@ bodies with (`byocir.dialects.tir.bodies`). Numbers must be equal; `number("s")`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import signature
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     UnrealizedConversionCastOp,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -50,6 +51,8 @@ CONVERSIONS = (
 REPEATABLE = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp)
 """Conversions that do in several steps what they do in one."""
 
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
 Numbers = Mapping[str, int | float]
 NumberOf = Callable[[str], Number]
 
@@ -67,6 +70,24 @@ class ScalarPattern(Scalar):
         if not isinstance(cast(object, type_), IntegerType | AnyFloat):
             raise TypeError(f"expected an element type such as i32, found {type_!r}")
         return _Converted(self, type_)
+
+    def compare(self, name: str, other: Scalar | Number) -> ScalarPattern:
+        """An i1; `name` is one of eq, ne, lt, le, gt and ge, of signed integers or floats."""
+        if name not in COMPARISONS:
+            raise ValueError(f"expected one of {', '.join(COMPARISONS)}, found {name!r}")
+        return _Compared(name, self, _scalar(other))
+
+    def select(self, lhs: Scalar | Number, rhs: Scalar | Number) -> ScalarPattern:
+        """`lhs` where this i1 is true, else `rhs`."""
+        return _Selected(self, _scalar(lhs), _scalar(rhs))
+
+    def read(self, *indices: Scalar | Number) -> ScalarPattern:
+        """The element at these indices of an array that a body is given whole."""
+        return _Read(self, tuple(_scalar(index) for index in indices))
+
+    def wrapped(self, size: int) -> ScalarPattern:
+        """This index, counted from the end of a dimension if it is negative."""
+        return self.compare("lt", 0).select(self + size, self)
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         """The ways in which `value` fits, each with all numbers bound so far."""
@@ -261,6 +282,88 @@ class _Converted(ScalarPattern):
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
         return _typed(self.operand.emit(arguments, number)).to(self.type)
+
+
+@dataclass(frozen=True)
+class _Compared(ScalarPattern):
+    name: str
+    lhs: ScalarPattern
+    rhs: ScalarPattern
+
+    def __str__(self) -> str:
+        return f'{self.lhs}.compare("{self.name}", {self.rhs})'
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        op = value.owner
+        if not isinstance(op, arith.CmpiOp | arith.CmpfOp) or self.name != comparison(op):
+            return
+        for bound in self.lhs.match(op.lhs, numbers):
+            yield from self.rhs.match(op.rhs, bound)
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        lhs = _typed(self.lhs.emit(arguments, number))
+        return lhs.compare(self.name, self.rhs.emit(arguments, number))
+
+
+def comparison(op: arith.CmpiOp | arith.CmpfOp) -> str | None:
+    """What a comparison is called in bodies; None for unsigned ones and others of floats."""
+    if isinstance(op, arith.CmpiOp):
+        found = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        name = found.removeprefix("s")
+    else:
+        found = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+        name = "ne" if found == "une" else found.removeprefix("o")
+    return name if name in COMPARISONS else None
+
+
+@dataclass(frozen=True)
+class _Selected(ScalarPattern):
+    condition: ScalarPattern
+    lhs: ScalarPattern
+    rhs: ScalarPattern
+
+    def __str__(self) -> str:
+        return f"{self.condition}.select({self.lhs}, {self.rhs})"
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        op = value.owner
+        if not isinstance(op, arith.SelectOp):
+            return
+        for known in self.condition.match(op.cond, numbers):
+            for bound in self.lhs.match(op.lhs, known):
+                yield from self.rhs.match(op.rhs, bound)
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        condition = _typed(self.condition.emit(arguments, number))
+        lhs, rhs = (side.emit(arguments, number) for side in (self.lhs, self.rhs))
+        if not isinstance(lhs, Emitted):
+            lhs = _typed(rhs).constant(lhs)
+        return condition.select(lhs, rhs)
+
+
+@dataclass(frozen=True)
+class _Read(ScalarPattern):
+    """An element looked up; indices are i64."""
+
+    array: ScalarPattern
+    indices: tuple[ScalarPattern, ...]
+
+    def __str__(self) -> str:
+        return f"{self.array}.read({', '.join(map(str, self.indices))})"
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        op = value.owner
+        if not isinstance(op, tir.ReadOp) or len(op.indices) != len(self.indices):
+            return
+        found: Iterable[Numbers] = self.array.match(op.array, numbers)
+        for index, operand in zip(self.indices, op.indices, strict=True):
+            wide = _Converted(index, i64)
+            found = [bound for known in found for bound in wide.match(operand, known)]
+        yield from found
+
+    def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
+        array = _typed(self.array.emit(arguments, number))
+        return array.read(*(_typed(index.emit(arguments, number)) for index in self.indices))
 
 
 def _typed(value: Emitted | Number) -> Emitted:

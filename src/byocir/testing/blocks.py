@@ -95,6 +95,8 @@ def plan_block(
     wants: Mapping[Any, Any],
 ) -> Plan:
     """A block for these inputs; raises Unfit where a draw came to nothing."""
+    if any(read.whole for read in pattern.reads):
+        raise Unfit  # nothing tells which elements the body looks up
     space = _Space(choose, pattern, wants)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
