@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import LocationAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.locations import named
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.vta import VTA
@@ -26,6 +27,9 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
 from byocir.patterns.targets import machine_of, targets_of
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
+
+COPY = "a copy in another layout"
+"""Where copies come from: no node of the model."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
     iterators = [
         IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent) for i, extent in enumerate(shape)
     ]
-    location: LocationAttr = first.location
+    location = named(COPY)
     empty = EmptyOp.of(tensor(element_type_of(value.type), shape), location)
     maps = [AffineMap.identity(len(shape))] * 2
     copy = BlockOp(iterators, [value], [empty.results[0]], maps, forms.moving(), location=location)
