@@ -280,6 +280,18 @@ def test_a_fill_moves_along_and_is_a_fill_again() -> None:
     np.testing.assert_array_equal(run(s), expected)
 
 
+def test_a_buffer_of_a_loop_is_staged_inside_it() -> None:
+    s = matmul()
+    expected, gemm = run(s), s.block("gemm")
+    m, n = s.tile(gemm, m=4, n=2)
+    s.stage(gemm, 2, "near", at=n)
+    for at in (None, m):
+        error = refuses(s, "B257", lambda at=at: s.stage(gemm, 2, "far", at=at))
+        assert error.help == "name an inner loop: at=…"
+    s.stage(gemm, 2, "far", at=n)
+    np.testing.assert_array_equal(run(s), expected)
+
+
 def test_a_block_that_fills_may_be_staged_itself() -> None:
     s = function(
         "%y: memref<8xi32>",

@@ -29,6 +29,7 @@ from byocir.rewrites.schedule.access import (
     accesses_in,
     accesses_of,
     folded,
+    is_inside,
     is_whole,
     loops_of,
 )
@@ -146,6 +147,14 @@ class _Plan:
 
 def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
     buffer = [*block.ins, *block.outs][operand]
+    if is_inside(buffer, inside) and buffer.owner.parent is not inside:
+        raise refused(
+            "B257",
+            "expected a buffer that lives as long as the loop it is staged at, found one of an "
+            "inner loop",
+            block,
+            help="name an inner loop: at=…",
+        )
     found = [access for access in accesses_in(inside) if access.buffer is buffer]
     written = any(access.writes for access in found)
     if not written:
