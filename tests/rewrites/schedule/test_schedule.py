@@ -215,6 +215,25 @@ def test_an_index_tells_the_iteration_where_steps_are_longer_than_what_is_finer(
     assert (conflict(i, [j]) is None, conflict(j, [i]) is None) == free
 
 
+def test_sums_of_floats_keep_their_order() -> None:
+    """Outer reductions stay outside; sums of integers may be tiled in any order."""
+
+    def total(element: str, add: str) -> Schedule:
+        text = block("sum", "| r: 8, s: 4", "%a[r, s] : memref<8x4xi32>", "%y[] : memref<i32>", add)
+        arguments = "%a: memref<8x4xi32>, %y: memref<i32>"
+        return function(arguments.replace("i32", element), text.replace("i32", element))
+
+    s = total("f32", "%r = arith.addf %o, %x : f32")
+    sums = s.block("sum")
+    refuses(s, "B253", lambda: s.tile(sums, s=1))
+    refuses(s, "B253", lambda: s.tile(sums, r=2, s=2))
+    inner, outer = s.tile(sums, r=1, s=2)[::-1]
+    error = refuses(s, "B253", lambda: s.reorder(inner, outer))
+    assert "its iterations share a buffer that tir.block of sum writes" in error.message
+    s = total("i32", ADD)
+    s.tile(s.block("sum"), s=1)
+
+
 def test_loops_with_something_beside_them_are_no_nest() -> None:
     s = chain()
     (i,) = s.tile(s.block("window"), i=4)
