@@ -90,6 +90,26 @@ def test_a_convolutions_input_has_other_users():
     assert_equal(model_of(nodes, {"x": (2, 2, 4, 3)}, ["c", "v"], weights), targets=[])
 
 
+def test_of_what_is_looked_up_a_triangle_is_kept():
+    """Blocks that look elements up have no guards."""
+    weights = {"i": np.random.default_rng(0).integers(0, 6, 40)}
+    nodes = [
+        helper.make_node("Gather", ["x", "i"], ["g"]),
+        helper.make_node("Trilu", ["g"], ["y"], upper=1),
+    ]
+    assert_equal(model_of(nodes, {"x": (6, 5)}, ["y"], weights), targets=[])
+
+
+def test_a_product_may_be_one_number():
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=9).astype(np.float32)}
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["p"]),
+        helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0),
+    ]
+    assert_equal(model_of(nodes, {"x": (9,)}, ["y"], weights), targets=[])
+
+
 def test_a_products_result_is_looked_up():
     """Where it is looked up it is as long as it was, whatever tiles computed beside it."""
     rng = np.random.default_rng(0)

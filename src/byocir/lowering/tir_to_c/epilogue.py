@@ -34,8 +34,11 @@ class Epilogue:
 
 def epilogue_of(op: BlockOp) -> Epilogue | None:
     """The epilogue of a reduction in value form: the one block that reads its result, once at each
-    point, with nothing reduced. It may leave out the end of the last dimension."""
+    point, with nothing reduced; none of a single number. It may leave out the end of the last
+    dimension."""
     if len(op.outs) != 1 or op.where is not None or op.bases or not _starts_from_number(op):
+        return None
+    if not op.out_maps[0].results:
         return None
     uses = list(op.results[0].uses)
     consumer = uses[0].operation if len(uses) == 1 else None

@@ -73,6 +73,8 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
         return False
     if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not _is_map(producer):
         return False
+    if producer.whole and op.where is not None:
+        return False
     return _reads_each_once(op, op.in_maps[position])
 
 

@@ -81,6 +81,8 @@ class _Packing:
 def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
     if not op.in_value_form or not is_contraction(op) or not op.reductions or op.bases:
         return None
+    if not op.out_maps[0].results:  # a product that is one number has no lanes
+        return None
     constants = [i for i, value in enumerate(op.ins) if isinstance(value.owner, ConstantOp)]
     if len(constants) != 1 or not isinstance(op.outs[0].owner, FillOp):
         return None
