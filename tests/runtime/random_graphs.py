@@ -239,6 +239,8 @@ def pool(g: Graph) -> Draft:
 
 def norm(g: Graph) -> Draft:
     x = g.value(dtypes="f", rank=g.one([3, 4]))
+    if x.array.dtype != np.float32:  # of mixed types they are no ops of the core set
+        raise Unfit
     channels, op = x.array.shape[1], g.one(["BatchNorm", "InstanceNorm", "LayerNorm", "LRN"])
     if op == "LRN":
         return Draft("LRN", [x], {"size": g.one([1, 3]), "alpha": 0.3, "beta": 0.6, "bias": 1.2})
