@@ -279,6 +279,25 @@ def test_a_pad_is_staged_with_its_box() -> None:
     assert window.pad_values == [None]
 
 
+def test_a_pad_stays_where_an_index_divides() -> None:
+    """What a packed operand reads outside is not in the box, which is the whole dimension."""
+    s = function(
+        "%a: memref<2xi32>, %y: memref<3xi32>",
+        block(
+            "sum",
+            "i: 3 | r: 1",
+            "%a[i + r] pad 7 : i32 : memref<2xi32>",
+            "%y[i] : memref<3xi32>",
+            ADD,
+        ),
+    )
+    expected, total = run(s), s.block("sum")
+    s.pack(total, 0, {0: 2})
+    (i,) = s.tile(total, i=1)
+    s.stage(total, 0, "near", at=i)
+    np.testing.assert_array_equal(run(s), expected)
+
+
 def test_a_fill_moves_along_and_is_a_fill_again() -> None:
     s = function(
         "%a: memref<8x4xi32>, %y: memref<8xi32>",

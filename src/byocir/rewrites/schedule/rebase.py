@@ -23,11 +23,12 @@ def localise(
     block: BlockOp, operand: int, value: SSAValue, starts: Sequence[Sum], indices: Indices
 ) -> None:
     """Lets a block access `value`, which holds a box of the operand that begins at `starts`, in its
-    place; reads of it no longer need a pad."""
+    place; reads of it need a pad only where an index divides, for its box may be the whole side."""
     inside = block.parent
     assert inside is not None
     parts = Parts.of(block).with_operand(operand, value)
-    pads = tuple(None if i == operand else pad for i, pad in enumerate(parts.pads))
+    covered = all(linear(expr) is not None for expr in parts.maps[operand].results)
+    pads = tuple(None if i == operand and covered else pad for i, pad in enumerate(parts.pads))
     parts = replace(parts, pads=pads)
     for dim, start in enumerate(starts):
         offset = AffineExpr.constant(-start.constant)
