@@ -103,6 +103,7 @@ def main(options: argparse.Namespace) -> None:
             for cold in (["--cold"], []):
                 command = [*known, "--child", folder, *cold, name]
                 environment = {**os.environ, "BYOCIR_CACHE": f"{folder}/cache"}
+                environment["OMP_WAIT_POLICY"] = "passive"  # as ONNX Runtime's threads wait here
                 arguments = [sys.executable, __file__, *map(str, command)]
                 subprocess.run(arguments, env=environment, check=True)
 

@@ -10,6 +10,7 @@ stand.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -88,9 +89,11 @@ def _shared(kernel: Kernel, op: BlockOp, host: CHost) -> Kernel:
     """Plain loops, the outermost of which threads share where that pays. It is over a parallel
     iterator: those of reductions are inside the accumulators' scope. No thread may return early."""
     worth = host.threads > 1 and prod(op.extents) >= WORTH_THREADS and not kernel.can_fail
-    if not worth or not kernel.body[0].startswith("for ("):
+    loop = re.match(r"for \(ptrdiff_t \w+ = 0; \w+ < (\d+); \w+ ?\+[+=] ?(\d*)", kernel.body[0])
+    if not worth or loop is None:
         return kernel
-    return Kernel(kernel.parameters, [*pragma(host.threads), *kernel.body], kernel.helpers)
+    shared = pragma(host.threads, int(loop[1]) // int(loop[2] or 1))
+    return Kernel(kernel.parameters, [*shared, *kernel.body], kernel.helpers)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class TileNest:
                 head = f"for (ptrdiff_t {name} = {r.start}; {name} < {r.stop}; {name} += {r.step})"
                 lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
                 if r is looped[0] and self._is_worth_threads():
-                    lines = [*pragma(self.host.threads), *lines]
+                    lines = [*pragma(self.host.threads, r.count), *lines]
             elif _uses(lines, name):
                 lines = [f"const ptrdiff_t {name} = {r.start};", *lines]
         return ["{", *(indented(line) for line in lines), "}"]
@@ -220,10 +220,15 @@ def _uses(lines: Sequence[str], name: str) -> bool:
     return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
-def pragma(threads: int) -> list[str]:
-    """What lets threads share the iterations of the loop that follows."""
+SHARES = 8
+"""How many pieces of a loop there are for each thread: where one is held up, others take more."""
+
+
+def pragma(threads: int, count: int) -> list[str]:
+    """What lets threads share the `count` iterations of the loop that follows."""
+    piece = max(count // (threads * SHARES), 1)
     return [
         "#ifdef _OPENMP",
-        f"#pragma omp parallel for num_threads({threads}) schedule(static)",
+        f"#pragma omp parallel for num_threads({threads}) schedule(dynamic, {piece})",
         "#endif",
     ]
