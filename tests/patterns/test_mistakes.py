@@ -204,7 +204,7 @@ def test_a_test_of_values_that_fails():
         (lambda x: block("m", x["m"], lambda e: e), "the body failed with TypeError"),
         (lambda x: block("m", x["m"], lambda acc, e: e.exp2()), "failed with AttributeError"),
         (lambda x: block("m", x["m"], lambda acc, e: None), "expected a scalar, found NoneType"),
-        (lambda x: block("m", x, lambda acc, e: e), "expected accesses and then a body"),
+        (lambda x: block("m", 3, lambda acc, e: e), "expected accesses and then a body"),
         (lambda x: block("m", x["m"]), "expected accesses and then a body, found Access"),
         (lambda x: block("m", x["m"], lambda acc, e: e.to("i32")), "an element type such as i32"),
         (lambda x: block("m", x["m"].padded("0"), lambda acc, e: e), "expected pad to be a number"),
@@ -234,7 +234,7 @@ def target(**members: Any) -> Target:
         ({"patterns": (relu_of(), relu_of())}, "B208", "found npu.relu twice"),
         ({"patterns": (wildcard(),)}, "B216", "to be composites, found WildcardPattern"),
         ({"codegen_level": "tensors"}, "B216", "among graph, tensor, found 'tensors'"),
-        ({"constants": "bound"}, "B216", "among match, bind, argument, found 'bound'"),
+        ({"constants": "bound"}, "B216", "among match, bind, argument, transform, found 'bound'"),
         ({"name": "n p u"}, "B216", "to have a name like 'npu'"),
     ],
 )

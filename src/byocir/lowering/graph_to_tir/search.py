@@ -17,7 +17,10 @@ from byocir.dialects.types import (
 )
 from byocir.lowering.graph_to_tir.emit import ZERO, Emitter, Read, Space
 from byocir.lowering.graph_to_tir.reduce import along, extreme, others, reduced
-from byocir.lowering.graph_to_tir.registry import lowers
+from byocir.lowering.graph_to_tir.registry import cannot_lower, lowers
+
+DEEPEST = 2**32
+"""One-hot vectors of more elements are more than memory holds."""
 
 
 def _index_of(emit: Emitter, value: SSAValue, axis: int, name: str, *, last: bool) -> SSAValue:
@@ -74,6 +77,8 @@ def _hardmax(emit: Emitter, op: g.HardmaxOp) -> SSAValue:
 def _one_hot(emit: Emitter, op: g.OneHotOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     kind, axis, depth = element_type_of(op.indices.type), op.axis.value.data, op.depth.value.data
+    if depth > DEEPEST:
+        raise cannot_lower(op, f"a depth of {depth} is more than memory holds")
     wide = kind if is_float(kind) or kind == ui64 else i64
     counter = emit.constant(np.arange(depth).astype(dtype_of(wide)))
     at = Space.over(shape).parallel
