@@ -109,14 +109,19 @@ def main(options: argparse.Namespace) -> None:
 
 
 def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("nets", nargs="*", metavar="NET", help=", ".join(NETS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cpu", default="native")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--cold", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if unknown := [name for name in options.nets if name not in NETS]:
+        parser.error(f"expected nets among {', '.join(NETS)}, found {', '.join(unknown)}")
+    return options
 
 
 if __name__ == "__main__":

@@ -133,9 +133,10 @@ def find_class(name: str) -> TakerClass:
         if entry.name == name:
             return entry.load()
     near = did_you_mean(name, names())
-    raise ByocirError(
-        "B210", f"unknown target '{name}'", help=f"{near}; one in a file is given as npu.py:Npu"
+    way = (
+        "as C the host runs with --host c" if name == "c" else "in a file it is given as npu.py:Npu"
     )
+    raise ByocirError("B210", f"unknown target '{name}'", help=f"{near}; {way}")
 
 
 def instantiate(spec: ArgSpec) -> Taker:
