@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from xdsl.ir import Operation
 
 import byocir
 from byocir.patterns import Composite, composite, constant, op, wildcard
@@ -99,6 +101,40 @@ def test_heavy_nodes_on_the_host_are_named_never_silent():
         "`explain` says why"
     ]
     assert summary(found).splitlines()[0] == f"note: {found.notes[0]}"
+
+
+def competing(*costs: dict[str, float]) -> list[str]:
+    """Notes of a compilation for energy with two targets that take products."""
+
+    def target(named: str, told: dict[str, float]) -> byocir.Target:
+        @dataclass(frozen=True)
+        class Npu(byocir.Target):
+            name: ClassVar[str] = named
+            patterns: ClassVar[tuple[Composite, ...]] = (Composite("product", product().patterns),)
+
+            def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+                return told
+
+        return Npu()
+
+    targets = [target(f"npu{i}", cost) for i, cost in enumerate(costs)]
+    return byocir.partition(byocir.import_onnx(model()), targets, objective="energy").notes
+
+
+def test_an_objective_that_decided_nothing_is_told():
+    assert competing({}, {}) == [
+        "no target tells its energy; the order of targets decided: first, second"
+    ]
+    assert competing({"energy": 1}, {"latency": 1}) == [
+        "npu1 tells no energy; the order of targets decided: first, second"
+    ]
+    assert competing({"energy": 1}) == [
+        "energy decided nothing: no later target covers just what an earlier one's pattern takes"
+    ]
+
+
+def test_an_objective_that_decided_needs_no_note():
+    assert competing({"energy": 2}, {"energy": 1}) == []
 
 
 def test_the_summary_counts_bytes_that_cross():

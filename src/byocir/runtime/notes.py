@@ -13,7 +13,8 @@ from byocir.dialects import tir
 from byocir.dialects.byoc import DIMS, HOST, NAME
 from byocir.dialects.types import element_type_of, is_float
 from byocir.patterns.hooks import ask
-from byocir.patterns.targets import find, targets_of
+from byocir.patterns.targets import find, objective_of, targets_of
+from byocir.rewrites.byoc.bids import BY_ORDER
 
 if TYPE_CHECKING:
     from byocir.runtime.report import Report
@@ -31,7 +32,12 @@ _ASYMMETRIC = (
 
 def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
     """Notes for a report that is complete otherwise; `host_ops` are what the host executes."""
-    return [*_open_sizes(module), *_shares(report, module, host_ops), *_unknown(report)]
+    return [
+        *_open_sizes(module),
+        *_shares(report, module, host_ops),
+        *_unknown(report),
+        *_uncompared(report, module),
+    ]
 
 
 def _open_sizes(module: ModuleOp) -> list[str]:
@@ -91,4 +97,25 @@ def _unknown(report: Report) -> list[str]:
     return [
         "how much these operators on the host multiply and accumulate is not known, for they stay "
         f"ONNX operators: {', '.join(left[:3])}{more}; `explain` says why"
+    ]
+
+
+def _uncompared(report: Report, module: ModuleOp) -> list[str]:
+    """Where an objective was named, that it decided nothing, or what was decided without it."""
+    objective = objective_of(module)
+    if not objective or not report.targets:
+        return []
+    told: dict[str, list[str]] = {}
+    for node, decisions in report.reasons.items():
+        for reason in {d.reason: None for d in decisions if d.taken and d.reason}:
+            told.setdefault(reason, []).append(node)
+    if not told:
+        return [
+            f"{objective} decided nothing: no later target covers just what an earlier one's "
+            "pattern takes"
+        ]
+    return [
+        f"{reason}: {', '.join(nodes[:3])}{f' and {len(nodes) - 3} more' if nodes[3:] else ''}"
+        for reason, nodes in told.items()
+        if reason.endswith(BY_ORDER)
     ]

@@ -89,6 +89,25 @@ def test_the_decision_is_told_with_its_numbers():
     assert ("q.add", "taken", ("a",), note) in records
 
 
+@pytest.mark.parametrize(
+    ("prices", "note"),
+    [
+        ((None, None), "no target tells its latency; the order of targets decided"),
+        ((None, 1), "p tells no latency; the order of targets decided"),
+        ((2, None), "q tells no latency; the order of targets decided"),
+    ],
+)
+def test_a_decision_without_two_costs_says_that_order_made_it(prices, note):
+    module = chosen("latency", fused(prices[0]), single(prices[1]))
+    assert ("p.sum", "taken", ("b", "a"), note) in trail(module)
+
+
+def test_who_tells_no_cost_is_named_beside_those_who_do():
+    third = priced(takes("r", "relu", "add"), 1)
+    records = trail(chosen("latency", fused(2), single(None), third))
+    assert ("r.relu", "taken", ("b",), "latency 2 on r, 4 on p; q tells no latency") in records
+
+
 def test_who_covers_a_part_only_does_not_underbid():
     module = chosen("latency", fused(2), single(1, "relu"))
     assert kinds(main_of(module)) == ["@p_0"]

@@ -2,13 +2,14 @@
 
 Where a module names an objective (latency, energy or bytes), a match that a target would take goes
 to a later target that covers the very same ops for less. Targets that give no cost neither underbid
-nor are underbid: their order of preference counts.
+nor are underbid: their order of preference counts, and the decision says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from numbers import Real
 from typing import Any, cast
 
@@ -21,6 +22,9 @@ from byocir.patterns.targets import Taker
 
 Blocked = Callable[[str, State], str]
 """Why a target (by name) cannot have a match; empty if it can."""
+
+BY_ORDER = "the order of targets decided"
+"""Ends the sentence of a decision that several targets could have had, and no two costs made."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +51,29 @@ class Offer:
 
 @dataclass(frozen=True)
 class Bid:
-    """The matches with which a target covers some ops, and what they cost."""
+    """The matches with which a target covers some ops, and what they cost: None where the target
+    does not say."""
 
     offer: Offer
     attempts: Sequence[Attempt]
-    cost: float
+    cost: float | None
 
 
 def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blocked) -> list[Bid]:
-    """What the first offer's match costs, and how later ones cover the same ops, in their order;
-    empty when the first gives no cost."""
-    cost = offers[0].cost([attempt], objective)
-    if cost is None:
-        return []
-    found = [Bid(offers[0], [attempt], cost)]
+    """What the first offer's match costs, and how later ones cover the same ops, in their order."""
+    found = [Bid(offers[0], [attempt], offers[0].cost([attempt], objective))]
     for offer in offers[1:]:
         attempts = _cover(attempt.matched, offer, blocked)
-        cost = offer.cost(attempts, objective) if attempts else None
-        if cost is not None:
-            found.append(Bid(offer, attempts, cost))
+        if attempts:
+            found.append(Bid(offer, attempts, offer.cost(attempts, objective)))
     return found
+
+
+def cheapest(found: Sequence[Bid]) -> Bid:
+    """The bid that wins: the first at a tie, and where the first tells no cost."""
+    if found[0].cost is None:
+        return found[0]
+    return min(found, key=lambda bid: inf if bid.cost is None else bid.cost)
 
 
 def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Attempt]:
@@ -91,7 +98,16 @@ def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Att
     return chosen
 
 
-def told(bid: Bid, others: Iterable[Bid], objective: str) -> str:
-    """The decision as a sentence."""
-    rest = ", ".join(f"{other.cost:g} on {other.offer.target}" for other in others)
-    return f"{objective} {bid.cost:g} on {bid.offer.target}, {rest}"
+def told(best: Bid, found: Sequence[Bid], objective: str) -> str:
+    """The decision among these bids as a sentence; empty where there was only one."""
+    silent = [bid.offer.target for bid in found if bid.cost is None]
+    if len(found) < 2:
+        return ""
+    if len(silent) == len(found):
+        return f"no target tells its {objective}; {BY_ORDER}"
+    tells = f"{' and '.join(silent)} {'tells' if len(silent) == 1 else 'tell'} no {objective}"
+    if found[0].cost is None or len(found) - len(silent) < 2:
+        return f"{tells}; {BY_ORDER}"
+    ranked = [best, *(bid for bid in found if bid is not best and bid.cost is not None)]
+    prices = ", ".join(f"{bid.cost:g} on {bid.offer.target}" for bid in ranked)
+    return f"{objective} {prices}" + (f"; {tells}" if silent else "")

@@ -30,7 +30,7 @@ from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
-from byocir.rewrites.byoc.bids import Offer, bids, told
+from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.order import sort_block
@@ -108,12 +108,12 @@ class _Claims:
 
     def choose(self, attempt: Attempt, offers: Sequence[Offer], objective: str) -> None:
         """Decides for the first offer, or for a later one that costs less."""
-        found = bids(attempt, offers, objective, self.blocked) if objective else []
-        if len(found) < 2:
+        if not objective:
             self.decide(attempt, offers[0].target)
             return
-        best = min(found, key=lambda bid: bid.cost)
-        note = told(best, [bid for bid in found if bid is not best], objective)
+        found = bids(attempt, offers, objective, self.blocked)
+        best = cheapest(found)
+        note = told(best, found, objective)
         if best is not found[0]:
             lost = replace(attempt, reason=note)
             self.decisions.append(record(lost, offers[0].target))
