@@ -15,6 +15,7 @@ from byocir import patterns
 from byocir.cli import guard
 from byocir.cli.job import FIELDS
 from byocir.cli.main import build_parser
+from byocir.rewrites.registry import PASSES
 from byocir.runtime.explain import explain
 from byocir.vta_sim import HAZARDS, assemble, sanitize
 
@@ -149,6 +150,13 @@ def test_the_page_of_patterns_shows_what_its_snippets_print():
     named = set(re.findall(r"`(\w+)`", page)) | set(re.findall(r"\b(\w+)\(", page))
     constructs = {name for name in patterns.__all__ if name.islower()} - {"producer", "uses"}
     assert constructs - named == set()
+
+
+def test_the_page_of_passes_describes_every_pass():
+    page = (ROOT / "docs" / "passes.md").read_text()
+    assert script("pass_table").render(page) == page, "run: python docs/pass_table.py"
+    described = re.findall(r"^\| `([\w-]+)` \|[^|]*\| (?=\S[^|]*\. \|)", page, re.MULTILINE)
+    assert described == list(PASSES)
 
 
 def test_the_picture_of_double_buffering_is_up_to_date():
