@@ -10,11 +10,13 @@ from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from byocir.dialects.vta import VTA, ProgramOp
 from byocir.patterns import Composite
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device, DeviceRegion
+from byocir.targets.vta_cost import cost_of
 from byocir.targets.vta_files import files_of, read_code, read_executable, symbols_of
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
 from byocir.vta_sim import Executable, Memory
@@ -58,6 +60,9 @@ class Vta(Target):
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:
         return "half_even" if self.rounding == "half_even" else "half_up"
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        return cost_of(ops, self.block, self.rounding)
 
     def passes(self, point: Point) -> Sequence[str]:
         if point == "after-match":

@@ -112,7 +112,11 @@ def _scratchpad_bytes(decoded: Decoded) -> int:
 
 def energy_of(decoded: Decoded, model: EnergyModel | None = None) -> Energy:
     """The energy of one run; it depends on the instructions only."""
-    model, work = model or EnergyModel(), traffic(decoded)
+    return energy_for(traffic(decoded), model or EnergyModel())
+
+
+def energy_for(work: Traffic, model: EnergyModel) -> Energy:
+    """The energy of so much work."""
     return Energy(
         mac=work.macs * model.mac,
         alu=work.alu_lanes * model.alu_lane + work.alu_multiply_lanes * model.alu_multiply_lane,
