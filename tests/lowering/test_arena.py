@@ -1,12 +1,12 @@
-"""Arena planning against the best of all orders, one of which is exact."""
+"""Arena planning against an exact solver on small cases, and against known hard ones."""
 
-from itertools import permutations
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.lowering.tir_to_c.arena import ALIGN, Lifetime, lower_bound, place, plan
+from byocir.lowering.tir_to_c.arena import ALIGN, Lifetime, lower_bound, plan
 
 lifetimes = st.builds(
     lambda nbytes, first, length: Lifetime(nbytes, first, first + length),
@@ -30,14 +30,71 @@ def test_buffers_that_meet_do_not_overlap(buffers):
             assert apart or not buffer.meets(their)
 
 
+def smallest(buffers: list[Lifetime]) -> int:
+    """The bytes of the smallest arena, by branch and bound: which buffer is next, always at its
+    lowest address above those already there. In the order of the best plan's own addresses that
+    gives the best plan."""
+    least = sum(buffer.room for buffer in buffers)
+    bound = lower_bound(buffers)
+
+    def extend(offsets: dict[int, int], end: int) -> None:
+        nonlocal least
+        if end >= least or least == bound:
+            return
+        if len(offsets) == len(buffers):
+            least = end
+            return
+        for i in sorted(set(range(len(buffers))) - offsets.keys()):
+            begin, room = lowest(offsets, i), buffers[i].room
+            extend({**offsets, i: begin}, max(end, begin + room))
+
+    def lowest(offsets: dict[int, int], i: int) -> int:
+        met = [j for j in offsets if buffers[j].meets(buffers[i])]
+        ends = sorted([0, *(offsets[j] + buffers[j].room for j in met)])
+        return next(at for at in ends if all(apart(at, i, offsets[j], j) for j in met))
+
+    def apart(at: int, i: int, other: int, j: int) -> bool:
+        return at + buffers[i].room <= other or other + buffers[j].room <= at
+
+    extend({}, 0)
+    return least
+
+
+# lines of ALIGN bytes, first, last: the greedy plans of these need 5 to 12 % more than the smallest
+HARD = [
+    [(10, 4, 9), (16, 3, 6), (21, 2, 4), (13, 1, 2), (30, 6, 10), (26, 0, 1), (15, 0, 3)],
+    [(35, 6, 11), (8, 2, 7), (13, 8, 11), (38, 0, 2), (11, 7, 12), (17, 5, 6)],
+    [(5, 7, 11), (3, 6, 8), (8, 5, 10), (6, 9, 13), (9, 0, 4), (7, 5, 6), (4, 1, 5)],
+    [(40, 7, 11), (21, 0, 4), (13, 4, 6), (19, 4, 4), (26, 1, 1), (24, 5, 6), (13, 5, 7)],
+]
+
+
 @pytest.mark.hypothesis
-@given(st.lists(lifetimes, max_size=5))
-def test_the_plan_is_near_the_best(buffers):
-    """Some order always gives the best plan: that of the best plan's own offsets."""
-    best = min(place(buffers, order).nbytes for order in permutations(range(len(buffers))))
-    found = plan(buffers)
+@given(st.lists(lifetimes, max_size=7))
+def test_the_plan_is_near_the_smallest(buffers):
+    """Orders are searched, not all tried, so equality is measured, not promised."""
+    found, best = plan(buffers), smallest(buffers)
     assert found.lower_bound <= best <= found.nbytes
-    assert 2 * found.nbytes <= 3 * best
+    assert 10 * found.nbytes <= 11 * best
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_the_search_finds_the_smallest_where_greedy_plans_do_not(case):
+    buffers = [Lifetime(lines * ALIGN, first, last) for lines, first, last in case]
+    assert plan(buffers).nbytes == smallest(buffers)
+
+
+@pytest.mark.parametrize("longest", [5, 30, 400])
+def test_many_buffers_lie_near_the_lower_bound(longest):
+    """Sizes and lifetimes of all kinds; the ratio is what these cases need, not a guarantee."""
+    numbers = random.Random(0)
+    buffers = [
+        Lifetime(numbers.randint(1, 400) * ALIGN, first, first + numbers.randint(0, longest))
+        for first in range(400)
+    ]
+    arena = plan(buffers)
+    assert plan(buffers) == arena
+    assert 10 * arena.nbytes <= 12 * arena.lower_bound
 
 
 def test_no_buffers_take_no_room():
