@@ -116,6 +116,15 @@ def test_wrong_code_of_a_region_is_named(files, capsys):
     assert float(found["found"]) - float(found["before"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_regions_without_code_run_in_the_evaluator(files, tmp_path, capsys):
+    model, target = files
+    lines = [line for line in Path(target.partition(":")[0]).read_text().splitlines()]
+    kept = "\n".join(lines).partition("    def emit(")[0]
+    (tmp_path / "plain.py").write_text(kept)
+    code, result, _ = run(capsys, model, "--target", f"{tmp_path}/plain.py:Bad")
+    assert (code, result["found"]) == (0, None)
+
+
 def test_the_sentence_for_people(files, capsys):
     model, target = files
     assert main(["bisect", model, "--target", target + '{wrong="pass"}']) == 3

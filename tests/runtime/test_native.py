@@ -133,6 +133,26 @@ def test_values_of_open_shape_keep_the_host_in_the_evaluator():
         export_project(package)
 
 
+@pytest.mark.parametrize("yes", [True, False])
+def test_graphs_of_control_flow_read_values_around_them(yes):
+    """They run in the evaluator, with what they capture from the C code's memory."""
+
+    def branch(kind):
+        out = helper.make_tensor_value_info(kind, TensorProto.FLOAT, [2, 3])
+        return helper.make_graph([helper.make_node(kind, ["r"], [kind])], kind, [], [out])
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Greater", ["m", "least"], ["c"]),
+        helper.make_node("If", ["c"], ["i"], then_branch=branch("Sqrt"), else_branch=branch("Neg")),
+        helper.make_node("Add", ["i", "x"], ["y"]),
+    ]
+    weights = {"least": np.array(-9 if yes else 9, np.float32)}
+    package = assert_equal(model_of(nodes, {"x": (2, 3)}, ["y"], weights), targets=[])
+    assert package.report.host_runs_on == "c"
+
+
 def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
     model = model_of([helper.make_node("Det", ["x"], ["d"])], {"x": (3, 3)}, ["d"])
     package = byocir.compile(model, targets=[], host="c")
@@ -169,7 +189,7 @@ def test_the_command_line(tmp_path, capsys):
         ("c{cpu=x86-64-v5}", "B229.*expected a cpu of .*, found 'x86-64-v5'"),
         ("c{speed=9}", "B229.*expected an option, found 'speed'"),
         ("c{threads=0}", "B229.*expected 1 to 1024 threads, found 0"),
-        ("c{threads=two}", "B229.*Incompatible types"),
+        ("c{threads=two}", "B229.*expected option threads as int, found two"),
         ("c{", "B229.*expected options as"),
     ],
 )

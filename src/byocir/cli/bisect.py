@@ -26,6 +26,7 @@ from xdsl.passes import ModulePass
 import byocir
 from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.hosts import host_text
 from byocir.cli.reference import run_onnxruntime
 from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
 from byocir.compiler import generate
@@ -36,7 +37,6 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first_difference
 from byocir.runtime.package import Package
-from byocir.runtime.report import REFERENCE
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away from what was imported."""
@@ -96,7 +96,7 @@ class _Bisection:
 
     def compile(self) -> None:
         """Runs all steps; raises PassChanged at the first that changes a result."""
-        options = self.options
+        options, host = self.options, host_text(self.options)
         module = byocir.import_onnx(options.model, shapes=shapes_of(options))
         self._step("import", lambda: self._begin(module))
         report = byocir.partition(
@@ -108,10 +108,9 @@ class _Bisection:
             after_pass=self._after_pass,
         )
         self.before_code = module.clone()
-        host = options.host or REFERENCE
         package = generate(module, report, host=host, after_pass=self._after_pass)
         regions: Sequence[Region] = self._regions() if package.report.regions else []
-        for region in regions:
+        for region in (region for region in regions if package.has_code(region[0])):
             self._step(f"code of {region[0]}", partial(self._check_region, package, region))
         self._step(f"run ({host} host)", lambda: self._check_run(package))
 

@@ -28,6 +28,7 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.cli.files import check_writable, write_text
+from byocir.cli.hosts import host_text
 from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
 from byocir.compiler import generate
 from byocir.dialects.context import load_context
@@ -93,7 +94,7 @@ def _compiled(
         objective=options.objective or "",
         after_pass=wanted,
     )
-    host = options.host or (ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
+    host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
     package = generate(module, report, host=host, after_pass=wanted)
     if stage in ("fused", "scf"):
         wanted.found = package.module

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from byocir.cli.files import make_folder, write_bytes
+from byocir.cli.hosts import host_text
 from byocir.cli.run import compile_with_steps, is_package, load_package
 from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
@@ -42,4 +43,4 @@ def export(options: argparse.Namespace) -> int:
 def _package(options: argparse.Namespace) -> Package:
     if is_package(options.model):  # what it says of its host does not matter here
         return load_package(options)
-    return compile_with_steps(options, host=options.host or ANY_MACHINE)
+    return compile_with_steps(options, host=host_text(options, ANY_MACHINE))

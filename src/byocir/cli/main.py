@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from byocir.cli.guard import OK, guarded
+from byocir.cli.hosts import host_text
 from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
 
@@ -233,7 +234,6 @@ def _compile(options: argparse.Namespace) -> int:
     from byocir.cli.files import check_writable
     from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
     from byocir.runtime.explain import summary
-    from byocir.runtime.report import REFERENCE
 
     if options.emit is not None:
         return _emit(options, options.output)
@@ -244,7 +244,7 @@ def _compile(options: argparse.Namespace) -> int:
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
-    package = compile_with_steps(options, host=options.host or REFERENCE)
+    package = compile_with_steps(options, host=host_text(options))
     package.save(path)
     write_report(package.report, options.report)
     print(summary(package.report))

@@ -23,6 +23,7 @@ from byocir.cli.files import (
     write_arrays,
     write_text,
 )
+from byocir.cli.hosts import host_text
 from byocir.cli.profile import cycles_table
 from byocir.compiler import generate
 from byocir.dialects.array import Array
@@ -197,7 +198,7 @@ def run(options: argparse.Namespace) -> int:
         package = load_package(options)
     else:
         steps = Steps(5 if options.verify else 4)
-        package = compile_with_steps(options, steps, host=options.host or REFERENCE)
+        package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package)
     steps.begin("run")
     outputs = package.run(feeds, check=options.check)

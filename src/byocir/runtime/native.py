@@ -141,15 +141,14 @@ class HostProgram:
         """What the C code calls; an exception waits until it has returned."""
         try:
             call = self._calls[index]
+            captures = call.op.captures() if isinstance(call.op, ForeignOp) else []
             views = [_view(inputs[i], buffer) for i, buffer in enumerate(call.inputs)]
             arrays = [
-                view.item() if isinstance(operand.type, IndexType) else view
-                for operand, view in zip(call.op.operands, views, strict=True)
+                view.item() if isinstance(value.type, IndexType) else view
+                for value, view in zip([*call.op.operands, *captures], views, strict=True)
             ]
             operands = len(call.op.operands)
-            if isinstance(call.op, ForeignOp):
-                captured = zip(call.op.captures(), arrays[operands:], strict=True)
-                self._interpreter.assume(dict(captured))
+            self._interpreter.assume(dict(zip(captures, arrays[operands:], strict=True)))
             with np.errstate(all="ignore"):
                 made = rule_of(call.op)(self._interpreter, call.op, arrays[:operands])
             for i, (buffer, array) in enumerate(zip(call.outputs, made, strict=True)):

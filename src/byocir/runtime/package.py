@@ -86,6 +86,10 @@ class Package:
                 )
             return self._run(self._interpreters[check], feeds, check)
 
+    def has_code(self, symbol: str) -> bool:
+        """Whether a region has code of its target; the evaluator runs the others."""
+        return symbol in self._externals(False)
+
     def run_region(self, symbol: str, inputs: Sequence[Any]) -> list[Any]:
         """What the code of a region makes of its inputs. Raises ByocirError B302 for a region that
         there is not, and as `run` does for a target that fails."""

@@ -96,3 +96,29 @@ func.func @scan(%A: memref<4x8xi8>, %B: memref<8x6xi8>, %C: memref<4x6xi32>) {
   }
   func.return
 }
+
+// -----
+
+// What reads or writes outside of an array stays.
+
+// CHECK-LABEL: func.func @outside
+// CHECK:         scf.for
+// CHECK:         {tir.not_raised = "expected index i + 1 inside [0, 8), found [1, 8]"}
+// CHECK:         scf.for
+// CHECK:         {tir.not_raised = "expected index i + 1 inside [0, 8), found [1, 8]"}
+func.func @outside(%a: memref<8xf32>, %b: memref<8xf32>, %c: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    %next = arith.addi %i, %c1 : index
+    %x = memref.load %a[%next] : memref<8xf32>
+    memref.store %x, %b[%i] : memref<8xf32>
+  }
+  scf.for %i = %c0 to %c8 step %c1 {
+    %next = arith.addi %i, %c1 : index
+    %x = memref.load %a[%i] : memref<8xf32>
+    memref.store %x, %c[%next] : memref<8xf32>
+  }
+  func.return
+}

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import canonical
@@ -65,7 +66,9 @@ class Reader:
             self._op(op)
             self.bodies.check_loads(since)
             check_order(self._statements)
-            return Unit(op, [made for s in self._statements for made in ops_of(s, self.indices)])
+            made = [made for s in self._statements for made in ops_of(s, self.indices)]
+            _check_inside(made)
+            return Unit(op, made)
         except NotRaised as reason:
             del self.allocs[before:]
             self.bodies.forget(since)
@@ -299,3 +302,15 @@ def is_scalar(op: Operation) -> bool:
     )
     is_cast = op.name == "builtin.unrealized_conversion_cast"
     return (only or is_cast) and not op.regions and not any(map(_is_memref, values))
+
+
+def _check_inside(made: Sequence[Operation]) -> None:
+    """Raises NotRaised where a block that was made breaks a rule, such as one that leaves an array.
+    What was made is gone then."""
+    try:
+        for op in made:
+            op.verify()
+    except VerifyException as error:
+        for op in reversed(made):
+            op.erase(safe_erase=False)
+        raise NotRaised(str(error).partition(";")[0]) from error

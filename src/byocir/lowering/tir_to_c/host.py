@@ -7,6 +7,7 @@ name when the module is told, so that the code is a function of the module.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import get_type_hints
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute
@@ -77,10 +78,12 @@ def _of_spec(spec: ArgSpec) -> CHost:
     for option in spec.parameters:
         if option not in known:
             raise _wrong(f"expected an option, found '{option}'", did_you_mean(option, known))
-    try:
-        return CHost.from_spec(spec)
-    except ValueError as error:
-        raise _wrong(str(error)) from error
+    for option, kind in get_type_hints(CHost).items():
+        values = spec.parameters.get(option, ())
+        if option in spec.parameters and [type(value) for value in values] != [kind]:
+            found = ", ".join(map(str, values)) or "nothing"
+            raise _wrong(f"expected option {option} as {kind.__name__}, found {found}")
+    return CHost.from_spec(spec)
 
 
 def set_c_host(module: ModuleOp, host: CHost) -> None:

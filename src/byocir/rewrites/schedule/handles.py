@@ -47,7 +47,7 @@ class Schedule:
         raise refused(
             "B250",
             f"expected one block named '{name}', found {len(found) or 'none'}",
-            help="blocks(name) gives them all" if found else did_you_mean(name, known),
+            help=_help(name, known, several=bool(found)),
         )
 
     def loops(self, block: BlockOp) -> list[ForOp]:
@@ -108,3 +108,11 @@ class Schedule:
     def vthread(self, loop: ForOp) -> None:
         """Lets the iterations take turns. See `byocir.rewrites.schedule.kinds`."""
         kinds.vthread(loop)
+
+
+def _help(name: str, known: list[str], *, several: bool) -> str:
+    if several:
+        return "blocks(name) gives them all"
+    if not known:
+        return f'give the block a location: loc("{name}") after it'
+    return did_you_mean(name, known)

@@ -175,7 +175,8 @@ class _Statement:
         try:
             return method(*arguments, **options)
         except TypeError as error:
-            raise _unread(self.text, f"'{ast.unparse(node)}': {error}") from error
+            said = str(error).removeprefix("Schedule.")
+            raise _unread(self.text, f"'{ast.unparse(node)}': {said}") from error
 
     def _primitive(self, node: ast.expr) -> str:
         if not isinstance(node, ast.Name) or node.id not in PRIMITIVES:
