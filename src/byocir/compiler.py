@@ -17,7 +17,6 @@ evaluator runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import LEVELS, TARGET, CallOp, TargetAttr
+from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.patterns.hooks import ask
-from byocir.patterns.targets import attr_of, parse_targets, register, targets_of
+from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
@@ -39,9 +38,10 @@ from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.native import has_c, host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
+from byocir.runtime.saved import is_handed_over, read_model, take_up
 from byocir.targets.base import Point, Target, target_of
 from byocir.targets.calls import call
-from byocir.targets.files import check_target, named_target
+from byocir.targets.given import Targets, attributes_of, with_options
 from byocir.targets.own_passes import owned
 
 if TYPE_CHECKING:
@@ -52,9 +52,6 @@ NO_C = "the host runs in the evaluator: not all values are arrays of static shap
 LOWERING = "convert-graph-to-tir"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
-
-Targets = str | Target | Sequence[str | Target]
-"""Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
 
 Step = Callable[[str], None]
 """Told what begins."""
@@ -168,7 +165,7 @@ def partition_pipeline(
 def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
     """Names the targets in the module and gives the passes that bring it to the numbers which
     every placement then computes: all rewrites before the first hand-off."""
-    attributes = _attributes(targets)
+    attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
     return [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
@@ -187,9 +184,9 @@ def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:
 
 
 def compile(
-    model: str | Path | bytes | ModelProto,
+    model: str | Path | bytes | ModelProto | ModuleOp,
     *,
-    targets: Targets = ("vta",),
+    targets: Targets | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
@@ -199,7 +196,13 @@ def compile(
     on_step: Step = lambda step: None,
     **options: Any,
 ) -> Package:
-    """Compiles an ONNX model into a package.
+    """Compiles an ONNX model, or a module, into a package.
+
+    A module is given as it is, and not changed, or as a file `NAME.mlir` with its large constants
+    in `NAME.safetensors`. It may be partitioned; then its code is generated and nothing else, for
+    the targets that it names, so that arguments of `partition` are refused (ByocirError B114) and
+    `targets` need to name, without options, only those that are not installed. Without `targets` a
+    model goes to those that its module names, else to VTA.
 
     `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins;
     further `options` go to every target that has an option of that name. `host` says what runs the
@@ -209,20 +212,51 @@ def compile(
     Other arguments as `import_onnx` and `partition`.
     """
     host_of(host)
-    targets = _with_options(targets, options)
     on_step("import")
-    module = import_onnx(model, shapes=shapes)
+    module = read_model(model, shapes=shapes)
     on_step("partition")
-    report = partition(
+    report = hand_over(
         module,
         targets,
         levels=levels,
         placement=placement,
         objective=objective,
         after_pass=after_pass,
+        options=options,
     )
     on_step("generate code")
     return generate(module, report, host=host, after_pass=after_pass)
+
+
+def hand_over(
+    module: ModuleOp,
+    targets: Targets | None,
+    *,
+    levels: Sequence[str] = LEVELS,
+    placement: Mapping[str, str] | None = None,
+    objective: str = "",
+    after_pass: AfterPass | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Report:
+    """Partitions a module unless it is partitioned already; arguments as `compile`."""
+    if is_handed_over(module):
+        own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
+        take_up(module, targets, {**own, **(options or {})})
+        # It may have been saved between the passes of the last hand-off.
+        rest = parse_pipeline(f"{LOWERING},clean-up")
+        run_passes(module, load_context(), rest, callback=after_pass)
+        return report_of(module)
+    if targets is None:
+        named = TARGETS in module.attributes
+        targets = [target_of(each) for each in targets_of(module)] if named else "vta"
+    return partition(
+        module,
+        with_options(targets, options or {}),
+        levels=levels,
+        placement=placement,
+        objective=objective,
+        after_pass=after_pass,
+    )
 
 
 def host_of(text: str) -> CHost | None:
@@ -295,56 +329,6 @@ def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mappin
                 help="encode text, text.encode(); names have no slashes",
             )
     return blobs
-
-
-def _attributes(targets: Targets) -> list[TargetAttr]:
-    """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
-    given = [targets] if isinstance(targets, str | Target) else targets
-    attributes = [attribute for target in given for attribute in _attributes_of(target)]
-    names = [attribute.target_name.data for attribute in attributes]
-    for name in names:
-        if names.count(name) > 1:
-            raise ByocirError("B213", f"expected each target once, found {name} twice")
-    return attributes
-
-
-def _attributes_of(target: object) -> list[TargetAttr]:
-    if isinstance(target, str):
-        return parse_targets(named_target(target))
-    if not isinstance(target, Target):
-        shown = target.__name__ if isinstance(target, type) else repr(target)
-        raise ByocirError(
-            "B216",
-            f"expected a target's name or an instance of byocir.Target, found {shown}",
-            help=f"write {shown}()" if isinstance(target, type) else "",
-        )
-    check_target(type(target))
-    register(target.name, type(target))
-    return [attr_of(target)]
-
-
-def _with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
-    """The targets with these options set, each on all that have it; raises ByocirError B213."""
-    if not options:
-        return targets
-    instances = [target_of(attribute) for attribute in _attributes(targets)]
-    known = {field.name for target in instances for field in fields(target)}
-    for name in options:
-        if name not in known:
-            raise ByocirError(
-                "B213",
-                f"expected an option of {', '.join(t.name for t in instances)}, found '{name}'",
-                help=did_you_mean(name, sorted(known)),
-            )
-    return [_with(target, options) for target in instances]
-
-
-def _with(target: Target, options: Mapping[str, Any]) -> Target:
-    own = {field.name for field in fields(target)}
-    try:
-        return replace(target, **{k: v for k, v in options.items() if k in own})
-    except (TypeError, ValueError) as error:
-        raise ByocirError("B213", f"target '{target.name}': {error}") from error
 
 
 def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:

@@ -26,11 +26,10 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-import byocir
 from byocir.cli.files import check_writable, write_text
 from byocir.cli.hosts import host_text
-from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
-from byocir.compiler import generate
+from byocir.cli.run import levels_of, placement_of, shapes_of
+from byocir.compiler import generate, hand_over
 from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
@@ -39,6 +38,7 @@ from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.native import has_c, host_code
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
+from byocir.runtime.saved import read_model
 from byocir.targets.vta_files import assembly, programs_of
 
 ANY_MACHINE = "c{cpu=generic}"
@@ -84,11 +84,11 @@ def _compiled(
 ) -> tuple[ModuleOp | None, Package, list[str]]:
     """The module at a stage, the package, and the names of all passes that ran."""
     wanted = _Wanted(stage)
-    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+    module = read_model(options.model, shapes=shapes_of(options))
     wanted.start(module)
-    report = byocir.partition(
+    report = hand_over(
         module,
-        targets_of(options),
+        options.target,
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-import byocir
 from byocir.cli.guard import OK
 from byocir.cli.run import (
     is_package,
@@ -12,10 +11,11 @@ from byocir.cli.run import (
     load_package,
     placement_of,
     shapes_of,
-    targets_of,
 )
+from byocir.compiler import hand_over
 from byocir.runtime.explain import by_op_type, explain, node_data, summary
 from byocir.runtime.report import Report
+from byocir.runtime.saved import read_model
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,9 +35,9 @@ def run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> Report:
     if is_package(options.model):
         return load_package(options).report
-    return byocir.partition(
-        byocir.import_onnx(options.model, shapes=shapes_of(options)),
-        targets_of(options),
+    return hand_over(
+        read_model(options.model, shapes=shapes_of(options)),
+        options.target,
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",

@@ -95,7 +95,7 @@ def _add_model(
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser, "an ONNX file, a package, or a folder with a job.json")
+    _add_model(parser, "an ONNX file, a module (.mlir), a package, or a folder with a job.json")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
     parser.add_argument("--output", type=Path, help="write the outputs by name (.npz)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
@@ -143,7 +143,7 @@ def _add_stages(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
+    _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     _add_host(parser)
@@ -153,7 +153,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser, "an ONNX file or a package")
+    _add_model(parser, "an ONNX file, a module (.mlir) or a package")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
     )
@@ -181,7 +181,7 @@ def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser, "an ONNX file or a package")
+    _add_model(parser, "an ONNX file, a module (.mlir) or a package")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--node", help="only this node, with everything that was tried on it")
     one.add_argument("--table", action="store_true", help="count nodes and MACs by op type")

@@ -25,7 +25,7 @@ from byocir.cli.files import (
 )
 from byocir.cli.hosts import host_text
 from byocir.cli.profile import cycles_table
-from byocir.compiler import generate
+from byocir.compiler import generate, hand_over
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
@@ -36,6 +36,7 @@ from byocir.rewrites.check_each import CheckEach
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, Report
+from byocir.runtime.saved import is_saved_module, read_model
 
 PACKAGE_SUFFIX = ".bpkg"
 
@@ -149,15 +150,15 @@ def compile_with_steps(
             check(pass_, module, seconds)
 
     steps.begin("import")
-    module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+    module = read_model(options.model, shapes=shapes_of(options))
     if dump is not None:
         dump.stage("import", module)
     if check is not None:
         check.begin(module)
     steps.begin("partition")
-    report = byocir.partition(
+    report = hand_over(
         module,
-        targets_of(options),
+        options.target,
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",
@@ -197,6 +198,8 @@ def run(options: argparse.Namespace) -> int:
         steps.begin("load")
         package = load_package(options)
     else:
+        if is_saved_module(options.model):
+            refuse(options, "a module, which ONNX Runtime cannot read", ["verify"])
         steps = Steps(5 if options.verify else 4)
         package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package)

@@ -24,14 +24,14 @@ from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, port_names
 from byocir.lowering.tir_to_c import HostCode
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import find_class, register, targets_of
+from byocir.patterns.targets import targets_of
 from byocir.runtime.archive import read_archive, write_archive
 from byocir.runtime.host import Host
 from byocir.runtime.native import HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.calls import call, loaded
-from byocir.targets.files import named_target
+from byocir.targets.given import make_known
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -159,18 +159,6 @@ def _ports(
     return dict(zip(port_names(attributes, len(types), default), types, strict=True))
 
 
-def _make_known(target: str, path: str | Path) -> None:
-    name, brace, _ = named_target(target).partition("{")
-    if brace:
-        raise ByocirError(
-            "B213",
-            f"expected targets of a package without options, found {target}",
-            where=str(path),
-            help="it keeps those it was compiled with: compile the model again for others",
-        )
-    find_class(name)
-
-
 def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     """Reads a package. Version and digests are checked before anything else; raises ByocirError
     B130 to B135 for a file that is not a package, or was changed, cut short or made to escape.
@@ -180,9 +168,6 @@ def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, B210 or B217 for a target there is not.
     """
     for target in targets:
-        if isinstance(target, str):
-            _make_known(target, path)
-        else:
-            register(target.name, type(target))
+        make_known(target, "a package", str(path))
     module, blobs, report = read_archive(Path(path))
     return Package(module, blobs, report)

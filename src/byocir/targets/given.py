@@ -1,0 +1,84 @@
+"""Targets as a caller gives them, names with options, files or instances, as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from byocir.dialects.byoc import TargetAttr
+from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.targets import attr_of, find_class, parse_targets, register
+from byocir.targets.base import Target, target_of
+from byocir.targets.files import check_target, named_target
+
+Targets = str | Target | Sequence[str | Target]
+"""Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
+
+
+def attributes_of(targets: Targets) -> list[TargetAttr]:
+    """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
+    given = [targets] if isinstance(targets, str | Target) else targets
+    attributes = [attribute for target in given for attribute in _attributes_of(target)]
+    names = [attribute.target_name.data for attribute in attributes]
+    for name in names:
+        if names.count(name) > 1:
+            raise ByocirError("B213", f"expected each target once, found {name} twice")
+    return attributes
+
+
+def _attributes_of(target: object) -> list[TargetAttr]:
+    if isinstance(target, str):
+        return parse_targets(named_target(target))
+    if not isinstance(target, Target):
+        shown = target.__name__ if isinstance(target, type) else repr(target)
+        raise ByocirError(
+            "B216",
+            f"expected a target's name or an instance of byocir.Target, found {shown}",
+            help=f"write {shown}()" if isinstance(target, type) else "",
+        )
+    check_target(type(target))
+    register(target.name, type(target))
+    return [attr_of(target)]
+
+
+def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
+    """The targets with these options set, each on all that have it; raises ByocirError B213."""
+    if not options:
+        return targets
+    instances = [target_of(attribute) for attribute in attributes_of(targets)]
+    known = {field.name for target in instances for field in fields(target)}
+    for name in options:
+        if name not in known:
+            raise ByocirError(
+                "B213",
+                f"expected an option of {', '.join(t.name for t in instances)}, found '{name}'",
+                help=did_you_mean(name, sorted(known)),
+            )
+    return [_with(target, options) for target in instances]
+
+
+def _with(target: Target, options: Mapping[str, Any]) -> Target:
+    own = {field.name for field in fields(target)}
+    try:
+        return replace(target, **{k: v for k, v in options.items() if k in own})
+    except (TypeError, ValueError) as error:
+        raise ByocirError("B213", f"target '{target.name}': {error}") from error
+
+
+def make_known(target: str | Target, what: str, where: str) -> str:
+    """Registers a target that something compiled earlier names, and gives its name. Raises
+    ByocirError B213 for options: `what` it is for keeps its own; B210 or B217 for none."""
+    if isinstance(target, Target):
+        register(target.name, type(target))
+        return target.name
+    name, brace, _ = named_target(target).partition("{")
+    if brace:
+        raise ByocirError(
+            "B213",
+            f"expected targets of {what} without options, found {target}",
+            where=where,
+            help="it keeps those it was compiled with: compile the model again for others",
+        )
+    find_class(name)
+    return name
