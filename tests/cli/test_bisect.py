@@ -117,10 +117,8 @@ def test_wrong_code_of_a_region_is_named(files, capsys):
 
 
 def test_regions_without_code_run_in_the_evaluator(files, tmp_path, capsys):
-    model, target = files
-    lines = [line for line in Path(target.partition(":")[0]).read_text().splitlines()]
-    kept = "\n".join(lines).partition("    def emit(")[0]
-    (tmp_path / "plain.py").write_text(kept)
+    model, _ = files
+    (tmp_path / "plain.py").write_text(TARGET.partition("    def emit(")[0])
     code, result, _ = run(capsys, model, "--target", f"{tmp_path}/plain.py:Bad")
     assert (code, result["found"]) == (0, None)
 

@@ -28,7 +28,7 @@ from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
 from byocir.cli.reference import run_onnxruntime
-from byocir.cli.run import levels_of, placement_of, shapes_of, targets_of
+from byocir.cli.run import hand_over_as_asked, shapes_of
 from byocir.compiler import generate
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
@@ -99,14 +99,7 @@ class _Bisection:
         options, host = self.options, host_text(self.options)
         module = byocir.import_onnx(options.model, shapes=shapes_of(options))
         self._step("import", lambda: self._begin(module))
-        report = byocir.partition(
-            module,
-            targets_of(options),
-            levels=levels_of(options),
-            placement=placement_of(options),
-            objective=options.objective or "",
-            after_pass=self._after_pass,
-        )
+        report = hand_over_as_asked(options, module, self._after_pass)
         self.before_code = module.clone()
         package = generate(module, report, host=host, after_pass=self._after_pass)
         regions: Sequence[Region] = self._regions() if package.report.regions else []

@@ -28,8 +28,8 @@ from xdsl.passes import ModulePass
 
 from byocir.cli.files import check_writable, write_text
 from byocir.cli.hosts import host_text
-from byocir.cli.run import levels_of, placement_of, shapes_of
-from byocir.compiler import generate, hand_over
+from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.compiler import generate
 from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
@@ -83,18 +83,11 @@ def _compiled(
     options: argparse.Namespace, stage: str
 ) -> tuple[ModuleOp | None, Package, list[str]]:
     """The module at a stage, the package, and the names of all passes that ran."""
+    host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
     wanted = _Wanted(stage)
     module = read_model(options.model, shapes=shapes_of(options))
     wanted.start(module)
-    report = hand_over(
-        module,
-        options.target,
-        levels=levels_of(options),
-        placement=placement_of(options),
-        objective=options.objective or "",
-        after_pass=wanted,
-    )
-    host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
+    report = hand_over_as_asked(options, module, wanted)
     package = generate(module, report, host=host, after_pass=wanted)
     if stage in ("fused", "scf"):
         wanted.found = package.module

@@ -33,6 +33,7 @@ from byocir.dialects.weights import large_arrays, save_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
+from byocir.rewrites.pipeline import AfterPass
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, Report
@@ -156,7 +157,20 @@ def compile_with_steps(
     if check is not None:
         check.begin(module)
     steps.begin("partition")
-    report = hand_over(
+    report = hand_over_as_asked(options, module, after_pass)
+    steps.begin("generate code")
+    package = generate(module, report, host=host, after_pass=after_pass)
+    steps.end()
+    if dump is not None:
+        dump.package(package)
+    return package
+
+
+def hand_over_as_asked(
+    options: argparse.Namespace, module: ModuleOp, after_pass: AfterPass
+) -> Report:
+    """Partitions a module as the command line asks, unless it is partitioned already."""
+    return hand_over(
         module,
         options.target,
         levels=levels_of(options),
@@ -164,12 +178,6 @@ def compile_with_steps(
         objective=options.objective or "",
         after_pass=after_pass,
     )
-    steps.begin("generate code")
-    package = generate(module, report, host=host, after_pass=after_pass)
-    steps.end()
-    if dump is not None:
-        dump.package(package)
-    return package
 
 
 def write_report(report: Report, path: Path | None) -> None:
