@@ -234,6 +234,51 @@ def test_sums_of_floats_keep_their_order() -> None:
     s.tile(s.block("sum"), s=1)
 
 
+@pytest.mark.parametrize(
+    ("element", "step", "free"),
+    [
+        ("i32", ADD, True),
+        ("i32", "%r = arith.muli %x, %o : i32", True),
+        ("i32", "%r = arith.maxsi %x, %o : i32", True),
+        ("i32", "%r = arith.subi %o, %x : i32", False),
+        ("f32", "%r = arith.maximumf %o, %x : f32", True),
+        ("f32", "%r = arith.addf %o, %x : f32", False),
+        ("f32", "%r = arith.addf %o, %x fastmath<reassoc> : f32", True),
+    ],
+)
+def test_loops_of_reductions_that_commute_change_places(
+    element: str, step: str, free: bool
+) -> None:
+    text = block("all", "| r: 8, s: 4", "%a[r, s] : memref<8x4xi32>", "%y[] : memref<i32>", step)
+    arguments = "%a: memref<8x4xi32>, %y: memref<i32>"
+    s = function(arguments.replace("i32", element), text.replace("i32", element))
+    expected = run(s)
+    outer, inner = s.tile(s.block("all"), r=1, s=1)
+    if not free:
+        refuses(s, "B253", lambda: s.reorder(inner, outer))
+        return
+    s.reorder(inner, outer)
+    assert s.loops(s.block("all")) == [inner, outer]
+    np.testing.assert_array_equal(run(s), expected)
+
+
+def test_a_sum_that_is_read_on_the_way_keeps_its_order() -> None:
+    s = function(
+        "%a: memref<4x4xi32>, %t: memref<i32>, %y: memref<4x4xi32>",
+        "tir.for %i = 0 to 4 serial {",
+        "tir.for %j = 0 to 4 serial {",
+        block(
+            "sum", "i: 1, j: 1", "", "%t[] : memref<i32>", "%r = arith.addi %o, %o : i32"
+        ).replace("[i: 1, j: 1]", "[i: 1, j: 1] at(%i, %j)"),
+        block(
+            "seen", "i: 1, j: 1", "%t[] : memref<i32>", "%y[i, j] : memref<4x4xi32>", DOUBLE
+        ).replace("[i: 1, j: 1]", "[i: 1, j: 1] at(%i, %j)"),
+        "}}",
+    )
+    i, j = s.loops(s.block("seen"))
+    refuses(s, "B253", lambda: s.reorder(j, i))
+
+
 def test_loops_with_something_beside_them_are_no_nest() -> None:
     s = chain()
     (i,) = s.tile(s.block("window"), i=4)
@@ -425,7 +470,10 @@ def test_what_a_block_reads_and_writes_is_not_packed() -> None:
         ("m, n = tile(gemm, m=4)", "2 names ((m, n)) for 1 things"),
         ("for i in x: pass", "'for i in x:\n    pass'"),
         ("tile(gemm, m=2.5)", "'2.5'"),
-        ("split(gemm)", "'split(gemm)', which takes a loop, a number"),
+        ("split(gemm)", "'split(gemm)' without factor, a number"),
+        ("split()", "'split()' without loop, a loop and factor, a number"),
+        ("stage(gemm, 0)", "'stage(gemm, 0)' without scope, a name"),
+        ("unroll(gemm, 2)", "'unroll(gemm, 2)', which takes loop"),
         ("split(gemm, 2)", "'gemm' where a loop belongs"),
         ("stage(gemm, 0, 3)", "'3' where a name belongs"),
         ("pack(gemm, 0, [1])", "'[1]' where a table of sizes belongs"),
@@ -440,6 +488,16 @@ def test_what_a_block_reads_and_writes_is_not_packed() -> None:
 def test_scripts_that_cannot_be_read(script: str, found: str) -> None:
     error = refuses(matmul(), "B260", lambda: run_script(matmul(), script))
     assert found in error.message
+
+
+def test_an_unknown_loop_lists_the_loops_there_are() -> None:
+    script = "m, n = tile(gemm, m=4, n=2); split(q, 2)"
+    with pytest.raises(ByocirError, match="'q' where a loop belongs") as caught:
+        run_script(matmul(), script)
+    assert caught.value.help == "the loops are m, n"
+    with pytest.raises(ByocirError, match="'q' where a loop belongs") as caught:
+        run_script(matmul(), "reorder(q)")
+    assert caught.value.help.startswith("there are no names for loops yet")
 
 
 def test_scripts_can_name_loops_by_their_place() -> None:

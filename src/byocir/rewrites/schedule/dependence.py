@@ -8,7 +8,7 @@ Memrefs are taken not to overlap, as those of a call may not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -37,8 +37,13 @@ class Conflict:
 def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
     """Why iterations of `loop` may depend on each other, or None when they do not: not even when
     the other loops of `band`, a nest, are at any of their iterations too."""
+    return next(conflicts(loop, band), None)
+
+
+def conflicts(loop: ForOp, band: Sequence[ForOp] = ()) -> Iterator[Conflict]:
+    """All buffers because of which iterations of `loop` may depend on each other, as `conflict`."""
     if loop.extent.value.data == 1:
-        return None
+        return
     loops = [loop, *band]
     inner = max(loops, key=_depth).body.block
     outer = min(loops, key=_depth)
@@ -52,8 +57,7 @@ def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
         boxes = [[folded(side, inner) for side in access.box] for access in accesses]
         told = {atom for sides in zip(*boxes, strict=True) for atom in _told(sides, outer)}
         if not _is_told(loop.index, told):
-            return Conflict(buffer, writer)
-    return None
+            yield Conflict(buffer, writer)
 
 
 def _depth(op: Operation) -> int:

@@ -15,9 +15,11 @@ from itertools import pairwise
 from xdsl.ir import Operation
 
 from byocir.dialects.tir import ForOp
+from byocir.rewrites.schedule.access import accesses_in
 from byocir.rewrites.schedule.blocks import body_of
-from byocir.rewrites.schedule.dependence import conflict, described
+from byocir.rewrites.schedule.dependence import Conflict, conflicts, described
 from byocir.rewrites.schedule.index import is_index_arithmetic
+from byocir.rewrites.schedule.reductions import only_accumulates
 from byocir.rewrites.schedule.requests import check_loop, refused
 from byocir.rewrites.schedule.settle import settle
 
@@ -25,13 +27,14 @@ from byocir.rewrites.schedule.settle import settle
 def reorder(*loops: ForOp) -> None:
     """Puts loops that are directly inside each other into this order, outermost first. Raises
     ByocirError B254 where they are not, B253 for an order in which loops whose iterations depend
-    on each other change places."""
+    on each other change places. Those of a reduction that gives the same in any order do not."""
     nest = nest_of(loops)
-    moved = [loop for loop in loops if conflict(loop, nest) is not None]
+    binding = {loop: _binding(loop, nest) for loop in nest}
+    moved = [loop for loop in loops if binding[loop] is not None]
     kept = [loop for loop in nest if loop in moved]
     late = next((a for a, b in zip(kept, moved, strict=True) if a is not b), None)
     if late is not None:
-        found = conflict(late, nest)
+        found = binding[late]
         assert found is not None
         raise refused(
             "B253",
@@ -41,6 +44,13 @@ def reorder(*loops: ForOp) -> None:
         )
     _rebuild(nest, loops)
     settle(body_of(loops[0]))
+
+
+def _binding(loop: ForOp, nest: Sequence[ForOp]) -> Conflict | None:
+    """What keeps a loop in its place among those of a nest that are kept in theirs."""
+    accesses = accesses_in(nest[-1].body.block)
+    found = conflicts(loop, nest)
+    return next((c for c in found if not only_accumulates(c.buffer, accesses)), None)
 
 
 def nest_of(loops: Sequence[ForOp]) -> list[ForOp]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -70,12 +71,22 @@ def run_script(schedule: Schedule, text: str) -> None:
         _Statement(schedule, names, text).run(statement)
 
 
-def _unread(text: str, found: str) -> ByocirError:
+def _unread(text: str, found: str, help: str = "") -> ByocirError:
     return ByocirError(
         "B260",
         f"expected calls of primitives such as m, n = tile(gemm, m=16, n=32), found {found}",
         where=f"schedule '{text}'",
+        help=help,
     )
+
+
+def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
+    """How the arguments of a call differ from those that its primitive takes, by name."""
+    method = getattr(Schedule, ast.unparse(node.func))
+    names = list(signature(method).parameters)[1 : len(kinds) + 1]
+    wanted = [f"{name}, {_WORDS[kind]}" for name, kind in zip(names, kinds, strict=True)]
+    missing = wanted[len(node.args) :]
+    return f" without {' and '.join(missing)}" if missing else f", which takes {', '.join(names)}"
 
 
 class _Statement:
@@ -126,8 +137,7 @@ class _Statement:
         """What stands for a block or a pattern by its name becomes that."""
         kinds = kinds or [ForOp] * len(node.args)
         if len(node.args) != len(kinds) and ast.unparse(node.func) != "blocks":
-            wanted = ", ".join(_WORDS[kind] for kind in kinds)
-            raise _unread(self.text, f"'{ast.unparse(node)}', which takes {wanted}")
+            raise _unread(self.text, f"'{ast.unparse(node)}'{_other_count(node, kinds)}")
         pairs = zip(node.args, kinds, strict=False)
         return [self._argument(argument, kind) for argument, kind in pairs]
 
@@ -139,8 +149,15 @@ class _Statement:
             return _pattern(value)
         if not isinstance(value, kind):
             found = f"'{ast.unparse(node)}' where {_WORDS[kind]} belongs"
-            raise _unread(self.text, found)
+            raise _unread(self.text, found, self._known_loops() if kind is ForOp else "")
         return value
+
+    def _known_loops(self) -> str:
+        """What the script calls loops so far, for a help line."""
+        loops = [name for name, thing in self.names.items() if isinstance(thing, ForOp)]
+        if loops:
+            return f"the loops are {', '.join(loops)}"
+        return "there are no names for loops yet: m, n = tile(gemm, m=4, n=4) gives some"
 
     def _element(self, node: ast.Subscript, position: object) -> Any:
         found = self._value(node.value)

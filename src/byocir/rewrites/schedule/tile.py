@@ -15,29 +15,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
 
-from xdsl.dialects import arith
 from xdsl.ir import Block
 
 from byocir.dialects.tir import BlockOp, ForOp
-from byocir.dialects.types import element_type_of, is_integer
 from byocir.rewrites.schedule.blocks import body_of, reads_old, retile
 from byocir.rewrites.schedule.index import Indices, Sum, base_sums
+from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.schedule.requests import check_block, position_of, refused
 from byocir.rewrites.schedule.settle import settle
 from byocir.rewrites.schedule.split import guard_end
-
-_ORDERLESS = (arith.MaximumfOp, arith.MinimumfOp)
-_ORDERLESS_ON_INTEGERS = (
-    arith.AddiOp,
-    arith.MuliOp,
-    arith.MaxSIOp,
-    arith.MinSIOp,
-    arith.MaxUIOp,
-    arith.MinUIOp,
-    arith.AndIOp,
-    arith.OrIOp,
-    arith.XOrIOp,
-)
 
 Remainder = Literal["refuse", "guard", "overlap"]
 """What happens where a size does not divide: an error; a guard (`where`) leaves out the points past
@@ -107,23 +93,6 @@ def _check_order(block: BlockOp, positions: Sequence[int], sizes: Sequence[int])
         f"{', '.join(map(str, sizes))}",
         block,
         help="sums of floats depend on their order; tile the reductions in order, outer ones to 1",
-    )
-
-
-def is_unordered(block: BlockOp) -> bool:
-    """Whether the reduction gives the same in any order: `acc <op> term` on integers, or a minimum
-    or maximum."""
-    if len(block.outs) != 1:
-        return False
-    acc = block.body.block.args[-1]
-    step = block.yielded[0].owner
-    on_integers = is_integer(element_type_of(block.outs[0].type))
-    kinds = _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS
-    return (
-        isinstance(step, kinds)
-        and acc in step.operands
-        and len(list(acc.uses)) == 1
-        and not set(block.ins) & set(block.outs)
     )
 
 
