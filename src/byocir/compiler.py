@@ -208,7 +208,7 @@ def compile(
     further `options` go to every target that has an option of that name. `host` says what runs the
     nodes that no target takes: "reference", the evaluator, or "c", C code built on first use,
     whose options, as in "c{cpu=x86-64-v3,threads=2}", say for which processor (`native`, this
-    machine's, by default, or one of `byocir.lowering.tir_to_c.cpu`) and how many threads.
+    machine's, by default, or one of `byocir.toolchain.cpu`) and how many threads.
     Other arguments as `import_onnx` and `partition`.
     """
     host_of(host)

@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 import byocir
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.patterns import Composite, constant, op, wildcard
 
 SCALED = Composite(

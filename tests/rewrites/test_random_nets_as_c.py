@@ -13,10 +13,10 @@ from byocir.dialects.context import load_context
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
-from byocir.lowering.tir_to_c.cpu import CPUS
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.runtime.native import HostProgram
+from byocir.toolchain.cpu import CPUS
 
 QUICK = ("-std=c99", "-O1", "-ffp-contract=off", "-lm")
 

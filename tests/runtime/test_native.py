@@ -17,11 +17,11 @@ from byocir.cli.main import main
 from byocir.compiler import NO_C
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
-from byocir.lowering.tir_to_c.cpu import fitting
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.runtime.export import export_project
 from byocir.runtime.native import FLAGS, host_code, made_for
 from byocir.toolchain import x86_64_level
+from byocir.toolchain.cpu import fitting
 
 DIGITS = "examples/digits/digits_int8.onnx"
 DIGITS_F32 = "examples/digits/digits_f32.onnx"

@@ -40,12 +40,12 @@ PASSES: dict[str, str] = {
     "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",
     "raise-scf-to-tir": "byocir.lowering.scf_to_tir:RaiseScfToTirPass",
     # tensor level, for the host's C code
-    "relax-contractions": "byocir.lowering.tir_to_c.relax:RelaxContractionsPass",
-    "assign-layouts": "byocir.lowering.tir_to_c.layouts:AssignLayoutsPass",
-    "flatten-windows": "byocir.lowering.tir_to_c.windows:FlattenWindowsPass",
-    "fuse-blocks": "byocir.lowering.tir_to_c.fuse:FuseBlocksPass",
-    "pack-weights": "byocir.lowering.tir_to_c.pack:PackWeightsPass",
-    "fold-copies": "byocir.lowering.tir_to_c.fold:FoldCopiesPass",
+    "relax-contractions": "byocir.rewrites.host.relax:RelaxContractionsPass",
+    "assign-layouts": "byocir.rewrites.host.layouts:AssignLayoutsPass",
+    "flatten-windows": "byocir.rewrites.host.windows:FlattenWindowsPass",
+    "fuse-blocks": "byocir.rewrites.host.fuse:FuseBlocksPass",
+    "pack-weights": "byocir.rewrites.host.pack:PackWeightsPass",
+    "fold-copies": "byocir.rewrites.host.fold:FoldCopiesPass",
     # tensor level to VTA instructions, in this order
     "vta-separate": "byocir.lowering.tir_to_vta.separate:VtaSeparatePass",
     "vta-arrange": "byocir.lowering.tir_to_vta.arrange:VtaArrangePass",

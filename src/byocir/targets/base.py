@@ -33,7 +33,7 @@ from byocir.patterns.targets import find
 from byocir.targets.device import Device
 
 if TYPE_CHECKING:
-    from byocir.lowering.graph_to_tir.emit import Emitter
+    from byocir.dialects.tir.emit import Emitter
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a region function: its symbol and its inputs give its outputs."""

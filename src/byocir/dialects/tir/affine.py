@@ -71,6 +71,16 @@ def canonical_map(map_: AffineMap) -> AffineMap:
     return AffineMap(map_.num_dims, 0, tuple(canonical(expr) for expr in map_.results))
 
 
+def modulo(index: AffineExpr, size: int) -> AffineExpr:
+    """`index mod size`, at least 0."""
+    return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, index, AffineExpr.constant(size))
+
+
+def divided(index: AffineExpr, size: int) -> AffineExpr:
+    """`index / size`, rounded down."""
+    return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
+
+
 def bounds(expr: AffineExpr, lows: Sequence[int], highs: Sequence[int]) -> tuple[int, int]:
     """An interval that contains all values of `expr` when iterator i is in [lows[i], highs[i]];
     it is tight for linear expressions."""

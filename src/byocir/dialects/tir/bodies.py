@@ -22,6 +22,11 @@ RANGES: dict[Attribute, tuple[int, int]] = {
 """The values that a requantised element type can hold."""
 
 
+def first(x: S, acc: S) -> S:
+    """What overwrites."""
+    return x
+
+
 def multiply_accumulate(x: S, w: S, acc: S, *, to: Attribute) -> S:
     """A contraction's step: `acc + x * w` with both factors widened to the accumulator's type."""
     return acc + x.to(to) * w.to(to)

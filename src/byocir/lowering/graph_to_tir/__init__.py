@@ -29,6 +29,7 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.dialects.graph import ForeignOp
+from byocir.dialects.tir.emit import Emitter
 from byocir.lowering.graph_to_tir import (
     contraction,
     convert,
@@ -49,7 +50,6 @@ from byocir.lowering.graph_to_tir import (
     unary,
 )
 from byocir.lowering.graph_to_tir.composites import lower_composites
-from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.lowering.graph_to_tir.registry import LOWERINGS, STAYS, cannot_lower, lowers
 from byocir.patterns.targets import Taker, find
 

@@ -7,8 +7,8 @@ from typing import Any
 from xdsl.ir import Operation
 
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir.emit import Emitter
 from byocir.errors import ByocirError
-from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import Taker
 from byocir.rewrites.driver import is_dead

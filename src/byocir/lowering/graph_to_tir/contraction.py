@@ -9,19 +9,12 @@ from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.graph import ConvOp, ConvTransposeOp, MatmulOp
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.affine import divided, modulo
 from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space, broadcast_index
 from byocir.dialects.tir.scalar import signless
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import (
-    Emitter,
-    Index,
-    Read,
-    Space,
-    accumulator_of,
-    axis_read,
-    broadcast_index,
-)
-from byocir.lowering.graph_to_tir.movement import divided, modulo
+from byocir.lowering.graph_to_tir.operands import accumulator_of, axis_read
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _SPATIAL = {1: ("h",), 2: ("h", "w"), 3: ("d", "h", "w")}

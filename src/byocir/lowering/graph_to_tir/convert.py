@@ -6,6 +6,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.graph import CastOp
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import (
     dtype_of,
@@ -17,7 +18,7 @@ from byocir.dialects.types import (
     shape_of,
     ui64,
 )
-from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of
+from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.quant import limits
 from byocir.lowering.graph_to_tir.registry import lowers
 

@@ -17,6 +17,7 @@ from byocir.dialects.graph import (
     ReluOp,
     SubOp,
 )
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted, signless
 from byocir.dialects.types import (
     element_type_of,
@@ -31,7 +32,7 @@ from byocir.dialects.types import (
     ui64,
     width_of,
 )
-from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, known_values
+from byocir.lowering.graph_to_tir.operands import accumulator_of, known_values
 from byocir.lowering.graph_to_tir.registry import Way, lowers
 
 _OPERATORS: dict[type[BinaryOp], str] = {AddOp: "add", SubOp: "sub", MulOp: "mul", DivOp: "div"}

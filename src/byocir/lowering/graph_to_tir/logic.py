@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, i1, i64, shape_of, width_of
-from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _COMPARISONS: dict[type[g.CompareOp], str] = {

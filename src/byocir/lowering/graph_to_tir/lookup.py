@@ -9,9 +9,10 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, i64, shape_of
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space, known_values
+from byocir.lowering.graph_to_tir.operands import known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 from byocir.lowering.graph_to_tir.select import Table, is_regular, selected
 

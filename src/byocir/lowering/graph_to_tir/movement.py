@@ -5,31 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
+from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space, broadcast_index
 from byocir.dialects.types import element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import Emitter, Index, Read, Space, broadcast_index
 from byocir.lowering.graph_to_tir.registry import lowers
 
 Moved = g.ExpandOp | g.TileOp | g.SliceOp | g.DepthToSpaceOp | g.SpaceToDepthOp
-
-
-def first(x: Emitted, acc: Emitted) -> Emitted:
-    """The body of a block that overwrites."""
-    return x
-
-
-def modulo(index: AffineExpr, size: int) -> AffineExpr:
-    """`index mod size`, at least 0."""
-    return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, index, AffineExpr.constant(size))
-
-
-def divided(index: AffineExpr, size: int) -> AffineExpr:
-    """`index / size`, rounded down."""
-    return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
 
 
 def _moved(emit: Emitter, op: Moved, index: Callable[[list[AffineExpr]], Index]) -> SSAValue:

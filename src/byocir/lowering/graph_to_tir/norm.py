@@ -8,19 +8,12 @@ from math import prod
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
+from byocir.dialects.tir.affine import divided
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space, broadcast_index
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import Shape, element_type_of, f32, f64, shape_of
 from byocir.lowering.graph_to_tir.contraction import spatial_names
-from byocir.lowering.graph_to_tir.emit import (
-    Emitter,
-    Index,
-    Read,
-    Space,
-    accumulator_of,
-    axis_read,
-    broadcast_index,
-)
-from byocir.lowering.graph_to_tir.movement import divided
+from byocir.lowering.graph_to_tir.operands import accumulator_of, axis_read
 from byocir.lowering.graph_to_tir.reduce import others, reduced
 from byocir.lowering.graph_to_tir.registry import lowers
 

@@ -7,10 +7,10 @@ from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import Emitter, Index, Read, Space
 from byocir.lowering.graph_to_tir.lookup import looked_up
-from byocir.lowering.graph_to_tir.movement import first
 from byocir.lowering.graph_to_tir.registry import lowers
 from byocir.lowering.graph_to_tir.select import Table
 

@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects.graph import AveragePoolOp, LpPoolOp, MaxPoolOp, PoolOp, SumPoolOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.bodies import widen_add
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
 from byocir.dialects.types import (
     dtype_of,
@@ -22,7 +23,7 @@ from byocir.dialects.types import (
     width_of,
 )
 from byocir.lowering.graph_to_tir.contraction import kernel_names, spatial_names, window
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space, accumulator_of
+from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.registry import lowers
 
 

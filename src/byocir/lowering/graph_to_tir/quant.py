@@ -13,9 +13,10 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted, is_unsigned
 from byocir.dialects.types import element_type_of, f32, i32, i64, shape_of, width_of
-from byocir.lowering.graph_to_tir.emit import Emitter, accumulator_of, axis_read, known_values
+from byocir.lowering.graph_to_tir.operands import accumulator_of, axis_read, known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _FAR = 2**17

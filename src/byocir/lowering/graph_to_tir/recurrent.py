@@ -11,18 +11,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
-from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.bodies import first, multiply_accumulate
+from byocir.dialects.tir.emit import Emitter, Read, ScalarBody, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import (
-    Emitter,
-    Read,
-    ScalarBody,
-    Space,
-    accumulator_of,
-    known_values,
-)
-from byocir.lowering.graph_to_tir.movement import first
+from byocir.lowering.graph_to_tir.operands import accumulator_of, known_values
 from byocir.lowering.graph_to_tir.registry import Way, lowers
 from byocir.lowering.graph_to_tir.unary import sigmoid
 

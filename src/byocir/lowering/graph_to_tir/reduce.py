@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, ScalarBody, Space
 from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
 from byocir.dialects.types import (
     Shape,
@@ -20,15 +21,7 @@ from byocir.dialects.types import (
     shape_of,
     width_of,
 )
-from byocir.lowering.graph_to_tir.emit import (
-    ZERO,
-    Emitter,
-    Index,
-    Read,
-    ScalarBody,
-    Space,
-    accumulator_of,
-)
+from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.pool import lowest
 from byocir.lowering.graph_to_tir.registry import lowers
 from byocir.lowering.graph_to_tir.unary import absolute

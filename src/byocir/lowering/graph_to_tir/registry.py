@@ -11,8 +11,8 @@ from xdsl.utils.str_enum import StrEnum
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph.foreign import YieldOp
 from byocir.dialects.locations import names
+from byocir.dialects.tir.emit import Emitter
 from byocir.errors import ByocirError
-from byocir.lowering.graph_to_tir.emit import Emitter
 
 Lowered = SSAValue | Sequence[SSAValue]
 """An op's only result, or all its results."""

@@ -8,13 +8,14 @@ from xdsl.ir import Attribute, Block, SSAValue
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import attribute_of, int_tuple
 from byocir.dialects.graph.resize import numbers
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import dtype_of, element_type_of, f64, is_float, shape_of, tensor
 from byocir.evaluate.graph import evaluate_graph_op
 from byocir.lowering.graph_to_tir.contraction import narrowed
 from byocir.lowering.graph_to_tir.convert import to_integer
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space, accumulator_of
 from byocir.lowering.graph_to_tir.lookup import looked_up, weighted
+from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.registry import lowers
 
 

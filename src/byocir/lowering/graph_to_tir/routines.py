@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
+from byocir.dialects.tir.emit import Emitter
 from byocir.evaluate.routines import HOW
-from byocir.lowering.graph_to_tir.emit import Emitter
 from byocir.lowering.graph_to_tir.registry import Way, lowers
 
 

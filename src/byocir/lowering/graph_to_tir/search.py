@@ -6,6 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
+from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import (
     dtype_of,
@@ -15,7 +16,6 @@ from byocir.dialects.types import (
     shape_of,
     ui64,
 )
-from byocir.lowering.graph_to_tir.emit import ZERO, Emitter, Read, Space
 from byocir.lowering.graph_to_tir.reduce import along, extreme, others, reduced
 from byocir.lowering.graph_to_tir.registry import cannot_lower, lowers
 

@@ -8,9 +8,10 @@ from fractions import Fraction
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.tir.affine import divided
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space
 from byocir.dialects.types import element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import Emitter, Index, Read, Space
-from byocir.lowering.graph_to_tir.movement import divided, first
 
 MOST_RUNS = 16
 """Blocks that one dimension may be put together from."""

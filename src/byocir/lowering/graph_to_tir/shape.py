@@ -19,9 +19,10 @@ from byocir.dialects.graph import (
     UnsqueezeOp,
 )
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, Space
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.lowering.graph_to_tir.emit import ZERO, Emitter, Index, Read, Space
-from byocir.lowering.graph_to_tir.movement import divided, first, modulo
 from byocir.lowering.graph_to_tir.registry import lowers
 
 

@@ -14,59 +14,15 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Operation, SSAValue
-
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import f32, i16, i32
+from byocir.dialects.types import i16
 from byocir.lowering.tir_to_c.accesses import Offset
 from byocir.lowering.tir_to_c.host import CHost
-from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel, Loop
 from byocir.lowering.tir_to_c.tile_nest import WORTH_THREADS, TileNest, pragma
-from byocir.lowering.tir_to_c.tile_shape import TileShape, tile_shape
 from byocir.lowering.tir_to_c.tiles import Factor, Tile
-
-CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, UnrealizedConversionCastOp)
-
-
-def is_contraction(op: BlockOp) -> bool:
-    """Whether the body is `acc + x * y` on two inputs, which may be converted first, at all points
-    from 0."""
-    block = op.body.block
-    if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None or op.bases:
-        return False
-    add = op.yielded[0].owner
-    if not isinstance(add, arith.AddfOp | arith.AddiOp):
-        return False
-    terms = [value.owner for value in add.operands if value is not block.args[2]]
-    if len(terms) != 1 or not isinstance(terms[0], arith.MulfOp | arith.MuliOp):
-        return False
-    product: Operation = terms[0]
-    return {_converted(value) for value in product.operands} == {block.args[0], block.args[1]}
-
-
-def _converted(value: SSAValue) -> SSAValue:
-    """What a value is before conversions."""
-    while isinstance(value.owner, CONVERSIONS):
-        value = value.owner.operands[0]
-    return value
-
-
-def may_reorder(op: BlockOp) -> bool:
-    """Whether the sum of a contraction may be taken in any order: of integers, and of floats whose
-    addition says so."""
-    add = op.yielded[0].owner
-    return isinstance(add, arith.AddiOp) or (
-        isinstance(add, arith.AddfOp) and FastMathFlag.REASSOC in add.fastmath.data
-    )
-
-
-def _may_fuse(op: BlockOp) -> bool:
-    add = op.yielded[0].owner
-    return isinstance(add, arith.AddfOp) and FastMathFlag.ALLOW_CONTRACT in add.fastmath.data
+from byocir.rewrites.host.contraction import is_computable, is_contraction, may_fuse
+from byocir.rewrites.host.tile_shape import TileShape, tile_shape
 
 
 def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
@@ -114,7 +70,7 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
         return None
     if set(writer.based) & set(op.reductions):
         return None
-    fused = _may_fuse(op) and host.description.fuses
+    fused = may_fuse(op) and host.description.fuses
     pair = _pair(writer)
     found = [r for loop in writer.parallel if (r := _roles(writer, loop, pair)) is not None]
     shapes = [(r, _shape(r, host, fused)) for r in found]
@@ -141,30 +97,6 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     inner = (writer.indices, op.outs[0].type, number, fused, pair is not None)
     tile = Tile(factors, reduction, *inner)
     return TileNest(writer, host, tile, shape, roles.lane, roles.rows)
-
-
-def is_computable(op: BlockOp) -> bool:
-    """Whether all is in f32, or in integers that are extended, by their sign or by zeros as C would
-    extend them, to i32."""
-    args = op.body.block.args
-    if all(arg.type == f32 for arg in args):
-        return True
-    if args[2].type != i32:
-        return False
-    add = op.yielded[0].owner
-    assert isinstance(add, arith.AddiOp)
-    product = (add.rhs if add.lhs is args[2] else add.lhs).owner
-    assert isinstance(product, arith.MuliOp)
-    return all(_extends_as_c(value) for value in product.operands)
-
-
-def _extends_as_c(value: SSAValue) -> bool:
-    unsigned = False
-    while isinstance(value.owner, CONVERSIONS):
-        unsigned = unsigned or isinstance(value.owner, arith.ExtUIOp)
-        value = value.owner.operands[0]
-    known = c_type(value.type) in ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t")
-    return known and c_type(value.type).startswith("u") == unsigned
 
 
 def _pair(writer: BlockWriter) -> Loop | None:

@@ -16,8 +16,8 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
 from byocir.dialects.byoc import HOST_CODE, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
-from byocir.lowering.tir_to_c.cpu import CPUS, Cpu, fitting
 from byocir.toolchain import x86_64_level
+from byocir.toolchain.cpu import CPUS, Cpu, fitting
 
 NATIVE = "native"
 MOST_THREADS = 1024

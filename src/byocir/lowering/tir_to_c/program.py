@@ -24,11 +24,12 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, 
 from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
 from byocir.evaluate.routines import Routine, routine_of
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
-from byocir.lowering.tir_to_c.contract import is_contraction, kernel_of
+from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
+from byocir.rewrites.host.contraction import is_contraction
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 

@@ -11,8 +11,8 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
-from byocir.lowering.tir_to_c.tile_shape import TileShape, heights_of, split
 from byocir.lowering.tir_to_c.tiles import Tile
+from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 WORTH_THREADS = 2**17
 """Points of a block from which threads are worth what it takes to start them."""

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, IteratorKind, YieldOp, scope_of
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import divided, linear, modulo
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.rewrites.schedule.access import accesses_of, is_whole
@@ -153,11 +153,7 @@ def _divided(expr: AffineExpr, size: int, parts: Parts) -> tuple[AffineExpr, Aff
             for i, c in form.terms:
                 quotient = quotient + AffineExpr.dimension(i) * (c // size)
             return quotient, AffineExpr.dimension(lanes[0])
-    by = AffineExpr.constant(size)
-    return (
-        AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, expr, by),
-        AffineBinaryOpExpr(AffineBinaryOpKind.Mod, expr, by),
-    )
+    return divided(expr, size), modulo(expr, size)
 
 
 def _moving(
@@ -203,7 +199,6 @@ def _unpacking(source: SSAValue, target: SSAValue, layout: _Layout, origin: Oper
     dims = [AffineExpr.dimension(i) for i in range(len(iterators))]
     read, lanes = list(dims), list[AffineExpr]()
     for d, size in layout.tiles.items():
-        by = AffineExpr.constant(size)
-        read[d] = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, dims[d], by)
-        lanes.append(AffineBinaryOpExpr(AffineBinaryOpKind.Mod, dims[d], by))
+        read[d] = divided(dims[d], size)
+        lanes.append(modulo(dims[d], size))
     return _moving(source, target, iterators, [[*read, *lanes], dims], None, origin)

@@ -1,4 +1,4 @@
-"""What lowerings write blocks with: named iteration spaces, reads, and an emitter of ops."""
+"""What passes write blocks with: named iteration spaces, reads, and an emitter of ops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
-from byocir.dialects.graph import ConstantOp as GraphConstantOp
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -27,7 +26,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
-from byocir.dialects.types import Shape, bf16, element_type_of, f16, f32, shape_of, tensor
+from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -99,7 +98,7 @@ class Read:
 
 
 class Emitter:
-    """Makes the ops that replace one graph op; all get its location."""
+    """Makes the ops that replace one op; all get its location."""
 
     def __init__(self, location: LocationAttr) -> None:
         self.location = location
@@ -231,21 +230,3 @@ def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:
         AffineExpr.dimension(start + axis) if size == shape[start + axis] else ZERO
         for axis, size in enumerate(own)
     ]
-
-
-def known_values(value: SSAValue) -> np.ndarray | None:
-    """The values of a constant, at either level; None if it is none or they are absent."""
-    owner = value.owner
-    return (
-        owner.value.data.maybe_values if isinstance(owner, ConstantOp | GraphConstantOp) else None
-    )
-
-
-def axis_read(value: SSAValue, axis: int) -> Read:
-    """A read of a scalar, or of one value for each index of a dimension."""
-    return Read(value, [AffineExpr.dimension(axis)] if shape_of(value.type) else [])
-
-
-def accumulator_of(element: Attribute) -> Attribute:
-    """The type in which elements are summed: f32 for narrower floats, else their own."""
-    return f32 if element in (f16, bf16) else element

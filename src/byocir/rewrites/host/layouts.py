@@ -30,10 +30,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.evaluate.scalar import number
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
-from byocir.lowering.tir_to_c.contract import is_contraction, may_reorder
+from byocir.rewrites.host.contraction import is_contraction, may_reorder
 
 LEAST_CHANNELS = 4
 """With fewer, vectors along them are not worth it."""

@@ -29,7 +29,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.scalar import is_unsigned, number_op
 from byocir.dialects.types import element_type_of, i1, shape_of
-from byocir.lowering.tir_to_c.contract import is_contraction
+from byocir.rewrites.host.contraction import is_contraction
 
 MOST_INPUTS = 12
 """Arrays that one block reads at most: more streams than that slow each other down."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byocir.lowering.tir_to_c.cpu import Cpu
+from byocir.toolchain.cpu import Cpu
 
 VECTORS = (1, 2, 3, 4)
 """How many vectors one row may have; more leave too few rows to use each again."""

@@ -27,13 +27,13 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import Linear, divided, linear, modulo
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
-from byocir.lowering.graph_to_tir.movement import divided, first, modulo
-from byocir.lowering.tir_to_c.contract import is_contraction
+from byocir.rewrites.host.contraction import is_contraction
 
 
 @dataclass(frozen=True)

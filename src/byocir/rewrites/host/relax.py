@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import f32
-from byocir.lowering.tir_to_c.contract import is_contraction
+from byocir.rewrites.host.contraction import is_contraction
 
 RELAXED = FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.ALLOW_CONTRACT])
 

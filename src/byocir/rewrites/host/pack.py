@@ -30,13 +30,13 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of
 from byocir.evaluate.scalar import number
-from byocir.lowering.graph_to_tir.emit import Emitter, Read, Space
-from byocir.lowering.tir_to_c.contract import is_computable, is_contraction, may_reorder
-from byocir.lowering.tir_to_c.cpu import CPUS, Cpu
-from byocir.lowering.tir_to_c.tile_shape import tile_shape
+from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
+from byocir.rewrites.host.tile_shape import tile_shape
+from byocir.toolchain.cpu import CPUS, Cpu
 
 
 @dataclass(frozen=True)

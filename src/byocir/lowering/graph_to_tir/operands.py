@@ -1,0 +1,30 @@
+"""What lowerings ask of the operands of graph ops."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.graph import ConstantOp as GraphConstantOp
+from byocir.dialects.tir import ConstantOp
+from byocir.dialects.tir.emit import Read
+from byocir.dialects.types import bf16, f16, f32, shape_of
+
+
+def known_values(value: SSAValue) -> np.ndarray | None:
+    """The values of a constant, at either level; None if it is none or they are absent."""
+    owner = value.owner
+    return (
+        owner.value.data.maybe_values if isinstance(owner, ConstantOp | GraphConstantOp) else None
+    )
+
+
+def axis_read(value: SSAValue, axis: int) -> Read:
+    """A read of a scalar, or of one value for each index of a dimension."""
+    return Read(value, [AffineExpr.dimension(axis)] if shape_of(value.type) else [])
+
+
+def accumulator_of(element: Attribute) -> Attribute:
+    """The type in which elements are summed: f32 for narrower floats, else their own."""
+    return f32 if element in (f16, bf16) else element

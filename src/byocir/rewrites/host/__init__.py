@@ -1,0 +1,1 @@
+"""Rewrites of blocks in value form for processors: what their C code is then made of."""

@@ -1,0 +1,79 @@
+"""Which blocks are contractions, and what may be done with them."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import f32, i1, i8, i16, i32, ui8, ui16
+
+CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, UnrealizedConversionCastOp)
+UNSIGNED: dict[Attribute, bool] = {
+    **dict.fromkeys((i8, i16, i32), False),
+    **dict.fromkeys((i1, ui8, ui16), True),
+}
+"""The integers that C extends to i32, and whether by zeros."""
+
+
+def is_contraction(op: BlockOp) -> bool:
+    """Whether the body is `acc + x * y` on two inputs, which may be converted first, at all points
+    from 0."""
+    block = op.body.block
+    if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None or op.bases:
+        return False
+    add = op.yielded[0].owner
+    if not isinstance(add, arith.AddfOp | arith.AddiOp):
+        return False
+    terms = [value.owner for value in add.operands if value is not block.args[2]]
+    if len(terms) != 1 or not isinstance(terms[0], arith.MulfOp | arith.MuliOp):
+        return False
+    product: Operation = terms[0]
+    return {_converted(value) for value in product.operands} == {block.args[0], block.args[1]}
+
+
+def _converted(value: SSAValue) -> SSAValue:
+    """What a value is before conversions."""
+    while isinstance(value.owner, CONVERSIONS):
+        value = value.owner.operands[0]
+    return value
+
+
+def may_reorder(op: BlockOp) -> bool:
+    """Whether the sum of a contraction may be taken in any order: of integers, and of floats whose
+    addition says so."""
+    add = op.yielded[0].owner
+    return isinstance(add, arith.AddiOp) or (
+        isinstance(add, arith.AddfOp) and FastMathFlag.REASSOC in add.fastmath.data
+    )
+
+
+def may_fuse(op: BlockOp) -> bool:
+    """Whether the products of a contraction may be rounded together with their addition."""
+    add = op.yielded[0].owner
+    return isinstance(add, arith.AddfOp) and FastMathFlag.ALLOW_CONTRACT in add.fastmath.data
+
+
+def is_computable(op: BlockOp) -> bool:
+    """Whether all is in f32, or in integers that are extended, by their sign or by zeros as C would
+    extend them, to i32."""
+    args = op.body.block.args
+    if all(arg.type == f32 for arg in args):
+        return True
+    if args[2].type != i32:
+        return False
+    add = op.yielded[0].owner
+    assert isinstance(add, arith.AddiOp)
+    product = (add.rhs if add.lhs is args[2] else add.lhs).owner
+    assert isinstance(product, arith.MuliOp)
+    return all(_extends_as_c(value) for value in product.operands)
+
+
+def _extends_as_c(value: SSAValue) -> bool:
+    unsigned = False
+    while isinstance(value.owner, CONVERSIONS):
+        unsigned = unsigned or isinstance(value.owner, arith.ExtUIOp)
+        value = value.owner.operands[0]
+    return UNSIGNED.get(value.type) == unsigned
