@@ -55,3 +55,49 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, t
 def test_what_is_quantised_later_stays_exact():
     plain = FastMathFlagsAttr("none")
     assert [flags == plain for flags in flagged(MATMULS)] == [False, True, True]
+
+
+LOOP = """
+func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, RESULT) {
+  %a, %b = tir.for %t = 0 to 3 serial
+      carry(%p = %x : tensor<4x4xf32>, %q = %x : tensor<4x4xf32>) {
+    %0 = graph.matmul %p, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %1 = graph.matmul %q, %p : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    tir.yield FIRST, SECOND : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %2 = graph.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  LAST
+  func.return %a, %b, %3 : tensor<4x4xf32>, tensor<4x4xf32>, RESULT
+}
+"""
+QUANTISE = """
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %3 = graph.quantize OF, %s, %z {axis = 1 : i64}
+    : (tensor<4x4xf32>, tensor<f32>, tensor<i8>) -> tensor<4x4xi8>
+"""
+SORTED = """
+  %v, %3 = graph.top_k OF {axis = 1 : i64, k = 2 : i64, largest = 1 : i64, sorted = 1 : i64}
+    : (tensor<4x4xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+"""
+PLAIN = "%3 = graph.relu OF : (tensor<4x4xf32>) -> tensor<4x4xf32>"
+
+
+@pytest.mark.parametrize(
+    ("last", "of", "result", "yielded", "exact"),
+    [
+        (PLAIN, "%a", "tensor<4x4xf32>", "%0, %1", [False, False, False]),
+        (QUANTISE, "%2", "tensor<4x4xi8>", "%0, %1", [False, False, True]),
+        (QUANTISE, "%a", "tensor<4x4xi8>", "%0, %1", [True, False, False]),
+        (QUANTISE, "%b", "tensor<4x4xi8>", "%0, %1", [True, True, False]),
+        (QUANTISE, "%a", "tensor<4x4xi8>", "%q, %1", [False, True, False]),
+        (SORTED, "%a", "tensor<4x2xi64>", "%0, %1", [True, False, False]),
+    ],
+    ids=["floats", "beside", "own", "through-the-other", "handed-on", "indices"],
+)
+def test_loops_lead_where_their_values_lead(last, of, result, yielded, exact):
+    first, second = yielded.split(", ")
+    text = LOOP.replace("LAST", last.replace("OF", of)).replace("RESULT", result)
+    text = text.replace("FIRST", first).replace("SECOND", second)
+    plain = FastMathFlagsAttr("none")
+    assert [flags == plain for flags in flagged(text)] == exact

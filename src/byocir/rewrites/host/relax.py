@@ -3,10 +3,11 @@
 Does: gives the multiplication and the addition of a contraction of f32 the flags `reassoc` and
 `contract`: its products may be added in any order, and each be rounded together with the addition.
 
-Requires: blocks in value form. Looks at functions without `byoc.target`.
+Requires: blocks in value form, also inside loops. Looks at functions without `byoc.target`.
 
 Guarantees: no contraction has the flags whose result leads to a conversion to integers, at whatever
-distance, or to a call: quantised numbers stay what they are, bit for bit.
+distance and through whatever loop, to a routine that gives integers, or to a call: quantised
+numbers stay what they are, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,12 +20,20 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
-from byocir.dialects.types import f32
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    ExternOp,
+    FillOp,
+    ForOp,
+    YieldOp,
+)
+from byocir.dialects.types import element_type_of, f32, is_float
 from byocir.rewrites.host.contraction import is_contraction
 
 RELAXED = FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.ALLOW_CONTRACT])
@@ -44,20 +53,46 @@ class RelaxContractionsPass(ModulePass):
 
 def _relax(function: FuncOp) -> None:
     exact: set[SSAValue] = set()
-    for op in reversed(list(function.body.block.ops)):
-        if _leads_to_integers(op) or not exact.isdisjoint(op.results):
-            exact.update(value for inner in op.walk() for value in inner.operands)
-        elif isinstance(op, BlockOp) and _is_float_contraction(op):
+    _follow(function.body.block, exact)
+    for op in function.walk():
+        if not isinstance(op, BlockOp) or not exact.isdisjoint(op.results):
+            continue
+        if _is_float_contraction(op):
             for inner in op.body.block.ops:
                 if isinstance(inner, arith.AddfOp | arith.MulfOp):
                     inner.fastmath = RELAXED
 
 
+def _follow(block: Block, exact: set[SSAValue]) -> None:
+    """Adds the values of a block that lead to integers to `exact`, against the flow."""
+    for op in reversed(list(block.ops)):
+        if isinstance(op, ForOp):
+            _follow_loop(op, exact)
+        elif _leads_to_integers(op) or not exact.isdisjoint(op.results):
+            exact.update(value for inner in op.walk() for value in inner.operands)
+
+
+def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
+    """What a loop hands on leads where the next iteration takes it, until nothing is new."""
+    known = -1
+    while known < len(exact):
+        known = len(exact)
+        for initial, carried, yielded, result in zip(
+            op.initial, op.carried, op.yielded, op.results, strict=True
+        ):
+            if carried in exact or result in exact:
+                exact.update((initial, yielded))
+        _follow(op.body.block, exact)
+
+
 def _leads_to_integers(op: Operation) -> bool:
-    """Whether an op rounds floats to integers, or may: of others than blocks nothing is known."""
+    """Whether an op rounds or compares floats to integers, or may: of others than blocks, loops and
+    routines nothing is known."""
     if isinstance(op, BlockOp):
         return any(isinstance(inner, arith.FPToSIOp | arith.FPToUIOp) for inner in op.walk())
-    return not isinstance(op, ReturnOp | ConstantOp | EmptyOp | FillOp)
+    if isinstance(op, ExternOp):
+        return not all(is_float(element_type_of(result.type)) for result in op.results)
+    return not isinstance(op, ReturnOp | YieldOp | ConstantOp | EmptyOp | FillOp)
 
 
 def _is_float_contraction(op: BlockOp) -> bool:
