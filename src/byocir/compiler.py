@@ -153,7 +153,7 @@ def partition_pipeline(
         passes += parse_pipeline(f"{place}match-composites")
         passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
         passes += _at(instances, "after-outline")
-    passes += parse_pipeline(LOWERING)
+    passes += parse_pipeline(f"{LOWERING}{{bodies=true}}" if "tensor" in levels else LOWERING)
     if "tensor" in levels:
         passes += parse_pipeline(f"{place}match-composites{{level=tensor}}")
         passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]

@@ -174,3 +174,54 @@ def models(draw) -> onnx.ModelProto:
     return model(
         helper.make_graph(nodes.nodes, "net", [info("x", [4]), info("y", [4])], ports, initializers)
     )
+
+
+def quantised_attention(kind: str) -> onnx.ModelProto:
+    """x [2, 16, 16] through an attention of its rows, scores and mixture as products of two
+    activations in QDQ form, in the graph of an op: a Loop of two turns, a Scan over `steps`
+    [3, 2, 16, 16] that are added, or the branch of an If."""
+    shape = [2, 16, 16]
+    source = "sum" if kind == "Scan" else "now"
+    if kind == "If":
+        source = "x"
+    nodes: list[onnx.NodeProto] = []
+
+    def qdq(name: str) -> str:
+        nodes.append(
+            helper.make_node("QuantizeLinear", [name, "s", "z"], [f"{name}_q"], f"{name}_Q")
+        )
+        nodes.append(
+            helper.make_node(
+                "DequantizeLinear", [f"{name}_q", "s", "z"], [f"{name}_d"], f"{name}_D"
+            )
+        )
+        return f"{name}_d"
+
+    if kind == "Scan":
+        nodes.append(helper.make_node("Add", ["now", "step"], ["sum"], "sum"))
+    rows = qdq(source)
+    nodes.append(helper.make_node("Transpose", [rows], ["columns"], "columns", perm=[0, 2, 1]))
+    nodes.append(helper.make_node("MatMul", [rows, "columns"], ["scores"], "scores"))
+    nodes.append(helper.make_node("MatMul", [qdq("scores"), rows], ["mix"], "mix"))
+    nodes.append(helper.make_node("Mul", [qdq("mix"), "part"], ["less"], "less"))
+    result = info("less", shape)
+    now, state = info("now", shape), [info("on", [], BOOL)]
+    if kind == "Loop":
+        nodes.append(helper.make_node("Identity", ["on"], ["still"], "still"))
+        body = helper.make_graph(
+            nodes, "body", [info("i", [], INT64), *state, now], [info("still", [], BOOL), result]
+        )
+        flow = helper.make_node("Loop", ["turns", "go", "x"], ["y"], "flow", body=body)
+    elif kind == "Scan":
+        body = helper.make_graph(nodes, "body", [now, info("step", shape)], [result])
+        flow = helper.make_node("Scan", ["x", "steps"], ["y"], "flow", body=body, num_scan_inputs=1)
+    else:
+        body = helper.make_graph(nodes, "body", [], [result])
+        same = helper.make_node("Identity", ["x"], ["same"], "same")
+        other = helper.make_graph([same], "other", [], [info("same", shape)])
+        flow = helper.make_node("If", ["go"], ["y"], "flow", then_branch=body, else_branch=other)
+    inputs = [info("x", shape), info("go", [], BOOL)]
+    inputs += [info("steps", [3, *shape])] if kind == "Scan" else []
+    weights = {"turns": 2, "s": np.float32(0.25), "z": np.int8(0), "part": np.float32(1 / 16)}
+    initializers = [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items()]
+    return model(helper.make_graph([flow], "net", inputs, [info("y", shape)], initializers))

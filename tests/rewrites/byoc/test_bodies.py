@@ -6,22 +6,25 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from body_nets import MAP, detector_head, models
+from body_nets import MAP, detector_head, models, quantised_attention
 from byoc_graphs import takes, toy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import byocir
-from byocir.compiler import export_onnx, partition
+from byocir.compiler import export_onnx, meaning_pipeline, partition
+from byocir.dialects import tir
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.context import load_context
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
-from byocir.patterns import Composite, constant, op, optional, wildcard
+from byocir.patterns import Composite, block, constant, op, optional, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
+from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.explain import explain
 
 CONV = Composite(
@@ -180,3 +183,70 @@ def test_partitioned_equals_unpartitioned(model: onnx.ModelProto, merge, swapped
     again = parse_module(text)
     partition(again, targets)
     assert print_module(again) == text
+
+
+# -- the second chance, at the tensor level
+
+
+@pytest.mark.parametrize("kind", ["Loop", "Scan", "If"])
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_an_attention_in_control_flow_gets_its_second_chance_on_vta(kind: str, host: str):
+    """Products of two activations are none of VTA's patterns at the graph level."""
+    model = quantised_attention(kind)
+    inner = "flow/then_branch" if kind == "If" else "flow/body"
+    module = byocir.import_onnx(model)
+    run_passes(module, load_context(), meaning_pipeline(module, "vta"))
+    package = byocir.compile(model, targets="vta", host=host)
+    for node in ("scores", "mix"):
+        assert package.report.placement[f"{inner}/{node}"] == "vta_0"
+    assert f"{inner}/mix  MatMul  vta_0 (tensor level, vta.contraction)" in explain(package.report)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 16, 16), scale=0.6).astype(np.float32)
+    feeds = {"x": x, "go": np.array(True)}
+    if kind == "Scan":
+        feeds["steps"] = rng.normal(size=(3, 2, 16, 16), scale=0.6).astype(np.float32)
+    wanted, found = evaluate(module, feeds)["y"], package.run(feeds)["y"]
+    assert np.unique(wanted).size > 4
+    np.testing.assert_array_equal(found, wanted)
+
+
+def sums(name: str, policy: RegionPolicy | None = None):
+    """A target of sums of two arrays, at the tensor level only."""
+    total = block("*i", wildcard("x")["*i"], wildcard("y")["*i"], lambda acc, x, y: x + y)
+    return toy(name, Composite(f"{name}.sum", (total,)), policy=policy)
+
+
+def test_graphs_without_work_for_a_target_stay_whole():
+    module = byocir.import_onnx(quantised_attention("Scan"))
+    report = partition(module, [sums("s", RegionPolicy(min_composites=2))()])
+    (flow,) = (op for op in module.walk() if isinstance(op, ForeignOp))
+    assert not any(isinstance(op, tir.BlockOp) for op in flow.walk())
+    (declined,) = report.reasons["flow/body/sum"]
+    assert (declined.level, declined.pattern, declined.taken) == ("tensor", "s.sum", False)
+    assert declined.reason == "expected 2 composites in a region, found 1"
+    assert report.placement["flow/body/sum"] == "host"
+
+
+def test_without_the_tensor_level_graphs_stay_whole():
+    model = quantised_attention("Loop")
+    report = partition(byocir.import_onnx(model), "vta", levels=["graph"])
+    assert report.placement["flow/body/mix"] == "host"
+
+
+@settings(max_examples=settings.default.max_examples // 5)
+@given(models(), st.sampled_from(["reference", "c"]), st.booleans())
+def test_partitioned_at_both_levels_equals_unpartitioned(model, host: str, small: bool):
+    """Sums go away at the tensor level, rectifiers at the graph level; the rest of a graph that
+    gives away sums runs as blocks."""
+    module = byocir.import_onnx(model)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=4).astype(np.float32) for name in "xy"}
+    wanted = evaluate(module, feeds).values()
+    policy = RegionPolicy(min_composites=1 + small)
+    package = byocir.compile(module, targets=[takes("b", "relu")(), sums("s", policy)()], host=host)
+    verify_regions(package.module)
+    assert_close(package.run(feeds).values(), wanted)
+    for node in package.report.nodes:
+        where = package.report.placement[node.name].split("_")[0]
+        kinds = {"Add": {"s"} if not small else {"s", "host"}, "Relu": {"b"}}
+        assert where in {"folded", *kinds.get(node.op_type, {"host"})}

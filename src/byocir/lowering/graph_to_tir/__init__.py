@@ -6,7 +6,8 @@ softmax is a chain of four blocks; a reshape is a block that copies through an i
 
 Requires: graph ops that verify. Region functions of targets that generate code at graph level are
 left as they are, and so are foreign ops with the graphs inside them, and ops without a form at the
-tensor level.
+tensor level. With `bodies`, graphs of If, Loop and Scan go down where a target of the module takes
+something in them (see `bodies`).
 
 Guarantees: no graph op that has a lowering is left; integer results, and those of quantize and
 requantize, are bit for bit those of the graph ops; floats differ by the order of summation and by
@@ -23,13 +24,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.dialects.graph import ForeignOp
-from byocir.dialects.tir.emit import Emitter
 from byocir.lowering.graph_to_tir import (
     contraction,
     convert,
@@ -49,8 +48,9 @@ from byocir.lowering.graph_to_tir import (
     shape,
     unary,
 )
+from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
-from byocir.lowering.graph_to_tir.registry import LOWERINGS, STAYS, cannot_lower, lowers
+from byocir.lowering.graph_to_tir.registry import LOWERINGS, lower_op, lowers
 from byocir.patterns.targets import Taker, find
 
 FAMILIES = (
@@ -83,6 +83,9 @@ class ConvertGraphToTirPass(ModulePass):
 
     name = "convert-graph-to-tir"
 
+    bodies: bool = False
+    """Whether graphs of control flow go down, too, where a target takes something in them."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for top in list(op.body.block.ops):
             target = _target_of(top)
@@ -92,6 +95,8 @@ class ConvertGraphToTirPass(ModulePass):
                 for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
                     if not _is_foreign(inner):
                         lower_op(inner)
+        if self.bodies:
+            lower_bodies(ctx, op)
 
 
 def _is_foreign(op: Operation) -> bool:
@@ -106,15 +111,3 @@ def _target_of(top: Operation) -> Taker | None:
     """The target whose region function this is."""
     target = top.attributes.get(TARGET)
     return find(target) if isinstance(target, TargetAttr) else None
-
-
-def lower_op(op: Operation) -> None:
-    """Replaces one graph op by what it lowers to; raises ByocirError B305 for an op that has no
-    lowering."""
-    lowering = LOWERINGS.get(type(op))
-    if lowering is None:
-        raise cannot_lower(op, STAYS.get(type(op), "it has no lowering"))
-    emitter = Emitter(op.location)
-    lowered = lowering(emitter, op)
-    results = [lowered] if isinstance(lowered, SSAValue) else list(lowered)
-    Rewriter.replace_op(op, emitter.ops, results)

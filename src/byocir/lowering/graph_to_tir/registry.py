@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.graph import ForeignOp, GraphOp
@@ -66,3 +67,15 @@ def cannot_lower(op: Operation, reason: str) -> ByocirError:
         where=", ".join(names(op.location)),
         help="give it to a target that takes it at graph level",
     )
+
+
+def lower_op(op: Operation) -> None:
+    """Replaces one graph op by what it lowers to; raises ByocirError B305 for an op that has no
+    lowering."""
+    lowering = LOWERINGS.get(type(op))
+    if lowering is None:
+        raise cannot_lower(op, STAYS.get(type(op), "it has no lowering"))
+    emitter = Emitter(op.location)
+    lowered = lowering(emitter, op)
+    results = [lowered] if isinstance(lowered, SSAValue) else list(lowered)
+    Rewriter.replace_op(op, emitter.ops, results)

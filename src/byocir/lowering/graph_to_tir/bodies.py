@@ -1,0 +1,83 @@
+"""Graphs of control flow as blocks, where that gives a target work.
+
+What stays in an If, Loop or Scan runs best whole and at the graph level: ONNX Runtime has it in one
+piece. As blocks it runs one by one. So a graph goes down only for a second chance that comes to
+something: a hand-off is tried on a copy of the module, with all graphs lowered, and those are
+lowered indeed in which a region was made. For the others the copy tells why there was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.byoc import TARGETS, DecisionAttr, RegionOp, TrailOp
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.locations import names
+from byocir.lowering.graph_to_tir.registry import LOWERINGS, lower_op
+from byocir.patterns.targets import composites_of, targets_of
+from byocir.patterns.trail import DECLINED, append
+from byocir.rewrites.byoc.assign_targets import AssignTargetsPass
+from byocir.rewrites.byoc.host_blocks import blocks_in, host_blocks
+from byocir.rewrites.byoc.match_composites import MatchCompositesPass
+from byocir.rewrites.byoc.merge_regions import MergeRegionsPass
+
+TRIAL = (MatchCompositesPass("tensor"), AssignTargetsPass(), MergeRegionsPass())
+"""A hand-off up to where it is known which regions are worth a call."""
+
+
+def lower_bodies(ctx: Context, module: ModuleOp) -> None:
+    """Lowers the graphs of control flow in which a target of the module takes something at the
+    tensor level, with all that is inside, and records why the others stay."""
+    flows = list(_outermost(module))
+    if not flows or not _takes_blocks(module):
+        return
+    trial = module.clone()
+    copies = list(_outermost(trial))
+    for copy in copies:
+        _lower(copy)
+    known = set(_decisions(trial))
+    for pass_ in TRIAL:
+        pass_.apply(ctx, trial)
+    stay: set[str] = set()
+    for flow, copy in zip(flows, copies, strict=True):
+        if any(isinstance(op, RegionOp) for op in copy.walk()):
+            _lower(flow)
+        else:
+            stay.update(name for op in flow.walk() if op is not flow for name in names(op.location))
+    append(module, [d for d in _decisions(trial) if d not in known and _declines(d, stay)])
+
+
+def _outermost(module: ModuleOp) -> Iterator[ForeignOp]:
+    """The control flow of the host that is in no other."""
+    for block in host_blocks(module):
+        if isinstance(block.parent_op(), ForeignOp):
+            continue
+        yield from (op for op in block.ops if isinstance(op, ForeignOp) and op.is_control_flow)
+
+
+def _takes_blocks(module: ModuleOp) -> bool:
+    """Whether a target has patterns at the tensor level."""
+    targets = targets_of(module) if TARGETS in module.attributes else ()
+    return any(c.level == "tensor" for target in targets for c in composites_of(target))
+
+
+def _lower(flow: ForeignOp) -> None:
+    """Lowers what has a form at the tensor level in the graphs of control flow."""
+    for block in blocks_in(flow):
+        for op in [op for op in block.ops if type(op) in LOWERINGS]:
+            lower_op(op)
+
+
+def _decisions(module: ModuleOp) -> Iterator[DecisionAttr]:
+    for op in module.body.block.ops:
+        if isinstance(op, TrailOp):
+            yield from op.decisions
+
+
+def _declines(decision: DecisionAttr, nodes: set[str]) -> bool:
+    """Whether a target declined some of these nodes."""
+    found = {node.data for node in decision.nodes}
+    return decision.outcome.data == DECLINED and bool(found) and found <= nodes
