@@ -35,7 +35,8 @@ from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
-from byocir.runtime.native import has_c, host_code, memory_of
+from byocir.runtime.called_back import about_calls, called_back
+from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.runtime.saved import is_handed_over, read_model, take_up
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 HOSTS = (REFERENCE, C)
-NO_C = "the host runs in the evaluator: not all values are arrays of static shape, as C needs"
 LOWERING = "convert-graph-to-tir"
 GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
@@ -299,11 +299,12 @@ def generate(
             _declare(module, symbols)
             for profile in call(target, target.profile, made):
                 report.device[profile.symbol] = profile.to_dict()
-    code = host_code(module) if c_host is not None and has_c(module) else None
+    code = host_code(module) if c_host is not None else None
     if code is not None:
-        report.host_runs_on, report.memory = C, memory_of(code)
-    elif c_host is not None:
-        report.notes.append(NO_C)
+        report.called_back = called_back(code)
+        report.notes += about_calls(code)
+        if code.is_worth_it:
+            report.host_runs_on, report.memory = C, memory_of(code)
     return Package(module, blobs, report, _code=code)
 
 

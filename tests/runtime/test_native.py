@@ -14,11 +14,9 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.cli.main import main
-from byocir.compiler import NO_C
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
-from byocir.runtime.export import export_project
 from byocir.runtime.native import FLAGS, host_code, made_for
 from byocir.toolchain import x86_64_level
 from byocir.toolchain.cpu import fitting
@@ -119,18 +117,6 @@ def test_a_products_result_is_looked_up():
         helper.make_node("Resize", ["p", "", "", "s"], ["y"], mode="linear"),
     ]
     assert_equal(model_of(nodes, {"x": (1, 2, 3, 6)}, ["y"], weights), targets=[])
-
-
-def test_values_of_open_shape_keep_the_host_in_the_evaluator():
-    nodes = [helper.make_node("NonZero", ["x"], ["at"])]
-    model = model_of(nodes, {"x": (3,)}, ["at"])
-    package = byocir.compile(model, targets=[], host="c")
-    assert package.report.host_runs_on == "reference"
-    assert NO_C in package.report.notes
-    (at,) = package.run({"x": np.array([0, 2, 3], np.float32)}).values()
-    np.testing.assert_array_equal(at, [[1, 2]])
-    with pytest.raises(ByocirError, match="B350"):
-        export_project(package)
 
 
 @pytest.mark.parametrize("yes", [True, False])

@@ -35,7 +35,7 @@ from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.native import has_c, host_code
+from byocir.runtime.native import host_code
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
 from byocir.runtime.saved import read_model
@@ -125,12 +125,6 @@ class _Wanted:
 
 
 def _host_text(package: Package, stage: str) -> str:
-    if not has_c(package.module):
-        raise ByocirError(
-            "B350",
-            "expected a model of arrays of static shape, found other values",
-            help="pin the shapes of the inputs: --shape NAME=D,D,…",
-        )
     code = host_code(package.module)
     return code.source if stage == "c" else code.header
 

@@ -37,9 +37,12 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects import byoc, tir
 from byocir.dialects.locations import names
+from byocir.dialects.open_values import how_to_close, listed, origins
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
 from byocir.errors import ByocirError
+
+LOWER_FIRST = "convert-graph-to-tir makes blocks of what has a form at the tensor level"
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,7 @@ class BufferizePass(ModulePass):
 def _bufferize(function: FuncOp, routines: Routines) -> None:
     """Puts the values of one function into memory; raises ByocirError B340."""
     types = function.function_type
-    for type_ in types.inputs:
-        _check(type_, function)
-    for type_ in types.outputs:
-        _check_tensor(type_, function)
+    _check(function)
     ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
     if not function.is_declaration:
         inline_composites(function)
@@ -89,22 +89,30 @@ def _is_tensor(type_: Attribute) -> bool:
     return isinstance(type_, TensorType)
 
 
-def _check(type_: Attribute, op: Operation) -> None:
-    if not isinstance(type_, MemRefType):
-        _check_tensor(type_, op)
+def _is_static(type_: Attribute) -> bool:
+    return _is_tensor(type_) and DYNAMIC not in shape_of(type_)
 
 
-def _check_tensor(type_: Attribute, op: Operation) -> None:
-    if not _is_tensor(type_) or DYNAMIC in shape_of(type_):
-        raise _unsupported("tensors of static shape", str(type_), op)
+def _check(function: FuncOp) -> None:
+    """Raises ByocirError B340 where not all values are tensors of static shape or in memory, with
+    where those come from that are not."""
+    inputs, outputs = function.function_type.inputs, function.function_type.outputs
+    ports = [*(type_ for type_ in inputs if not isinstance(type_, MemRefType)), *outputs]
+    wrong = [str(type_) for type_ in ports if not _is_static(type_)]
+    args = () if function.is_declaration else function.body.block.args
+    values = [*args, *(result for op in function.walk() for result in op.results)]
+    found = origins(v for v in values if _is_tensor(v.type) and not _is_static(v.type))
+    if found or wrong:
+        told = listed(found) or ", ".join(wrong)
+        raise _unsupported("tensors of static shape", told, function, how_to_close(found))
 
 
-def _unsupported(expected: str, found: str, op: Operation) -> ByocirError:
+def _unsupported(expected: str, found: str, op: Operation, help_: str) -> ByocirError:
     return ByocirError(
         "B340",
         f"expected {expected} to put into memory, found {found}",
         where=", ".join(names(op.location)),
-        help="convert-graph-to-tir makes blocks of what has a form at the tensor level",
+        help=help_,
     )
 
 
@@ -182,9 +190,6 @@ class _Function:
         self.old.erase(safe_erase=False)
 
     def _convert(self, op: Operation) -> None:
-        for value in (*op.operands, *op.results):
-            if _is_tensor(value.type):
-                _check(value.type, op)
         if isinstance(op, tir.ConstantOp):
             made = tir.ConstantOp.of(op.value.data, _memref(op.result.type), op.location)
             self._add(made)
@@ -334,6 +339,6 @@ class _Function:
         for inner in op.walk():
             values = (*inner.operands, *inner.results)
             if any(isinstance(value.type, TensorType) for value in values):
-                raise _unsupported("blocks", inner.name, inner)
+                raise _unsupported("blocks", inner.name, inner, LOWER_FIRST)
         op.detach()
         self._add(op)

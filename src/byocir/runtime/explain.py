@@ -34,6 +34,8 @@ def summary(report: Report) -> str:
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"
     )
+    if report.called_back:
+        lines.append(_row(f"{HOST} operators called back", len(report.called_back), counted))
     unknown = _unknown(report, report.host)
     lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total) + unknown)
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
@@ -121,6 +123,7 @@ def node_data(report: Report, name: str) -> str:
         "node": node._asdict(),
         "place": report.placement.get(name, "folded"),
         "partly_on_host": name in report.split,
+        "called_back": report.called_back.get(name, ""),
         "region": next((r for r in data["regions"] if name in r["nodes"]), None),
         "reasons": data["reasons"].get(name, []),
     }
@@ -154,6 +157,8 @@ def _node(
     yield f"{node.name}  {node.op_type}  {HOST}"
     if node.name in report.foreign:
         yield f"  stays an ONNX operator: {report.foreign[node.name]}"
+    if node.name in report.called_back:
+        yield f"  called back from C: {report.called_back[node.name]}"
     declined = _furthest(decisions)
     yield from _declined(declined if verbose else declined[:1])
     if len(declined) > 1:

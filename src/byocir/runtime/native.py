@@ -17,16 +17,16 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.graph import ForeignOp
-from byocir.dialects.types import dtype_of, element_type_of, has_element, shape_of, static_shape
+from byocir.dialects.open_values import read_by
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
-from byocir.lowering.tir_to_c.program import Buffer
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
+from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
 from byocir.toolchain import build_shared, load_shared
 
 FLAGS = (
@@ -49,19 +49,8 @@ _REGION = ctypes.CFUNCTYPE(
 )
 
 
-def has_c(module: ModuleOp) -> bool:
-    """Whether @main can be C: all its values are arrays of static shape and of types that have
-    numpy dtypes, which sequences and the results of some foreign ops are not."""
-    body = Interpreter(module).function(MAIN).body.block
-    values = [*body.args, *(result for op in body.ops for result in op.results)]
-    return all(
-        static_shape(value.type) is not None and has_element(element_type_of(value.type))
-        for value in values
-    )
-
-
 def host_code(module: ModuleOp) -> HostCode:
-    """The C code of a module's @main, which must have one."""
+    """The C code of a module's @main."""
     return emit_host(Interpreter(module).function(MAIN), NAME, c_host_of(module))
 
 
@@ -82,7 +71,8 @@ def memory_of(code: HostCode) -> dict[str, int]:
 
 class HostProgram:
     """@main as C, ready to run. What has no form in C, and calls of region functions, run in the
-    interpreter, which must be of the same module. Not for several threads at once."""
+    interpreter, which must be of the same module. What C cannot hold passes between them here. Not
+    for several threads at once."""
 
     def __init__(
         self, code: HostCode, interpreter: Interpreter, flags: Sequence[str] | None = None
@@ -94,6 +84,8 @@ class HostProgram:
         self._weights = _aligned(len(code.weights))
         self._weights[:] = np.frombuffer(code.weights, np.uint8)
         self._arena = _aligned(code.program.arena.nbytes)
+        self._kept: dict[Buffer, Value] = {}
+        """What C cannot hold, in a run."""
         self._raised: BaseException | None = None
         self._callback = _REGION(self._region)
 
@@ -116,11 +108,19 @@ class HostProgram:
             # A compiler that does not know the processor or threads still builds the same C.
             return build_shared("host", files, FLAGS)
 
-    def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[np.ndarray]:
+    def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
         """The outputs for inputs of the types of the function; raises what a call raises, and
         ByocirError B303 where an index leads outside of its array."""
-        inputs = [np.ascontiguousarray(array) for array in arrays]
-        outputs = [_empty(type_) for type_ in function.function_type.outputs]
+        program = self._code.program
+        given = dict(zip(program.arguments, arrays, strict=True))
+        self._kept = {buffer: value for buffer, value in given.items() if buffer.place == KEPT}
+        inputs = [np.ascontiguousarray(v) for b, v in given.items() if b.place != KEPT]
+        outputs = {b: _empty(b.type) for b in program.results if b.place != KEPT}
+        self._call(inputs, [*outputs.values()])
+        made, self._kept = {**self._kept, **outputs}, {}
+        return [made[buffer] for buffer in program.results]
+
+    def _call(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         code = self._function(
             _pointers(inputs),
             _pointers(outputs),
@@ -135,28 +135,40 @@ class HostProgram:
         if code == OUTSIDE:
             raise ByocirError("B303", "expected indices inside their arrays, found one outside")
         assert code == 0, code
-        return outputs
 
     def _region(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
         """What the C code calls; an exception waits until it has returned."""
         try:
             call = self._calls[index]
-            captures = call.op.captures() if isinstance(call.op, ForeignOp) else []
-            views = [_view(inputs[i], buffer) for i, buffer in enumerate(call.inputs)]
-            arrays = [
-                view.item() if isinstance(value.type, IndexType) else view
-                for value, view in zip([*call.op.operands, *captures], views, strict=True)
-            ]
-            operands = len(call.op.operands)
-            self._interpreter.assume(dict(zip(captures, arrays[operands:], strict=True)))
+            given, count = self._given(call, inputs), len(call.op.operands)
+            self._interpreter.assume(
+                dict(zip(read_by(call.op)[count:], given[count:], strict=True))
+            )
             with np.errstate(all="ignore"):
-                made = rule_of(call.op)(self._interpreter, call.op, arrays[:operands])
-            for i, (buffer, array) in enumerate(zip(call.outputs, made, strict=True)):
-                _view(outputs[i], buffer)[...] = array
+                made = rule_of(call.op)(self._interpreter, call.op, given[:count])
+            for i, (buffer, value) in enumerate(zip(call.outputs, made, strict=True)):
+                if buffer.place == KEPT:
+                    self._kept[buffer] = value
+                else:
+                    _view(outputs[i], buffer)[...] = value
         except BaseException as error:  # it must not pass through C
             self._raised = error
             return 1
         return 0
+
+    def _given(self, call: Call, inputs: Any) -> list[Value]:
+        """What an op in the evaluator is given. Of what it makes and is kept, some may be a part of
+        what it was given, in memory that C uses again."""
+        keeps = any(buffer.place == KEPT for buffer in call.outputs)
+        given: list[Value] = []
+        for i, (value, buffer) in enumerate(zip(read_by(call.op), call.inputs, strict=True)):
+            if buffer.place == KEPT:
+                given.append(self._kept[buffer])
+                continue
+            view = _view(inputs[i], buffer)
+            view = view.copy() if keeps else view
+            given.append(view.item() if isinstance(value.type, IndexType) else view)
+        return given
 
 
 def _aligned(nbytes: int) -> np.ndarray:

@@ -145,6 +145,8 @@ class Report:
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
+    called_back: dict[str, str] = field(default_factory=dict[str, str])
+    """Of a host that runs as C, the nodes that it calls back to the evaluator for, and why."""
     memory: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -176,6 +178,7 @@ class Report:
             "regions": [asdict(region) for region in self.regions],
             "host": self.host,
             "host_runs_on": self.host_runs_on,
+            "called_back": self.called_back,
             "folded": self.folded,
             "foreign": self.foreign,
             "unknown_macs": self.unknown_macs,
@@ -220,6 +223,7 @@ class Report:
             notes=data["notes"],
             device=data["device"],
             host_runs_on=data["host_runs_on"],
+            called_back=data.get("called_back", {}),
             memory=data.get("memory", {}),
         )
 

@@ -1,142 +1,62 @@
 """A function on tensors as a straight line of steps on buffers.
 
-Every tensor gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
+Every array gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
 updates a value which nobody needs any more works in place; else it works on a copy. Fills become
 the numbers that reductions start from wherever the reduction writes all of its result. A loop keeps
-each value that it carries in one buffer.
+each value that it carries in one buffer. What no array holds is kept by what runs the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from byocir.dialects.array import Array
-from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
+from byocir.dialects.open_values import is_open, read_by
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
-from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
-from byocir.evaluate.routines import Routine, routine_of
+from byocir.dialects.types import element_type_of, i64, shape_of, tensor
+from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
-from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel
+from byocir.lowering.tir_to_c.loops import BlockWriter
+from byocir.lowering.tir_to_c.steps import (
+    ARENA,
+    CONSTANT,
+    INPUT,
+    KEPT,
+    OUTPUT,
+    Buffer,
+    Call,
+    Compute,
+    Copy,
+    Extern,
+    Fill,
+    Repeat,
+    Step,
+    buffers_of,
+)
 from byocir.rewrites.host.contraction import is_contraction
-
-INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory for a tensor: `place` says where, `index` is the number of an input or output, or the
-    offset in bytes among the constants or in the arena."""
-
-    type: Attribute
-    place: str
-    index: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        return prod(shape_of(self.type)) * dtype_of(element_type_of(self.type)).itemsize
-
-
-@dataclass(frozen=True)
-class Compute:
-    """A kernel on buffers, inputs first."""
-
-    kernel: Kernel
-    buffers: list[Buffer]
-    nodes: tuple[str, ...]
-    """The names of the model's nodes that it computes."""
-    bases: list[str] = field(default_factory=list[str])
-    """Where iterators start, as C expressions: the kernel's last parameters."""
-
-
-@dataclass(frozen=True)
-class Fill:
-    """All elements of a buffer are a number, given as a C expression."""
-
-    buffer: Buffer
-    number: str
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A buffer's bytes to another of its type."""
-
-    source: Buffer
-    target: Buffer
-
-
-@dataclass(frozen=True)
-class Call:
-    """What runs elsewhere: a call of a region function, or an op that has no form in C. Inputs are
-    its operands, then what the graphs of a foreign op capture."""
-
-    op: Operation
-    inputs: list[Buffer]
-    outputs: list[Buffer]
-
-
-@dataclass(frozen=True)
-class Extern:
-    """A routine on buffers, and the integers that it takes."""
-
-    routine: Routine
-    inputs: list[Buffer]
-    outputs: list[Buffer]
-    numbers: list[int]
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Steps that run for each value of a C variable from 0."""
-
-    name: str
-    extent: int
-    steps: list[Step]
-
-
-Step = Compute | Fill | Copy | Call | Extern | Repeat
-
-
-def buffers_of(step: Step) -> list[Buffer]:
-    """All buffers that a step touches, but for those of the steps inside it."""
-    match step:
-        case Compute():
-            return step.buffers
-        case Fill():
-            return [step.buffer]
-        case Copy():
-            return [step.source, step.target]
-        case Call() | Extern():
-            return [*step.inputs, *step.outputs]
-        case Repeat():
-            return []
-
-
-def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """The steps and those inside them, in order."""
-    for step in steps:
-        yield step
-        if isinstance(step, Repeat):
-            yield from all_steps(step.steps)
 
 
 @dataclass
 class Program:
-    """The steps of a function, its constants in the order of their offsets, and its arena."""
+    """The steps of a function, where its arguments and results are, its constants in the order of
+    their offsets, and its arena."""
 
     steps: list[Step] = field(default_factory=list[Step])
+    arguments: list[Buffer] = field(default_factory=list[Buffer])
+    results: list[Buffer] = field(default_factory=list[Buffer])
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
     constant_bytes: int = 0
     arena: Arena = field(default_factory=lambda: plan([]))
@@ -180,8 +100,12 @@ class _Builder:
         return pairs
 
     def build(self) -> Program:
-        for i, arg in enumerate(self.block.args):
-            self.buffers[arg] = Buffer(arg.type, INPUT, i)
+        inputs = count()
+        for arg in self.block.args:
+            kept = is_open(arg.type)
+            made = Buffer(arg.type, KEPT) if kept else Buffer(arg.type, INPUT, next(inputs))
+            self.buffers[arg] = made
+            self.program.arguments.append(made)
         for op in self.block.ops:
             self._add(op)
         self._plan()
@@ -345,9 +269,8 @@ class _Builder:
 
     def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
         """The buffers that an op reads, and new ones for its results."""
-        captures = op.captures() if isinstance(op, ForeignOp) else []
-        inputs = [self._held(value) for value in (*op.operands, *captures)]
-        outputs = [Buffer(result.type, ARENA) for result in op.results]
+        inputs = [self._held(value) for value in read_by(op)]
+        outputs = [Buffer(r.type, KEPT if is_open(r.type) else ARENA) for r in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
         return inputs, outputs
 
@@ -365,12 +288,16 @@ class _Builder:
         return self.buffers[value]
 
     def _return(self, op: ReturnOp) -> None:
-        for i, value in enumerate(op.operands):
+        outputs = count()
+        for value in op.operands:
             held = self._held(value)
             if held.place == ARENA:
-                held.place, held.index = OUTPUT, i
-            else:
-                self._steps.append(Copy(held, Buffer(value.type, OUTPUT, i)))
+                held.place, held.index = OUTPUT, next(outputs)
+            elif held.place != KEPT:
+                made = Buffer(value.type, OUTPUT, next(outputs))
+                self._steps.append(Copy(held, made))
+                held = made
+            self.program.results.append(held)
 
     def _plan(self) -> None:
         spans: dict[Buffer, tuple[int, int]] = {}

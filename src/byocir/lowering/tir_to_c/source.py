@@ -7,7 +7,7 @@ functions are reached through a function pointer. The same function gives the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from byocir.dialects.open_values import is_open
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
@@ -22,10 +23,13 @@ from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
-from byocir.lowering.tir_to_c.program import (
+from byocir.lowering.tir_to_c.program import Program, program_of
+from byocir.lowering.tir_to_c.scalars import OUTSIDE
+from byocir.lowering.tir_to_c.steps import (
     ARENA,
     CONSTANT,
     INPUT,
+    KEPT,
     OUTPUT,
     Buffer,
     Call,
@@ -33,14 +37,11 @@ from byocir.lowering.tir_to_c.program import (
     Copy,
     Extern,
     Fill,
-    Program,
     Repeat,
     Step,
     all_steps,
     buffers_of,
-    program_of,
 )
-from byocir.lowering.tir_to_c.scalars import OUTSIDE
 
 ANY = CHost("generic")
 
@@ -77,13 +78,20 @@ class HostCode:
         """What runs elsewhere, by the index that the region function is given."""
         return [step for step in all_steps(self.program.steps) if isinstance(step, Call)]
 
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether there is anything that it does itself, or nothing that it cannot hold."""
+        kept = any(b.place == KEPT for call in self.calls for b in buffers_of(call))
+        steps = all_steps(self.program.steps)
+        return not kept or any(isinstance(step, Compute | Extern) for step in steps)
+
 
 def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostCode:
     """C for a function on tensors. `name` begins the names of what the header declares."""
     program = program_of(function, host)
     types = function.function_type
-    inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), list(types.inputs))
-    outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), list(types.outputs))
+    inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), types.inputs)
+    outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), types.outputs)
     writer = _Writer(name, program, inputs, outputs)
     texts = writer.source(), writer.header()
     return HostCode(*texts, _weights(program), inputs, outputs, host, program)
@@ -97,9 +105,11 @@ def _weights(program: Program) -> bytes:
     return image.tobytes()
 
 
-def _ports(names: Sequence[str], types: Sequence[Attribute]) -> list[Port]:
+def _ports(names: Sequence[str], types: Iterable[Attribute]) -> list[Port]:
+    """Those that are arrays."""
+    arrays = [(n, type_) for n, type_ in zip(names, types, strict=True) if not is_open(type_)]
     members: list[str] = []
-    for name in names:
+    for name, _ in arrays:
         base = re.sub(r"[^A-Za-z0-9_]", "_", name)
         base = f"_{base}" if not base or base[0].isdigit() or _KEYWORDS.fullmatch(base) else base
         member, count = base, 1
@@ -107,7 +117,7 @@ def _ports(names: Sequence[str], types: Sequence[Attribute]) -> list[Port]:
             count += 1
             member = f"{base}_{count}"
         members.append(member)
-    return [Port(*row) for row in zip(names, members, types, strict=True)]
+    return [Port(n, member, t) for (n, t), member in zip(arrays, members, strict=True)]
 
 
 class _Writer:
@@ -141,7 +151,8 @@ class _Writer:
                 "",
                 *_struct(f"{name}_outputs", "", self.outputs),
                 "",
-                "/* Runs what was handed off, by its index; gives 0, or what ends the run. */",
+                "/* Runs what has no form in C, by its index; gives 0, or what ends the run. Of",
+                "   arrays whose size is not known here it gets NULL, and keeps them itself. */",
                 f"typedef int (*{name}_region)(void *context, int index,",
                 f"{' ' * (len(name) + 22)}const void *const *inputs, void *const *outputs);",
                 "",
@@ -277,6 +288,8 @@ class _Writer:
         return ", ".join(rows)
 
     def _pointer(self, buffer: Buffer) -> str:
+        if buffer.place == KEPT:
+            return "NULL"
         if buffer.place == INPUT:
             return f"inputs->{self.inputs[buffer.index].member}"
         if buffer.place == OUTPUT:

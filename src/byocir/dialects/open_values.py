@@ -1,0 +1,116 @@
+"""Values that no C array holds: of open shape, which only a run tells, or not of numbers.
+
+Such a value comes from somewhere: an input of open shape, or an op whose result's size depends on
+what its operands hold, as that of NonZero does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import BlockArgument as Argument
+
+from byocir.dialects.byoc.records import DIMS, NAME
+from byocir.dialects.graph.foreign import ForeignOp
+from byocir.dialects.locations import names
+from byocir.dialects.types import element_type_of, has_element, static_shape
+
+
+def is_open(type_: Attribute) -> bool:
+    """Whether values of a type are no arrays of static shape and of elements that can be computed
+    with. Numbers of type `index` are not."""
+    if isinstance(type_, IndexType):
+        return False
+    return static_shape(type_) is None or not has_element(element_type_of(type_))
+
+
+def read_by(op: Operation) -> list[SSAValue]:
+    """What an op reads: its operands, and what the graphs of a foreign one use from outside."""
+    return [*op.operands, *(op.captures() if isinstance(op, ForeignOp) else [])]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value became open: an input of the function, or an op."""
+
+    value: SSAValue
+
+    @property
+    def is_input(self) -> bool:
+        return isinstance(self.value, Argument)
+
+    @property
+    def name(self) -> str:
+        """`input 'x'` or `node 'nms' (NonMaxSuppression)`."""
+        if isinstance(self.value, Argument):
+            return f"input '{_port(self.value, NAME)}'"
+        op = cast(Operation, self.value.owner)
+        kind = op.kind if isinstance(op, ForeignOp) else op.name
+        nodes = ", ".join(f"'{name}'" for name in names(op.location))
+        return f"node {nodes} ({kind})" if nodes else kind
+
+    @property
+    def pin(self) -> str:
+        """How to pin the sizes of an input, e.g. `x=batch,3,8`; empty for what is none."""
+        if not isinstance(self.value, Argument):
+            return ""
+        return f"{_port(self.value, NAME)}={_port(self.value, DIMS) or 'D,D,…'}"
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.value.type}"
+
+
+def origins(values: Iterable[SSAValue]) -> list[Origin]:
+    """Where those of some values that are open became so, each place once."""
+    found: dict[object, Origin] = {}
+    seen: set[SSAValue] = set()
+    rest = [value for value in values if is_open(value.type)][::-1]
+    while rest:
+        value = rest.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        before = _open_before(value)
+        if not before:
+            found.setdefault(value if isinstance(value, Argument) else value.owner, Origin(value))
+        rest += before[::-1]
+    return list(found.values())
+
+
+def _open_before(value: SSAValue) -> list[SSAValue]:
+    if isinstance(value, Argument):
+        return []
+    return [v for v in read_by(cast(Operation, value.owner)) if is_open(v.type)]
+
+
+def listed(found: Sequence[Origin], most: int = 3) -> str:
+    """The first few of some origins, and how many there are besides."""
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(map(str, found[:most])) + more
+
+
+def how_to_close(found: Sequence[Origin]) -> str:
+    """What a user can do about it."""
+    pins = " ".join(f"--shape {origin.pin}" for origin in found if origin.is_input)
+    ops = ", ".join(dict.fromkeys(origin.name for origin in found if not origin.is_input))
+    help_ = [f"pin the sizes of the inputs, {pins}"] if pins else []
+    if ops:
+        help_.append(f"let the model end before {ops}, or replace it by what has a static shape")
+    return "; ".join(help_)
+
+
+def _port(argument: Argument, attribute: str) -> str:
+    """What the function says of an argument: its name, or its sizes as the model names them."""
+    function = argument.block.parent_op()
+    entries = function.arg_attrs if isinstance(function, FuncOp) else None
+    told = entries.data[argument.index].data.get(attribute) if entries is not None else None
+    if isinstance(told, StringAttr):
+        return told.data
+    if isinstance(told, ArrayAttr):
+        return ",".join(size.data for size in cast("ArrayAttr[StringAttr]", told))
+    return f"arg{argument.index}" if attribute == NAME else ""
