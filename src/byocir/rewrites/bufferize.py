@@ -41,6 +41,7 @@ from byocir.dialects.open_values import how_to_close, listed, origins
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
 from byocir.errors import ByocirError
+from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 LOWER_FIRST = "convert-graph-to-tir makes blocks of what has a form at the tensor level"
 
@@ -156,10 +157,7 @@ class Routines:
 
 def _starts(use: Use) -> bool:
     """Whether an op begins with the value, of which it needs a copy anyway."""
-    op = use.operation
-    if isinstance(op, tir.BlockOp):
-        return use.index >= len(op.ins)
-    return isinstance(op, tir.ForOp)
+    return starts_block(use) or isinstance(use.operation, tir.ForOp)
 
 
 class _Function:
@@ -172,7 +170,7 @@ class _Function:
         self.function = function
         self.buffers: dict[SSAValue, SSAValue] = {}
         """The memory of each tensor."""
-        self.order = {op: i for i, op in enumerate(function.walk())}
+        self.liveness = Liveness(self.old)
         self.into = self.new
         """The block that is being filled."""
 
@@ -270,20 +268,14 @@ class _Function:
         for inner in list(op.body.block.ops):
             if not isinstance(inner, tir.YieldOp):
                 self._convert(inner)
-        self._hand_on([self.buffers[value] for value in yielded], carried, op)
+        hand_on(
+            [self.buffers[value] for value in yielded],
+            carried,
+            save=lambda source: self._copied(source, self._alloc(source, op), op),
+            move=lambda source, target: self._copied(source, target, op),
+        )
         self.into = outside
         self.buffers.update(zip(op.results, carried, strict=True))
-
-    def _hand_on(
-        self, sources: Sequence[SSAValue], targets: Sequence[SSAValue], op: tir.ForOp
-    ) -> None:
-        """Copies what an iteration yields to where the next one finds it. What the copies would
-        overwrite before it is read goes through memory of its own."""
-        moves = [(s, t) for s, t in zip(sources, targets, strict=True) if s is not t]
-        written = [target for _, target in moves]
-        kept = [self._copied(s, self._alloc(s, op), op) if s in written else s for s, _ in moves]
-        for source, (_, target) in zip(kept, moves, strict=True):
-            self._copied(source, target, op)
 
     def _updated(self, start: SSAValue, result: SSAValue, op: tir.BlockOp | tir.ForOp) -> SSAValue:
         """The buffer that an op writes for a result, holding its initial value."""
@@ -291,17 +283,9 @@ class _Function:
             return self._started(start.owner, result, op)
         source = self.buffers[start]
         is_ours = isinstance(source.owner, tir.AllocOp)
-        if is_ours and self._dies_at(start, op):
+        if is_ours and self.liveness.may_overwrite(op, start):
             return source
         return self._copied(source, self._alloc(result, op), op)
-
-    def _dies_at(self, value: SSAValue, op: tir.BlockOp | tir.ForOp) -> bool:
-        """Whether this use as initial value is the last, the op's only one, and happens once."""
-        owner = value.owner
-        home = owner if isinstance(owner, Block) else owner.parent
-        users = [use.operation for use in value.uses]
-        is_last = all(self.order[user] <= self.order[op] for user in users)
-        return home is op.parent and users.count(op) == 1 and is_last
 
     def _copied(self, source: SSAValue, target: SSAValue, origin: Operation) -> SSAValue:
         shape = shape_of(source.type)

@@ -16,7 +16,7 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import names
@@ -47,6 +47,7 @@ from byocir.lowering.tir_to_c.steps import (
     buffers_of,
 )
 from byocir.rewrites.host.contraction import is_contraction
+from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 
 @dataclass
@@ -77,10 +78,12 @@ class _Builder:
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""
         self._offsets: dict[str, Buffer] = {}
-        self._order = {op: i for i, op in enumerate(self.block.walk())}
         self._loops = 0
         self._contractions = self._with_epilogues()
-        self._early = {op for op, _ in self._contractions.values()}
+        self._early: dict[Operation, Operation] = {
+            op: later for later, (op, _) in self._contractions.items()
+        }
+        self._liveness = Liveness(self.block, self._early)
 
     def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
         """By the block that is the epilogue, the largest contraction that it can follow. That
@@ -95,8 +98,6 @@ class _Builder:
             held = pairs.get(epilogue.op)
             if held is None or prod(op.extents) > prod(held[0].extents):
                 pairs[epilogue.op] = op, epilogue
-        for later, (op, _) in pairs.items():
-            self._order[op] = self._order[later]
         return pairs
 
     def build(self) -> Program:
@@ -142,10 +143,7 @@ class _Builder:
     def _start(self, op: FillOp | EmptyOp) -> None:
         """A buffer of its own only for what is more than the start of a block."""
         result = op.results[0]
-        if all(
-            isinstance(use.operation, BlockOp) and use.index >= len(use.operation.ins)
-            for use in result.uses
-        ):
+        if all(starts_block(use) for use in result.uses):
             return
         self.buffers[result] = Buffer(result.type, ARENA)
         self._fill(self.buffers[result], op)
@@ -215,19 +213,9 @@ class _Builder:
         """A buffer that holds a value and that an op, which uses these, may change: the value's own
         if nobody needs it any more."""
         held = self._held(value)
-        shared = [other for other in used if self.buffers.get(other) is held]
-        if held.place == ARENA and len(shared) == 1 and not self._needed_after(value, op):
+        if held.place == ARENA and self._liveness.may_overwrite(op, value, used):
             return held
-        made = Buffer(value.type, ARENA)
-        self._steps.append(Copy(held, made))
-        return made
-
-    def _needed_after(self, value: SSAValue, op: Operation) -> bool:
-        """Also where an op in a loop changes what is from outside of it: the next iteration."""
-        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
-        if home is not op.parent:
-            return True
-        return any(self._order[use.operation] > self._order[op] for use in value.uses)
+        return self._copied(held)
 
     # -- loops
 
@@ -242,22 +230,18 @@ class _Builder:
         for inner in op.body.block.ops:
             if not isinstance(inner, YieldOp):
                 self._add(inner)
-        self._hand_on(op, carried)
+        hand_on([self._held(v) for v in op.yielded], carried, self._copied, self._move)
         self._steps = outside
         self._steps.append(inside)
         self.buffers.update(zip(op.results, carried, strict=True))
 
-    def _hand_on(self, op: ForOp, carried: Sequence[Buffer]) -> None:
-        """What an iteration yields goes where the next one finds it. What lies in the buffer of
-        another carried value is saved first."""
-        yielded = [self._held(value) for value in op.yielded]
-        for i, (source, target) in enumerate(zip(yielded, carried, strict=True)):
-            if source is not target and source in carried:
-                yielded[i] = Buffer(source.type, ARENA)
-                self._steps.append(Copy(source, yielded[i]))
-        for source, target in zip(yielded, carried, strict=True):
-            if source is not target:
-                self._steps.append(Copy(source, target))
+    def _copied(self, source: Buffer) -> Buffer:
+        made = Buffer(source.type, ARENA)
+        self._move(source, made)
+        return made
+
+    def _move(self, source: Buffer, target: Buffer) -> None:
+        self._steps.append(Copy(source, target))
 
     def _call(self, op: Operation) -> None:
         self._steps.append(Call(op, *self._ports(op)))

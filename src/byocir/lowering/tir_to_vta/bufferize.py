@@ -29,6 +29,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, EmptyOp, FillOp, b
 from byocir.dialects.types import element_type_of, i32, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
+from byocir.rewrites.liveness import Liveness
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class _Body:
         last = self.old.last_op
         assert isinstance(last, YieldOp)
         self.last = last
+        self.liveness = Liveness(self.old)
         self.new = Block(arg_types=[_memref(v) for v in [*self.old.args, *last.values]])
         self.values: dict[SSAValue, SSAValue] = {}
         """The buffer of each tensor so far."""
@@ -178,8 +180,8 @@ class _Body:
             return self.results.get(result) or self._buffer(start, op)
         if isinstance(start.owner, FillOp):
             return self._filled(start, start.owner.value, start.owner)
-        later = (use.operation for use in start.uses if use.operation is not op)
-        if not any(op.is_before_in_block(user) for user in later):
+        # What else of it the block reads, it reads where it writes: VTA's ALU works in place.
+        if not self.liveness.needed_after(start, op):
             return self.values[start]
         copy = self._filled(start, IntegerAttr(0, i32), op)
         iterators = [op.iterators.data[i] for i in op.parallels]

@@ -41,6 +41,7 @@ from byocir.lowering.tir_to_vta.tile_nest import (
     is_widening,
     memory_of,
 )
+from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import local_map, loops_of
 from byocir.rewrites.schedule.index import (
     Indices,
@@ -218,11 +219,8 @@ class _Stager:
             [*_unrolled_around(op), *(loop for value in values for loop in loops_behind(value))]
         )
         inside = loop.body.block if loop is not None else self.body
-        anchor: Operation = op
-        while anchor.parent is not inside:
-            parent = anchor.parent_op()
-            assert isinstance(parent, ForOp)
-            anchor = parent
+        anchor = ancestor_in(inside, op)
+        assert anchor is not None
         return anchor
 
 

@@ -45,6 +45,7 @@ from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vt
 from byocir.lowering.tir_to_vta.tensorise_blocks import ELEMENT_RANKS, Work, work_of
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
 from byocir.lowering.tir_to_vta.tensorise_emit import Emitter
+from byocir.rewrites.liveness import last_uses
 from byocir.vta_sim import Memory, VTAConfig
 
 MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
@@ -142,7 +143,7 @@ class _Walker:
 
     def _run(self, block: Block) -> None:
         if block not in self._ends:
-            self._ends[block] = _last_uses(block)
+            self._ends[block] = last_uses(block)
         ends = self._ends[block]
         for op in block.ops:
             rule = self._rules.get(type(op))
@@ -267,22 +268,3 @@ def _location(op: Operation) -> LocationAttr:
             return found.location
         found = found.parent_op()
     return op.location
-
-
-def _last_uses(block: Block) -> dict[Operation, list[AllocOp]]:
-    """The buffers allocated in a block, by the op of the block that uses them last."""
-    order = {op: i for i, op in enumerate(block.ops)}
-    ends: dict[Operation, list[AllocOp]] = {}
-    for op in block.ops:
-        if isinstance(op, AllocOp):
-            users = [_ancestor_in(use.operation, block) for use in op.result.uses]
-            ends.setdefault(max([op, *users], key=order.__getitem__), []).append(op)
-    return ends
-
-
-def _ancestor_in(op: Operation, block: Block) -> Operation:
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op

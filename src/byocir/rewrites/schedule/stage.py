@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import (
     Access,
     Side,
@@ -119,11 +120,9 @@ def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
 
 def top(op: Operation, inside: Block) -> Operation:
     """The op of a block that is `op` or encloses it."""
-    while op.parent is not inside:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
+    found = ancestor_in(inside, op)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True)
