@@ -30,6 +30,7 @@ from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
+from byocir.lowering.tir_to_c.margins import Runs, margins_of
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     CONSTANT,
@@ -148,10 +149,10 @@ class _Builder:
         self.buffers[result] = Buffer(result.type, ARENA)
         self._fill(self.buffers[result], op)
 
-    def _fill(self, buffer: Buffer, op: Operation) -> None:
+    def _fill(self, buffer: Buffer, op: Operation, runs: list[Runs] | None = None) -> None:
         # What is empty holds zeros here as in the evaluator, should anybody look.
         filled = stored_literal(op.value) if isinstance(op, FillOp) else "0"
-        self._steps.append(Fill(buffer, filled))
+        self._steps.append(Fill(buffer, filled, _all(buffer) if runs is None else runs))
 
     def _block(self, op: BlockOp) -> None:
         if op in self._early:
@@ -205,7 +206,7 @@ class _Builder:
         if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
             made = Buffer(start.type, ARENA)
             if isinstance(owner, FillOp) and not is_set:
-                self._fill(made, owner)
+                self._fill(made, owner, margins_of(op, index))
             return made
         return self._owned(start, op, [*op.ins, *op.outs, *read])
 
@@ -263,7 +264,7 @@ class _Builder:
         index."""
         if value in self._numbers:
             made = Buffer(tensor(i64, []), ARENA)
-            self._steps.append(Fill(made, self._numbers[value]))
+            self._steps.append(Fill(made, self._numbers[value], _all(made)))
             return made
         if value not in self.buffers:
             assert isinstance(value.owner, FillOp | EmptyOp)
@@ -290,6 +291,10 @@ class _Builder:
         for buffer, offset in zip(spans, arena.offsets, strict=True):
             buffer.index = offset
         self.program.arena = arena
+
+
+def _all(buffer: Buffer) -> list[Runs]:
+    return [Runs(0, prod(shape_of(buffer.type)))]
 
 
 def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -234,15 +233,19 @@ class _Writer:
 
     def _fill(self, step: Fill) -> list[str]:
         target = self._pointer(step.buffer)
-        if step.number in ("0", "0x0.0p+0", "0x0.0p+0f"):
-            return [f"memset({target}, 0, {step.buffer.nbytes});"]
-        count = prod(shape_of(step.buffer.type))
-        return [
-            "{",
-            f"{TAB}{stored_type(element_type_of(step.buffer.type))} *const y = {target};",
-            f"{TAB}for (ptrdiff_t i = 0; i < {count}; i++) y[i] = {step.number};",
-            "}",
-        ]
+        lines = [f"{stored_type(element_type_of(step.buffer.type))} *const y = {target};"]
+        is_zero = step.number in ("0", "0x0.0p+0", "0x0.0p+0f")
+        for runs in step.runs:
+            head, at = "", str(runs.start)
+            if runs.count > 1:
+                head = f"for (ptrdiff_t i = 0; i < {runs.count}; i++) "
+                at = f"{runs.start} + {runs.step} * i"
+            if is_zero:
+                lines.append(f"{head}memset(y + {at}, 0, {runs.length} * sizeof *y);")
+            else:
+                each = f"for (ptrdiff_t j = 0; j < {runs.length}; j++)"
+                lines.append(f"{head}{each} y[{at} + j] = {step.number};")
+        return ["{", *(TAB + line for line in lines), "}"] if step.runs else []
 
     def _call(self, step: Call) -> list[str]:
         index, self._calls = self._calls, self._calls + 1

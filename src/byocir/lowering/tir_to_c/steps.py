@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.loops import Kernel
+from byocir.lowering.tir_to_c.margins import Runs
 
 INPUT, OUTPUT, CONSTANT, ARENA, KEPT = "input", "output", "constant", "arena", "kept"
 
@@ -43,10 +44,11 @@ class Compute:
 
 @dataclass(frozen=True)
 class Fill:
-    """All elements of a buffer are a number, given as a C expression."""
+    """Elements of a buffer are a number, given as a C expression: all of them, or margins."""
 
     buffer: Buffer
     number: str
+    runs: list[Runs]
 
 
 @dataclass(frozen=True)

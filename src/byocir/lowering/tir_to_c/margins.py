@@ -1,0 +1,79 @@
+"""Margins: what a block leaves of an array that it writes, which alone must be filled before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import shape_of
+from byocir.evaluate.tir_access import Access, Space
+from byocir.lowering.tir_to_c.epilogue import writes_each_once
+
+MOST_POINTS = 2**20
+"""Points that are looked at; a block of more has all of its array filled."""
+MOST_RUNS = 16
+
+
+@dataclass(frozen=True)
+class Runs:
+    """`count` runs of `length` elements that follow each other, the first from `start` on and each
+    `step` elements after the one before."""
+
+    start: int
+    length: int
+    count: int = 1
+    step: int = 0
+
+
+def margins_of(op: BlockOp, index: int) -> list[Runs]:
+    """What must hold a number before a block, which starts from it, writes a result: what the block
+    does not write itself, or all where it reads it or where that is not told by a few runs."""
+    shape = shape_of(op.outs[index].type)
+    everything = [Runs(0, prod(shape))]
+    if op.bases or (op.where is not None and not op.reductions):
+        return everything
+    argument = op.body.block.args[len(op.ins) + index]
+    if not writes_each_once(op, index) if op.reductions else bool(list(argument.uses)):
+        return everything
+    left = _left(op, index)
+    return everything if left is None else left
+
+
+def _left(op: BlockOp, index: int) -> list[Runs] | None:
+    """The elements that a block does not write, in order; None where they are not told."""
+    shape, exprs = list(shape_of(op.outs[index].type)), list(op.out_maps[index].results)
+    inner = 1
+    while exprs and isinstance(last := exprs[-1], AffineDimExpr):
+        others = {i for expr in exprs[:-1] for i in expr.used_dims()}
+        if op.extents[last.position] != shape[-1] or last.position in others:
+            break
+        inner *= shape.pop()
+        exprs.pop()
+    used = sorted({i for expr in exprs for i in expr.used_dims()})
+    if prod(op.extents[i] for i in used) > MOST_POINTS or prod(shape) > MOST_POINTS:
+        return None
+    space = Space(tuple(map(str, range(len(op.extents)))), tuple(op.extents), tuple(used))
+    map_ = AffineMap(len(op.extents), 0, tuple(exprs))
+    empty = np.ones(shape, np.bool_)
+    empty[Access(space, map_, full=False).indices([0] * len(op.extents))] = False
+    edges = np.flatnonzero(np.diff(empty.reshape(-1), prepend=False, append=False))
+    runs = _gathered([(int(a) * inner, int(b - a) * inner) for a, b in edges.reshape(-1, 2)])
+    return runs if len(runs) <= MOST_RUNS else None
+
+
+def _gathered(runs: list[tuple[int, int]]) -> list[Runs]:
+    """Starts and lengths, those that are equally far apart and equally long as one."""
+    gathered: list[Runs] = []
+    for start, length in runs:
+        last = gathered[-1] if gathered else None
+        if last is not None and last.length == length:
+            step = start - last.start - (last.count - 1) * last.step
+            if last.count == 1 or step == last.step:
+                gathered[-1] = Runs(last.start, length, last.count + 1, step)
+                continue
+        gathered.append(Runs(start, length))
+    return gathered
