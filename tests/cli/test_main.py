@@ -352,6 +352,15 @@ def test_inputs_with_a_damaged_header(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "error[B111]" in capsys.readouterr().err
 
 
+def test_explain_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "why.html"
+    assert main(["explain", MODEL, *SHAPE, "--html", str(path)]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    assert "/block1/conv2/conv/Conv" in path.read_text(encoding="utf-8")
+    assert main(["explain", MODEL, *SHAPE, "--html", f"{tmp_path}/no/why.html"]) == 1
+    assert "B112" in capsys.readouterr().err
+
+
 def test_explain_reads_packages_and_tells_one_node_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
 from byocir.cli.run import (
     is_package,
@@ -14,15 +15,22 @@ from byocir.cli.run import (
 )
 from byocir.compiler import hand_over
 from byocir.runtime.explain import by_op_type, explain, node_data, summary
+from byocir.runtime.page import page
 from byocir.runtime.report import Report
 from byocir.runtime.saved import read_model
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the report of a compilation as far as the hand-off, or the one a package holds."""
+    """Prints the report of a compilation as far as the hand-off, or the one a package holds; or
+    writes it as a page."""
+    check_writable(options.html)
     report = _report(options)
+    if options.html is not None:
+        write_text(options.html, page(report, options.model.name))
     if options.json:
         print(node_data(report, options.node) if options.node else report.to_json(), end="")
+    elif options.html is not None:
+        print(f"wrote {options.html}")
     elif options.table:
         print(by_op_type(report))
     else:

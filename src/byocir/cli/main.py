@@ -185,6 +185,9 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--node", help="only this node, with everything that was tried on it")
     one.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
+    one.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page with pictures, to be searched"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(verb=_explain)
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from byocir.dialects.byoc import Node
 from byocir.errors import ByocirError, did_you_mean
-from byocir.runtime.report import HOST, Decision, Region, Report
+from byocir.runtime.report import FOLDED, HOST, Decision, Region, Report
 
 
 def summary(report: Report) -> str:
@@ -58,14 +58,12 @@ def _unknown(report: Report, nodes: Container[str]) -> str:
 
 def by_op_type(report: Report) -> str:
     """A table: of each op type how many nodes went where, and the share of its work offloaded."""
-    placement = report.placement
-    target_of = {region.symbol: region.target for region in report.regions}
-    places = [*report.targets, HOST, "folded"]
+    place_of = report.places
+    places = [*report.targets, HOST, FOLDED]
     counts: dict[str, Counter[str]] = {}
     macs: dict[str, Counter[str]] = {}
     for node in report.nodes:
-        where = placement.get(node.name, "folded")
-        place = target_of.get(where, where)
+        place = place_of[node.name]
         counts.setdefault(node.op_type, Counter())[place] += 1
         macs.setdefault(node.op_type, Counter())[place] += node.macs
     unknown = {node.op_type for node in report.nodes if node.name in report.unknown_macs}
@@ -73,7 +71,7 @@ def by_op_type(report: Report) -> str:
     for op_type in sorted(counts, key=lambda t: (-macs[t].total(), t)):
         row = "".join(f"{counts[op_type][place]:>10,}" for place in places)
         total = macs[op_type].total()
-        away = total - macs[op_type][HOST] - macs[op_type]["folded"]
+        away = total - macs[op_type][HOST] - macs[op_type][FOLDED]
         share = f"{100 * away / total:>9.1f} %" if total else ""
         work = "unknown" if not total and op_type in unknown else f"{total:,}"
         lines.append(f"{op_type:<24}{row}{work:>16}{share}".rstrip())
@@ -93,9 +91,17 @@ def explain(report: Report, node: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def node_lines(report: Report) -> dict[str, list[str]]:
-    """What `explain` says of each node, by name."""
-    return _lines(report, report.nodes, verbose=False)
+def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]:
+    """What `explain` says of each node, by name; if `verbose` what it says of that node alone."""
+    return _lines(report, report.nodes, verbose=verbose)
+
+
+def region_lines(region: Region, report: Report) -> list[str]:
+    """What a region is made of, what crosses its boundary, and what keeps it apart from others."""
+    lines = [f"{c.level:<6} {c.pattern:<18} {', '.join(c.nodes)}" for c in region.composites]
+    lines += [f"input  {type_}" for type_ in region.inputs]
+    lines += [f"output {type_}" for type_ in region.outputs]
+    return [*lines, *(line.strip() for line in _cuts(region, report))]
 
 
 def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str, list[str]]:
@@ -103,7 +109,7 @@ def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str,
     region_of = {name: region for region in report.regions for name in region.nodes}
     found: dict[str, list[str]] = {}
     for node in nodes:
-        where = placement.get(node.name, "folded")
+        where = placement[node.name]
         found[node.name] = [*_node(node, region_of.get(node.name), where, report, verbose)]
     return found
 
@@ -121,7 +127,7 @@ def node_data(report: Report, name: str) -> str:
     about = {
         "schema_version": data["schema_version"],
         "node": node._asdict(),
-        "place": report.placement.get(name, "folded"),
+        "place": report.placement[name],
         "partly_on_host": name in report.split,
         "called_back": report.called_back.get(name, ""),
         "region": next((r for r in data["regions"] if name in r["nodes"]), None),

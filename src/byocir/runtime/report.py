@@ -38,6 +38,8 @@ from byocir.patterns.targets import targets_of
 from byocir.runtime.notes import notes_of
 
 SCHEMA_VERSION = 1
+FOLDED = "folded"
+"""Where nodes are of which nothing is left at run time."""
 CONTRACTIONS = frozenset(
     {
         *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
@@ -152,10 +154,16 @@ class Report:
     @property
     def placement(self) -> dict[str, str]:
         """Node name to the symbol of its region, "host" or "folded"."""
-        where = dict.fromkeys(self.folded, "folded") | dict.fromkeys(self.host, HOST)
+        where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
         for region in self.regions:
             where.update(dict.fromkeys(region.nodes, region.symbol))
         return where
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Node name to its target, "host" or "folded"."""
+        target_of = {region.symbol: region.target for region in self.regions}
+        return {name: target_of.get(where, where) for name, where in self.placement.items()}
 
     @property
     def macs(self) -> dict[str, int]:
