@@ -124,7 +124,20 @@ class ByocirOptMain(xDSLOptMain):
             help="a target in a file, which the module or set-targets names; may be repeated",
         )
 
+        arg_parser.add_argument(
+            "--load-passes",
+            metavar="FILE.py",
+            action="append",
+            default=[],
+            help="a file that defines passes, which -p names; may be repeated",
+        )
+
     def setup_pipeline(self) -> None:
+        if self.args.load_passes:
+            from byocir.rewrites.rewrite_pass import passes_in
+
+            for path in self.args.load_passes:
+                self.available_passes |= passes_in(path)
         if self.args.load_target:
             from byocir.patterns.targets import parse_targets
             from byocir.targets.base import own_passes

@@ -19,10 +19,11 @@ def channels_fill_a_block(m):
 | construct | stands for |
 | --- | --- |
 | `op`, `wildcard`, `constant` | an op by name and attributes; any value; a constant |
-| alternation, `optional`, `optional_operand` | one of several; what may be missing |
+| `\\|`, `either`, `optional`, `optional_operand` | one of several; what may be missing |
 | `repeat`, `path` | a step several times; all that lies between, of certain ops only |
 | `result`, `parallel` | one of several results; several roots over shared values |
-| `rank`, `shape`, `per_tensor`, `per_channel`, `within`, `satisfies` | tests, `where=…` |
+| `rank`, `shape`, `per_tensor`, `per_channel` | tests of types, `where=…` |
+| `within`, `satisfies`, `present` | tests of a constant's numbers, `where=…` |
 | `block`, `grouped`, `number` | a block of the tensor level, its iterators and numbers |
 | `composite`, `supports` | a named pattern with rules; a checker of one op |
 
@@ -39,6 +40,7 @@ from byocir.patterns.match import Attempt, Bound, BoundBlock, Match, RuleResult
 from byocir.patterns.nodes import (
     Pattern,
     constant,
+    either,
     op,
     optional,
     optional_operand,
@@ -47,7 +49,15 @@ from byocir.patterns.nodes import (
 from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.scalars import ScalarPattern, number
 from byocir.patterns.structure import parallel, path, repeat, result
-from byocir.patterns.value_tests import per_channel, per_tensor, rank, satisfies, shape, within
+from byocir.patterns.value_tests import (
+    per_channel,
+    per_tensor,
+    present,
+    rank,
+    satisfies,
+    shape,
+    within,
+)
 
 __all__ = [
     "Attempt",
@@ -62,6 +72,7 @@ __all__ = [
     "block",
     "composite",
     "constant",
+    "either",
     "grouped",
     "number",
     "op",
@@ -71,6 +82,7 @@ __all__ = [
     "path",
     "per_channel",
     "per_tensor",
+    "present",
     "producer",
     "rank",
     "repeat",

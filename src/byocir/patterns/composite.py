@@ -125,7 +125,7 @@ class Composite:
         rewritten into something that the pattern does not match."""
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
         for root in reversed(body):
-            for state in self._states(root, Progress()):
+            for state in self.states(root, Progress()):
                 if {*state.ops, *state.constants} >= {*body}:
                     return Match(state, root)
         return None
@@ -145,10 +145,10 @@ class Composite:
 
     def _attempt(self, root: Operation, blocked: Blocked) -> Attempt:
         progress, best = Progress(), None
-        for state in self._states(root, progress):
+        for state in self.states(root, progress):
             match = Match(state, root)
             results = tuple(rule.evaluate(match) for rule in self.rules)
-            reason = illegality(state, root) or blocked(state)
+            reason = self.illegality(state, root) or blocked(state)
             if not reason and not all(result.holds for result in results):
                 failed = sum(not result.holds for result in results)
                 reason = f"{failed} of {len(results)} rules fail"
@@ -159,7 +159,12 @@ class Composite:
         missed = Attempt(self, root, None, progress.matched, self.size, progress.reason)
         return best or replace(missed, near=progress.near)
 
-    def _states(self, root: Operation, progress: Progress) -> Iterator[State]:
+    def illegality(self, state: State, root: Operation) -> str:
+        """Why a match must not be taken whatever its rules say; empty when it may."""
+        return illegality(state, root)
+
+    def states(self, root: Operation, progress: Progress) -> Iterator[State]:
+        """The ways in which the patterns fit at this op, rules not asked."""
         value = next(iter(produced(root)), None)
         if value is None:
             progress.miss(State(root.parent), f"expected an op with a result, found {root.name}")

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
-    ArrayAttr as BuiltinArrayAttr,
-)
-from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     BoolAttr,
     BytesAttr,
     DenseArrayBase,
     FloatAttr,
     IntAttr,
     IntegerAttr,
+    LocationAttr,
     StringAttr,
+)
+from xdsl.dialects.builtin import (
+    ArrayAttr as BuiltinArrayAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -87,11 +90,22 @@ class Bound:
         return {name: python_value(a) for name, a in self.op.properties.items()}
 
     @property
+    def location(self) -> LocationAttr:
+        """The location of the op that matched."""
+        return UNKNOWN_LOC if self.op is None else self.op.location
+
+    @property
     def array(self) -> Array:
         """The constant array behind the value; its `.values()` are the numbers."""
         array = constant_array(self.value)
         assert array is not None, "expected a name that the pattern binds to a constant"
         return array
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the constant behind the value, which must not be written to. Raises
+        ByocirError where they were not supplied."""
+        return self.array.values()
 
 
 @dataclass(frozen=True)

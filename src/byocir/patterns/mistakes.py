@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from inspect import unwrap
 from numbers import Real
 from typing import Any, cast
 
@@ -133,6 +134,7 @@ def check_dtype(dtype: object) -> None:
 
 def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
     """The line of a user's function that raised, `file:line`; without an error its first line."""
+    function = unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None:
         return getattr(function, "__qualname__", type(function).__qualname__)

@@ -369,6 +369,11 @@ def op(
     return made
 
 
+def either(*patterns: Pattern) -> Pattern:
+    """One of several, tried in order: `either(a, b, c)` is `a | b | c`."""
+    return AlternativesPattern(patterns)
+
+
 def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:
     """`wrap(inner)` if it fits, else `inner`: an optional tail."""
     return AlternativesPattern((wrap(inner), inner))

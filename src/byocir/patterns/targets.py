@@ -7,7 +7,6 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -31,6 +30,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
+from byocir.patterns.files import given_file
 from byocir.patterns.hooks import ask, expect_given, mistakes_of
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
@@ -101,18 +101,11 @@ def register(name: str, target: TakerClass) -> None:
     _registered[name] = target
 
 
-FILE_MODULE = "byocir_target_"
-"""Begins the names of modules that were imported from a file the user gave."""
-
-
 def file_of(name: str) -> str:
     """How a target of a file was given, `path/to/npu.py:Npu`; empty for others."""
     kind = _registered.get(name)
-    place = getattr(kind, "__module__", "").partition(".")[0]
-    module = sys.modules.get(place)
-    if kind is None or module is None or not place.startswith(FILE_MODULE):
-        return ""
-    return f"{str(module.__file__).removesuffix('__init__.py')}:{getattr(kind, '__name__', '')}"
+    file = given_file(kind) if isinstance(kind, type) else ""
+    return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
 
 
 @cache

@@ -112,6 +112,16 @@ def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
     return ValueTest(sentence, look, holds)
 
 
+def present() -> ValueTest:
+    """A constant whose numbers are at hand: those of a module read without its weights are not."""
+
+    def look(value: SSAValue) -> tuple[bool, str]:
+        array = constant_array(value)
+        return array is not None and array.present, "none"
+
+    return ValueTest("numbers that were supplied", look)
+
+
 def within(low: float, high: float) -> ValueTest:
     """A constant whose numbers all lie between these bounds, the bounds included."""
     return satisfies(

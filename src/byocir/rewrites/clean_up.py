@@ -40,7 +40,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
-from byocir.patterns import Match, wildcard
+from byocir.patterns import Bound, Match, either, wildcard
 from byocir.patterns import Pattern as ValuePattern
 from byocir.patterns import op as op_pattern
 from byocir.rewrites.driver import (
@@ -153,42 +153,41 @@ def _is_identity(op: Operation) -> bool:
     return len(op.operands) == 1 and op.operands[0].type == op.results[0].type
 
 
-def _any_reshape(name: str, value: ValuePattern) -> ValuePattern:
+def _any_reshape(value: ValuePattern) -> ValuePattern:
     """A shape op of any kind."""
-    kinds = [op_pattern(kind.name, value) for kind in _RESHAPES]
-    return (kinds[0] | kinds[1] | kinds[2] | kinds[3]) @ name
+    return either(*(op_pattern(kind.name, value) for kind in _RESHAPES))
 
 
-@rewrites(_any_reshape("outer", _any_reshape("inner", wildcard("x"))))
-def merge_reshapes(m: Match, new: NewOps) -> Sequence[SSAValue]:
+@rewrites(_any_reshape(_any_reshape(wildcard("x"))))
+def merge_reshapes(m: Match, x: Bound, new: NewOps) -> SSAValue:
     """A shape op that keeps the order of elements, behind another, is one reshape."""
-    return [new.add(ReshapeOp.make(m["x"].value, shape=m["outer"].type.shape)).result]
+    return new.add(ReshapeOp.make(x.value, shape=m.result.type.shape)).result
 
 
 @rewrites(
     op_pattern("graph.transpose", op_pattern("graph.transpose", wildcard("x")) @ "inner") @ "outer"
 )
-def merge_transposes(m: Match, new: NewOps) -> Sequence[SSAValue]:
+def merge_transposes(x: Bound, inner: Bound, outer: Bound, new: NewOps) -> SSAValue:
     """A transpose behind another is one transpose."""
-    first = m["inner"].attrs["perm"]
-    merged = [first[axis] for axis in m["outer"].attrs["perm"]]
-    return [new.add(TransposeOp.make(m["x"].value, perm=merged)).result]
+    merged = [inner.attrs["perm"][axis] for axis in outer.attrs["perm"]]
+    return new.add(TransposeOp.make(x.value, perm=merged)).result
 
 
-_BOUNDED = (op_pattern("graph.relu", wildcard()) | op_pattern("graph.clip", wildcard())) @ "inner"
+_BOUNDED = op_pattern("graph.relu", wildcard()) | op_pattern("graph.clip", wildcard())
 
 
-@rewrites(op_pattern("graph.relu", _BOUNDED))
-def drop_second_relu(m: Match, new: NewOps) -> Sequence[SSAValue] | None:
+@rewrites(op_pattern("graph.relu", _BOUNDED @ "inner"))
+def drop_second_relu(inner: Bound) -> Bound:
     """A relu behind a relu, or behind a clip from 0 or more, does nothing."""
-    inner = m["inner"].op
-    if isinstance(inner, ClipOp) and not _is_at_least_zero(inner):
-        return None
-    return [m["inner"].value]
+    return inner
 
 
-def _is_at_least_zero(op: ClipOp) -> bool:
-    low, high = op.min, op.max
-    if low is None or not low.data.values() >= 0:
-        return False
-    return high is None or bool(high.data.values() >= 0)
+@drop_second_relu.where
+def nothing_is_below_0_before_it(inner: Bound) -> tuple[bool, str]:
+    """The op before it is a relu, or a clip whose bounds are 0 or more."""
+    clip = inner.op
+    if not isinstance(clip, ClipOp):
+        return True, "relu"
+    low, high = inner.attrs.get("min"), inner.attrs.get("max")
+    fits = low is not None and low >= 0 and (high is None or high >= 0)
+    return fits, f"clip to {low} and {high}"

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import ConstantLike, is_side_effect_free
 
+from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
 from byocir.dialects.locations import fuse, names, of_names
 from byocir.errors import ByocirError
+from byocir.patterns.match import Bound
 
 REWRITES_PER_OP = 64
 """How often patterns may apply, for each op of a block, before the driver gives up. Moving a
@@ -37,8 +39,9 @@ _OpT = TypeVar("_OpT", bound=Operation)
 class NewOps:
     """The ops a rewrite makes, in order; they are inserted before its root."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_tensor_level: bool = False) -> None:
         self.ops: list[Operation] = []
+        self._constant = tir.ConstantOp if at_tensor_level else ConstantOp
 
     def add(self, op: _OpT) -> _OpT:
         """Takes this op into the rewrite. Without a location it stands for all replaced ops."""
@@ -46,22 +49,33 @@ class NewOps:
         return op
 
     def constant(self, values: np.ndarray | Array) -> SSAValue:
-        """Adds a constant with these values."""
-        return self.add(ConstantOp.of(values)).result
+        """Adds a constant with these values, an op of the level of the op that is rewritten."""
+        array = values if isinstance(values, Array) else Array.of(values)
+        return self.add(self._constant.of(array)).result
 
     def again(
-        self, op: GraphOp, *operands: SSAValue, location: LocationAttr | None = None
+        self,
+        op: GraphOp | Bound,
+        *operands: SSAValue | Bound,
+        location: LocationAttr | None = None,
     ) -> SSAValue:
         """Adds an op as `op`, with one result and the same properties, on other operands."""
-        properties = cast(dict[str, Any], op.properties)
-        return self.add(type(op).make(*operands, location=location, **properties)).results[0]
+        made = cast(GraphOp, op.op if isinstance(op, Bound) else op)
+        values = [each.value if isinstance(each, Bound) else each for each in operands]
+        properties = cast(dict[str, Any], made.properties)
+        return self.add(type(made).make(*values, location=location, **properties)).results[0]
 
 
 class Pattern(ABC):
     """One rewrite of a root op and the ops that feed it."""
 
-    roots: tuple[type[Operation], ...]
+    roots: tuple[type[Operation], ...] = ()
     """The op classes that can be the root; subclasses of these are not tried."""
+
+    @property
+    def root_names(self) -> frozenset[str]:
+        """The names of the ops that can be the root."""
+        return frozenset(root.name for root in self.roots)
 
     @property
     def name(self) -> str:
@@ -80,34 +94,39 @@ def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
     Patterns for one root are tried in the order given. Raises ByocirError B290 when they do not
     come to an end.
     """
-    return any([_rewrite_block(block, patterns) for block in blocks_of(module)])
+    return rewrite_blocks(blocks_of(module), patterns)
 
 
-def blocks_of(module: ModuleOp) -> list[Block]:
-    """All blocks of a module, outer ones first."""
-    return [block for op in module.walk() for region in op.regions for block in region.blocks]
-
-
-def _rewrite_block(block: Block, patterns: Sequence[Pattern]) -> bool:
-    by_root: dict[type[Operation], list[Pattern]] = {}
+def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool:
+    """The same for these blocks alone."""
+    by_root: dict[str, list[Pattern]] = {}
     for pattern in patterns:
-        for root in pattern.roots:
+        for root in pattern.root_names:
             by_root.setdefault(root, []).append(pattern)
-    queue = deque(op for op in block.ops if type(op) in by_root)
+    return any([_rewrite_block(block, by_root) for block in blocks])
+
+
+def blocks_of(op: Operation) -> list[Block]:
+    """All blocks of a module, or of any op, outer ones first."""
+    return [block for inner in op.walk() for region in inner.regions for block in region.blocks]
+
+
+def _rewrite_block(block: Block, by_root: Mapping[str, Sequence[Pattern]]) -> bool:
+    queue = deque(op for op in block.ops if op.name in by_root)
     limit = REWRITES_PER_OP * (len(queue) + 1)
     applied = Counter[str]()
     while queue:
         op = queue.popleft()
         if op.parent is not block:
             continue  # erased since it was queued
-        for pattern in by_root[type(op)]:
+        for pattern in by_root[op.name]:
             touched = _apply(pattern, op)
             if touched is None:
                 continue
             applied[pattern.name] += 1
             if applied.total() > limit:
                 raise _endless(applied)
-            queue.extend(other for other in touched if type(other) in by_root)
+            queue.extend(other for other in touched if other.name in by_root)
             break
     return bool(applied)
 
@@ -124,7 +143,7 @@ def _endless(applied: Counter[str]) -> ByocirError:
 
 def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
     """Tries one pattern; the ops whose surroundings changed if it fitted."""
-    new = NewOps()
+    new = NewOps(isinstance(op, tir.BlockOp))
     results = pattern.rewrite(op, new)
     if results is None:
         for made in reversed(new.ops):
@@ -168,7 +187,7 @@ def erase_dead(op: Operation) -> LocationAttr:
         dead.detach()
         dead.erase()
         unused = [producer for producer in reversed(producers) if is_dead(producer)]
-        locations += [each.location for each in unused if not isinstance(each, ConstantOp)]
+        locations += [each.location for each in unused if not each.has_trait(ConstantLike)]
         stack += unused
     return fuse(*reversed(locations))
 

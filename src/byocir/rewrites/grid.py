@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
 from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
+from byocir.patterns import Bound, Pattern, op, wildcard
 
 _LEAST, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
 
@@ -39,6 +40,11 @@ class Grid:
     zero_point: np.ndarray
     axis: int | None
     element: Attribute
+
+    def __str__(self) -> str:
+        many = "" if self.axis is None else f" on axis {self.axis}"
+        scale, zero_point = _shown(self.scale), _shown(self.zero_point)
+        return f"{self.element} with scale {scale}{many} and zero point {zero_point}"
 
     @property
     def per_tensor(self) -> bool:
@@ -72,6 +78,28 @@ class Grid:
         return int(np.clip(steps, *self.range))
 
 
+def _shown(numbers: np.ndarray) -> str:
+    """One number, or from where to where many go."""
+    low, high = (f"{float(end):.6g}" for end in (numbers.min(), numbers.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def quantize(value: Pattern, name: str) -> Pattern:
+    """A quantize op on a value, whatever its grid."""
+    return op("graph.quantize", value, wildcard(), wildcard()) @ name
+
+
+def dequantize(value: Pattern, name: str) -> Pattern:
+    """A dequantize op on a value, whatever its grid."""
+    return op("graph.dequantize", value, wildcard(), wildcard()) @ name
+
+
+def grid_at(bound: Bound) -> Grid | None:
+    """The grid of the quantize or dequantize op that a name is bound to."""
+    assert isinstance(bound.op, QuantizeOp | DequantizeOp)
+    return grid_of(bound.op)
+
+
 def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
     """The grid of a quantize or dequantize op in f32 whose scale and zero point are constants, or
     None. Raises ByocirError when their values were not supplied."""
@@ -91,11 +119,11 @@ def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
 
 def dequantized(value: SSAValue) -> tuple[SSAValue, Grid] | None:
     """The integers and the grid of a value that a dequantize op makes."""
-    op = value.owner
-    if not isinstance(op, DequantizeOp):
+    source = value.owner
+    if not isinstance(source, DequantizeOp):
         return None
-    grid = grid_of(op)
-    return None if grid is None else (op.input, grid)
+    grid = grid_of(source)
+    return None if grid is None else (source.input, grid)
 
 
 def symmetric_bytes(value: SSAValue) -> tuple[SSAValue, Grid] | None:

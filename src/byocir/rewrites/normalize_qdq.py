@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,23 +28,23 @@ from byocir.dialects.graph import (
     GlobalAveragePoolOp,
     MaxPoolOp,
     QuantizeOp,
-    ReduceMeanOp,
     ReshapeOp,
-    ShapeOp,
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
 )
-from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
 from byocir.dialects.types import shape_of
+from byocir.patterns import Bound, either, wildcard
+from byocir.patterns import Pattern as AnyPattern
+from byocir.patterns import op as op_pattern
 from byocir.rewrites.activation import through_activations
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import dequantized, grid_of
+from byocir.rewrites.grid import dequantize, dequantized, grid_at, grid_of, quantize
+from byocir.rewrites.matching import rewrites
 from byocir.rewrites.windows import window_counts
 
 _SHAPE_OPS = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp, TransposeOp)
-_QdqT = TypeVar("_QdqT", QuantizeOp, DequantizeOp)
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,17 @@ class NormalizeQdqPass(ModulePass):
         rewrite_module(
             op,
             [
-                DropEqualRequantization(),
+                drop_equal_requantization,
                 DropQuantizationBeforeActivation(),
-                MoveDequantizeAfterShapeOp(),
+                move_dequantize_after_shape_op,
                 MoveDequantizeAfterConcat(),
-                MoveQuantizeBeforeShapeOp(),
+                move_quantize_before_shape_op,
                 MoveQuantizeBeforeConcat(),
-                SpatialMeanToGlobalAveragePool(),
+                spatial_mean_to_global_average_pool,
             ],
         )
-        for dequantize in [inner for inner in op.walk() if isinstance(inner, DequantizeOp)]:
-            _give_each_use_its_own(dequantize)
+        for inner in [inner for inner in op.walk() if isinstance(inner, DequantizeOp)]:
+            _give_each_use_its_own(inner)
 
 
 def _give_each_use_its_own(op: DequantizeOp) -> None:
@@ -80,52 +79,52 @@ def _give_each_use_its_own(op: DequantizeOp) -> None:
         use.operation.operands[use.index] = copy.result
 
 
-def _again(op: _QdqT, value: SSAValue, axis: int, new: NewOps) -> SSAValue:
+def _again(like: Bound, value: SSAValue, axis: int, new: NewOps) -> SSAValue:
     """The same quantize or dequantize op on another value."""
-    moved = type(op).make(value, op.scale, op.zero_point, axis=axis, location=op.location)
-    return new.add(moved).result
+    op = _qdq(like)
+    made = type(op).make(value, op.scale, op.zero_point, axis=axis, location=op.location)
+    return new.add(made).result
+
+
+def _qdq(bound: Bound) -> QuantizeOp | DequantizeOp:
+    assert isinstance(bound.op, QuantizeOp | DequantizeOp)
+    return bound.op
 
 
 def _is_scalar(op: QuantizeOp | DequantizeOp) -> bool:
     return shape_of(op.scale.type) == ()
 
 
-def _axis_after(op: ShapeOp | MaxPoolOp, source: DequantizeOp) -> int | None:
-    """The axis of `source` in the result of `op`, None when it has no counterpart there."""
-    axis = source.axis.value.data
-    if _is_scalar(source):
-        return axis
-    return int_tuple(op.perm).index(axis) if isinstance(op, TransposeOp) else None
+def _keeps_axis(shape: Bound, by: Bound) -> bool:
+    """Whether the axis of a quantize or dequantize op is one before and after a shape op."""
+    return _is_scalar(_qdq(by)) or isinstance(shape.op, TransposeOp)
 
 
-def _axis_before(op: ShapeOp | MaxPoolOp, last: QuantizeOp) -> int | None:
-    """The axis of `last` in the input of `op`, None when it has no counterpart there."""
-    axis = last.axis.value.data
-    if _is_scalar(last):
-        return axis
-    return int_tuple(op.perm)[axis] if isinstance(op, TransposeOp) else None
+def _axis_after(shape: Bound, source: Bound) -> int:
+    """The axis of `source` in the result of a shape op."""
+    axis = source.attrs["axis"]
+    is_scalar = _is_scalar(_qdq(source))
+    return axis if is_scalar else shape.attrs["perm"].index(axis)
 
 
-def _pools_integers(op: MaxPoolOp, source: DequantizeOp) -> bool:
-    """Whether pooling the integers finds the same values: they are 8-bit ones, scales are
-    positive, and no window covers pads alone (whose greatest value is minus infinity)."""
-    grid = grid_of(source)
-    if grid is None or not grid.is_8_bit:
-        return False
-    return bool(window_counts(op, include_pads=False).all())
+def _axis_before(shape: Bound, last: Bound) -> int:
+    """The axis of `last` in the input of a shape op."""
+    axis = last.attrs["axis"]
+    return axis if _is_scalar(_qdq(last)) else shape.attrs["perm"][axis]
 
 
-class DropEqualRequantization(Pattern):
+@rewrites(quantize(dequantize(wildcard("x"), "inner"), "outer"))
+def drop_equal_requantization(x: Bound) -> Bound:
     """`quantize(dequantize(x))` on one 8-bit grid is `x`."""
+    return x
 
-    roots = (QuantizeOp,)
 
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, QuantizeOp)
-        source = dequantized(op.input)
-        if source is None or not (source[1].is_8_bit and source[1].same_as(grid_of(op))):
-            return None
-        return [source[0]]
+@drop_equal_requantization.where
+def both_are_on_one_8_bit_grid(inner: Bound, outer: Bound) -> tuple[bool, str]:
+    """Both are on one 8-bit grid."""
+    before, after = grid_at(inner), grid_at(outer)
+    fits = before is not None and before.is_8_bit and before.same_as(after)
+    return fits, f"{before} and {after}"
 
 
 class DropQuantizationBeforeActivation(Pattern):
@@ -152,22 +151,35 @@ class DropQuantizationBeforeActivation(Pattern):
         return [new.again(op, value, op.scale, op.zero_point)]
 
 
-class MoveDequantizeAfterShapeOp(Pattern):
+def _shape_op(value: AnyPattern) -> AnyPattern:
+    """A shape op, or a max_pool, of any kind."""
+    kinds = (*_SHAPE_OPS, MaxPoolOp)
+    return either(*(op_pattern(kind.name, value) for kind in kinds)) @ "shape"
+
+
+@rewrites(_shape_op(dequantize(wildcard("x"), "source")))
+def move_dequantize_after_shape_op(x: Bound, shape: Bound, source: Bound, new: NewOps) -> SSAValue:
     """`reshape(dequantize(x))` is `dequantize(reshape(x))`; the same for the other shape ops and
     for max_pool."""
+    moved = new.again(shape, x, location=shape.location)
+    return _again(source, moved, _axis_after(shape, source), new)
 
-    roots = (*_SHAPE_OPS, MaxPoolOp)
 
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, ShapeOp | MaxPoolOp)
-        source = op.input.owner
-        if not isinstance(source, DequantizeOp):
-            return None
-        axis = _axis_after(op, source)
-        if axis is None or (isinstance(op, MaxPoolOp) and not _pools_integers(op, source)):
-            return None
-        moved = new.again(op, source.input, location=op.location)
-        return [_again(source, moved, axis, new)]
+@move_dequantize_after_shape_op.where
+def the_axis_of_the_scales_stays(shape: Bound, source: Bound) -> tuple[bool, str]:
+    """There is one scale, or the op only moves the axis of the scales."""
+    return _keeps_axis(shape, source), str(grid_at(source))
+
+
+@move_dequantize_after_shape_op.where
+def a_pool_of_the_integers_finds_the_same(shape: Bound, source: Bound) -> tuple[bool, str]:
+    """A pool is of 8-bit integers with positive scales, and none of its windows covers pads alone,
+    whose greatest value is minus infinity."""
+    pool, grid = shape.op, grid_at(source)
+    if not isinstance(pool, MaxPoolOp):
+        return True, "no pool"
+    covered = bool(window_counts(pool, include_pads=False).all())
+    return covered and grid is not None and grid.is_8_bit, str(grid)
 
 
 class MoveDequantizeAfterConcat(Pattern):
@@ -185,30 +197,30 @@ class MoveDequantizeAfterConcat(Pattern):
         if not all(grid is not None and grid.same_as(grids[0]) for grid in grids):
             return None
         integers = [dequantize.input for dequantize in dequantizes]
-        moved = new.again(op, *integers, location=op.location)
-        result = _again(dequantizes[0], moved, dequantizes[0].axis.value.data, new)
-        new.ops[-1].location = fuse(*dequantizes)
-        return [result]
+        moved, first = new.again(op, *integers, location=op.location), dequantizes[0]
+        return [new.again(first, moved, *first.operands[1:], location=fuse(*dequantizes))]
 
 
-class MoveQuantizeBeforeShapeOp(Pattern):
+@rewrites(quantize(_shape_op(wildcard("x")), "last"), one_use=True)
+def move_quantize_before_shape_op(x: Bound, shape: Bound, last: Bound, new: NewOps) -> SSAValue:
     """`quantize(reshape(x))` is `reshape(quantize(x))`; the same for the other shape ops and for
     max_pool, whose pads of minus infinity quantise to the least integer."""
+    moved = _again(last, x.value, _axis_before(shape, last), new)
+    return new.again(shape, moved, location=shape.location)
 
-    roots = (QuantizeOp,)
 
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, QuantizeOp)
-        shape_op = op.input.owner
-        if not isinstance(shape_op, (*_SHAPE_OPS, MaxPoolOp)) or not op.input.has_one_use():
-            return None
-        axis = _axis_before(shape_op, op)
-        if axis is None:
-            return None
-        if isinstance(shape_op, MaxPoolOp) and not ((grid := grid_of(op)) and grid.is_8_bit):
-            return None
-        moved = _again(op, shape_op.input, axis, new)
-        return [new.again(shape_op, moved, location=shape_op.location)]
+@move_quantize_before_shape_op.where
+def the_axis_of_the_result_was_there(shape: Bound, last: Bound) -> tuple[bool, str]:
+    """There is one scale, or the op only moves the axis of the scales."""
+    return _keeps_axis(shape, last), str(grid_at(last))
+
+
+@move_quantize_before_shape_op.where
+def a_pool_of_the_result_finds_the_same(shape: Bound, last: Bound) -> tuple[bool, str]:
+    """A pool is quantised to 8 bits with positive scales."""
+    grid = grid_at(last)
+    pools = isinstance(shape.op, MaxPoolOp)
+    return not pools or (grid is not None and grid.is_8_bit), str(grid)
 
 
 class MoveQuantizeBeforeConcat(Pattern):
@@ -223,21 +235,22 @@ class MoveQuantizeBeforeConcat(Pattern):
             return None
         if not _is_scalar(op):
             return None
-        moved = [_again(op, value, op.axis.value.data, new) for value in concat.inputs]
+        grid, place = op.operands[1:], op.location
+        moved = [new.again(op, value, *grid, location=place) for value in concat.inputs]
         return [new.again(concat, *moved, location=concat.location)]
 
 
-class SpatialMeanToGlobalAveragePool(Pattern):
+@rewrites(op_pattern("graph.reduce_mean", wildcard("x")) @ "mean")
+def spatial_mean_to_global_average_pool(x: Bound, mean: Bound, new: NewOps) -> SSAValue:
     """A mean over all dimensions but the first two is a global average pool."""
+    pool = new.add(GlobalAveragePoolOp.make(x.value)).result
+    if mean.attrs["keepdims"]:
+        return pool
+    return new.add(ReshapeOp.make(pool, shape=mean.type.shape)).result
 
-    roots = (ReduceMeanOp,)
 
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, ReduceMeanOp)
-        rank = len(shape_of(op.input.type))
-        if rank < 3 or sorted(int_tuple(op.axes)) != list(range(2, rank)):
-            return None
-        pool = new.add(GlobalAveragePoolOp.make(op.input))
-        if op.keepdims.value.data:
-            return [pool.result]
-        return [new.add(ReshapeOp.make(pool.result, shape=shape_of(op.result.type))).result]
+@spatial_mean_to_global_average_pool.where
+def the_mean_is_over_all_spatial_dimensions(x: Bound, mean: Bound) -> tuple[bool, object]:
+    """The mean is over all dimensions but the first two, of three or more."""
+    axes = sorted(mean.attrs["axes"])
+    return x.type.rank >= 3 and axes == list(range(2, x.type.rank)), axes

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGETS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+from byocir.patterns.files import given_file
 from byocir.patterns.targets import file_of, find, names, targets_of
 
 
@@ -56,6 +57,8 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: st
     command = ["byocir-opt", path.name]
     for target in _targets_of_files(module, pipeline):
         command += ["--load-target", target]
+    for file in dict.fromkeys(given_file(type(pass_)) for pass_ in passes):
+        command += ["--load-passes", file] if file else []
     header = [_versions(), *problem.splitlines(), shlex.join([*command, "-p", pipeline])]
     text = "".join(f"// {line}\n" for line in header) + print_module(module)
     path.write_text(text, encoding="utf-8", newline="\n")

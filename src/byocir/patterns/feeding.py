@@ -1,0 +1,92 @@
+"""A first look at an op: whether the ops that feed it are of kinds that a pattern could match.
+
+Matching binds names, keeps ways to go back to and tells reasons. Most ops that are of a root's kind
+need none of it: what feeds them tells already that the pattern does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.tir import BlockOp
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.nodes import (
+    COMMUTATIVE,
+    AlternativesPattern,
+    ConstantPattern,
+    OpPattern,
+    Pattern,
+    WildcardPattern,
+)
+from byocir.patterns.structure import PathPattern, ResultPattern
+
+Kinds = frozenset[str] | None
+"""Names of ops that may produce a value; None where anything may."""
+Way = tuple[Kinds, ...]
+"""What may produce each operand."""
+
+_CONSTANTS = frozenset({"graph.constant", "tir.constant"})
+
+
+def ways_to_feed(pattern: Pattern) -> Mapping[str, Sequence[Way]]:
+    """For each op that can be the root, what its operands may come from; one way at least must be
+    met by an op for the pattern to fit it."""
+    found: dict[str, list[Way]] = {name: [] for name in sorted(pattern.root_names())}
+    for name, ways in found.items():
+        ways.extend(_ways(pattern, name))
+    return found
+
+
+def _ways(pattern: Pattern, name: str) -> Iterable[Way]:
+    match pattern:
+        case OpPattern():
+            way = tuple(_kinds(operand) for operand in pattern.operands)
+            return permutations(way) if name in COMMUTATIVE else [way]
+        case BlockPattern():
+            return permutations([_kinds(read.pattern) for read in pattern.reads])
+        case AlternativesPattern():
+            fitting = [each for each in pattern.alternatives if name in each.root_names()]
+            return [way for each in fitting for way in _ways(each, name)]
+        case _:
+            return [()]
+
+
+def _kinds(pattern: Pattern) -> Kinds:
+    match pattern:
+        case ConstantPattern():
+            return _CONSTANTS
+        case AlternativesPattern():
+            return _either([_kinds(each) for each in pattern.alternatives])
+        case PathPattern():
+            return _either([pattern.through, _kinds(pattern.start)])
+        case ResultPattern():
+            return _kinds(pattern.inner)
+        case WildcardPattern():
+            return None
+        case _:
+            return pattern.root_names()
+
+
+def _either(kinds: Sequence[Kinds]) -> Kinds:
+    known = [each for each in kinds if each is not None]
+    return frozenset[str]().union(*known) if len(known) == len(kinds) else None
+
+
+def may_fit(op: Operation, ways: Mapping[str, Sequence[Way]]) -> bool:
+    """Whether what feeds an op is of the kinds that a pattern asks for; `ways` are those of the
+    pattern's roots."""
+    operands = op.ins if isinstance(op, BlockOp) else op.operands
+    return any(_feeds(operands, way) for way in ways.get(op.name, ()))
+
+
+def _feeds(operands: Sequence[SSAValue], way: Way) -> bool:
+    for value, kinds in zip(operands, way, strict=False):
+        if kinds is None:
+            continue
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.name not in kinds:
+            return False
+    return True

@@ -1,0 +1,74 @@
+"""Rewrites as a pass.
+
+```python
+class DropRelus(RewritePass):
+    \"\"\"Drops relu ops that do nothing.\"\"\"
+
+    name = "drop-relus"
+    rewrites = (drop_second_relu,)
+```
+
+Such a class is a pass as any other: of a pipeline in Python, of a target (`Target.passes`), and of
+`byocir-opt --load-passes FILE.py`.
+
+| code | what is wrong |
+| --- | --- |
+| B295 | a file of passes cannot be imported, or has no passes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
+from xdsl.passes import ModulePass
+
+from byocir.errors import ByocirError
+from byocir.patterns.files import import_file, imported_from
+from byocir.rewrites.driver import Pattern, blocks_of, rewrite_blocks
+
+
+@dataclass(frozen=True)
+class RewritePass(ModulePass):
+    """Applies `rewrites` until none fits. Those of one root are tried in their order."""
+
+    name = "rewrite"
+    rewrites: ClassVar[Sequence[Pattern]] = ()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_blocks(self.blocks(op), self.rewrites)
+
+    def blocks(self, module: ModuleOp) -> Sequence[Block]:
+        """Where the pass looks: everywhere, unless it says otherwise."""
+        return blocks_of(module)
+
+
+def passes_in(path: str | Path) -> dict[str, Callable[[], type[ModulePass]]]:
+    """The passes that a Python file defines, by name, as functions that give their classes. The
+    file is imported: give only files that you trust. Raises ByocirError B295."""
+    module = import_file(Path(path), "B295")
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, ModulePass)
+        and imported_from(value, module)
+    ]
+    if not found:
+        raise ByocirError(
+            "B295",
+            "expected passes, found none",
+            where=str(path),
+            help="a pass is a class derived from byocir.rewrites.RewritePass, with a name",
+        )
+    return {each.name: partial(_given, each) for each in found}
+
+
+def _given(pass_: type[ModulePass]) -> type[ModulePass]:
+    return pass_
