@@ -18,7 +18,6 @@ from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
-from byocir.lowering.tir_to_vta.pack_blocks import packed_array
 
 
 @given(st.sampled_from([16, 16, 32]).flatmap(nets))
@@ -116,14 +115,6 @@ def test_whole_blocks_are_packed_without_padding() -> None:
     pack = next(op for op in module.walk() if isinstance(op, BlockOp))
     assert pack.pad_values == [None]
     assert shape_of(pack.results[0].type) == (1, 1, 2, 2, 32)
-
-
-def test_packed_array_splits_axes_in_order() -> None:
-    values = np.arange(3 * 5 * 2).reshape(3, 5, 2)
-    found = packed_array(values, (0, 1), 4)
-    assert found.shape == (1, 2, 2, 4, 4)
-    assert found[0, 1, 1, 2, 0] == values[2, 4, 1]
-    assert found.sum() == values.sum()
 
 
 def test_refuses_bodies_that_are_not_legal() -> None:

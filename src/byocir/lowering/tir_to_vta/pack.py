@@ -45,6 +45,8 @@ from byocir.lowering.tir_to_vta.pack_blocks import (
     check_space,
     computed_weights,
     grouped_channel,
+    layout_of,
+    layout_of_weights,
     packed,
     packed_weights,
 )
@@ -182,67 +184,56 @@ def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -
             use.operation.operands[use.index] = unpack.results[0]
 
 
-def _iterators(names: Sequence[str], extents: Sequence[int]) -> list[IteratorAttr]:
-    return [
-        IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
-        for name, extent in zip(names, extents, strict=True)
-    ]
-
-
 def _names(rank: int) -> list[str]:
     return ["n", "c", *(("h", "w") if rank == 4 else (f"d{i}" for i in range(rank - 2)))]
 
 
+def _dims(rank: int) -> list[AffineExpr]:
+    return [AffineExpr.dimension(i) for i in range(rank)]
+
+
 def _packing(value: SSAValue, block: int) -> tuple[EmptyOp, BlockOp]:
-    """[N, C, …] → [N, C / block, …, block], zeros where there is no channel."""
-    rank = len(shape_of(value.type))
-    empty = EmptyOp.of(packed(value.type, block))
-    n, c, *spatial = (AffineExpr.dimension(i) for i in range(rank))
-    lane = AffineExpr.dimension(rank)
-    source = AffineMap(rank + 1, 0, (n, c * block + lane, *spatial))
-    whole = shape_of(value.type)[1] % block == 0
-    pack = BlockOp(
-        _iterators([*_names(rank), "l"], shape_of(empty.result.type)),
-        [value],
-        [empty.result],
-        [source, AffineMap.identity(rank + 1)],
-        forms.moving(),
-        pads=[None if whole else IntegerAttr(0, i8)],
-    )
-    return empty, pack
+    """Zeros stand where there is no channel."""
+    layout = layout_of(value.type, block)
+    empty, rank = EmptyOp.of(packed(value.type, block)), len(layout.packed)
+    names = [*_names(len(layout.shape)), "l"]
+    return empty, _moving(value, empty, names, layout.plain_index(_dims(rank)), layout.divides)
 
 
 def _packing_weights(value: SSAValue, order: Sequence[int], block: int) -> tuple[EmptyOp, BlockOp]:
-    """[O, I, …], in this order of dimensions, → [O / block, I / block, …, block (O), block (I)],
-    zeros where there is no channel."""
-    shape, rank = shape_of(value.type), len(order)
-    empty = EmptyOp.of(packed_weights(value.type, order, block))
-    dims = [AffineExpr.dimension(i) for i in range(rank + 2)]
-    read = [dims[0] * block + dims[rank], dims[1] * block + dims[rank + 1], *dims[2:rank]]
-    source = [read[order.index(axis)] for axis in range(rank)]
-    whole = all(shape[axis] % block == 0 for axis in order[:2])
-    pack = BlockOp(
-        _iterators([f"d{i}" for i in range(rank + 2)], shape_of(empty.result.type)),
-        [value],
-        [empty.result],
-        [AffineMap(rank + 2, 0, tuple(source)), AffineMap.identity(rank + 2)],
-        forms.moving(),
-        pads=[None if whole else IntegerAttr(0, i8)],
-    )
-    return empty, pack
+    """Weights whose dimensions have this order; zeros stand where there is no channel."""
+    shape = shape_of(value.type)
+    layout = layout_of_weights(tuple(shape[axis] for axis in order), block)
+    empty, rank = EmptyOp.of(packed_weights(value.type, order, block)), len(layout.packed)
+    read = layout.plain_index(_dims(rank))
+    source = [read[order.index(axis)] for axis in range(len(shape))]
+    return empty, _moving(value, empty, [f"d{i}" for i in range(rank)], source, layout.divides)
 
 
 def _unpacking(value: SSAValue, type_: Attribute, block: int) -> tuple[EmptyOp, BlockOp]:
-    """[N, C / block, …, block] → [N, C, …]."""
-    rank = len(shape_of(type_))
-    empty = EmptyOp.of(tensor(element_type_of(type_), shape_of(type_)))
-    n, c, *spatial = (AffineExpr.dimension(i) for i in range(rank))
-    source = AffineMap(rank, 0, (n, c // block, *spatial, c % block))
-    unpack = BlockOp(
-        _iterators(_names(rank), shape_of(type_)),
+    shape = shape_of(type_)
+    empty, rank = EmptyOp.of(tensor(element_type_of(type_), shape)), len(shape)
+    source = layout_of(type_, block).packed_index(_dims(rank))
+    return empty, _moving(value, empty, _names(rank), source, is_inside=True)
+
+
+def _moving(
+    value: SSAValue,
+    into: EmptyOp,
+    names: Sequence[str],
+    index: Sequence[AffineExpr],
+    is_inside: bool,
+) -> BlockOp:
+    """A block that reads a value at an index for each element of an array, zeros outside."""
+    shape = shape_of(into.result.type)
+    return BlockOp(
+        [
+            IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
+            for name, extent in zip(names, shape, strict=True)
+        ],
         [value],
-        [empty.result],
-        [source, AffineMap.identity(rank)],
+        [into.result],
+        [AffineMap(len(shape), 0, tuple(index)), AffineMap.identity(len(shape))],
         forms.moving(),
+        pads=[None if is_inside else IntegerAttr(0, i8)],
     )
-    return empty, unpack

@@ -12,8 +12,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
-from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
+from byocir.rewrites.tiled_layout import TiledLayout
 
 
 def blocks(channels: int, block: int) -> int:
@@ -21,32 +22,25 @@ def blocks(channels: int, block: int) -> int:
     return -(-channels // block)
 
 
-def packed(type_: Attribute, block: int) -> TensorType:
+def layout_of(type_: Attribute, block: int) -> TiledLayout:
     """[N, C, …] as [N, C / block, …, block]."""
-    n, c, *spatial = shape_of(type_)
-    return tensor(element_type_of(type_), (n, blocks(c, block), *spatial, block))
+    return TiledLayout(shape_of(type_), {1: block})
+
+
+def layout_of_weights(shape: Shape, block: int) -> TiledLayout:
+    """[O, I, …] as [O / block, I / block, …, block (O), block (I)]."""
+    return TiledLayout(shape, {0: block, 1: block})
+
+
+def packed(type_: Attribute, block: int) -> TensorType:
+    """The type of [N, C, …] in blocks."""
+    return tensor(element_type_of(type_), layout_of(type_, block).packed)
 
 
 def packed_weights(type_: Attribute, order: Sequence[int], block: int) -> TensorType:
-    """[O, I, …], in this order of dimensions, as [O / block, I / block, …, block, block]."""
-    shape = shape_of(type_)
-    out, inner, *rest = (shape[axis] for axis in order)
-    counts = (blocks(out, block), blocks(inner, block))
-    return tensor(element_type_of(type_), (*counts, *rest, block, block))
-
-
-def packed_array(values: np.ndarray, axes: Sequence[int], block: int) -> np.ndarray:
-    """The array with each of these axes split into blocks, filled up with zeros; the positions in
-    the blocks become the last axes, in this order: [O, I, …] over (0, 1) gives
-    [O / block, I / block, …, block, block]."""
-    for axis in axes:
-        size, count = values.shape[axis], blocks(values.shape[axis], block)
-        margin = [(0, 0)] * values.ndim
-        margin[axis] = (0, count * block - size)
-        split = (*values.shape[:axis], count, block, *values.shape[axis + 1 :])
-        # The blocks split before stand at the end already; this one goes after them.
-        values = np.moveaxis(np.pad(values, margin).reshape(split), axis + 1, -1)
-    return np.ascontiguousarray(values)
+    """The type of [O, I, …], in this order of dimensions, in blocks."""
+    ordered = tuple(shape_of(type_)[axis] for axis in order)
+    return tensor(element_type_of(type_), layout_of_weights(ordered, block).packed)
 
 
 def computed_weights(op: BlockOp) -> list[int] | None:
@@ -199,7 +193,8 @@ class BlockPacker:
         values, exprs = op.value.data.values(), list(map_.results)
         split = [i for i, e in enumerate(exprs) if e == AffineExpr.dimension(self.channel)]
         if split:
-            values = packed_array(values, split, self.block)
+            tiles = dict.fromkeys(split, self.block)
+            values = TiledLayout(values.shape, tiles).pack(values)
         else:
             values = np.repeat(values[..., None], self.block, axis=-1)
         lane = AffineExpr.dimension(self.lane)
@@ -209,8 +204,9 @@ class BlockPacker:
     def _weights(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
         """[O, I, …] (in any order) as [O / block, I / block, …, block (O), block (I)]."""
         order = order_of_weights(map_, self.channel, self.summed)
-        values = packed_array(op.value.data.values().transpose(order), (0, 1), self.block)
-        return _constant(values, op.location), self._weights_map(map_)
+        values = op.value.data.values().transpose(order)
+        packed = layout_of_weights(values.shape, self.block).pack(values)
+        return _constant(packed, op.location), self._weights_map(map_)
 
     def _weights_map(self, map_: AffineMap) -> AffineMap:
         order = order_of_weights(map_, self.channel, self.summed)

@@ -14,7 +14,7 @@ iterator that is an index of it becomes two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -22,10 +22,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, IteratorKind, YieldOp, scope_of
 from byocir.dialects.tir.affine import divided, linear, modulo
 from byocir.dialects.tir.scalar import number_attr
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.schedule.access import accesses_of, is_whole
 from byocir.rewrites.schedule.blocks import Parts, resized
 from byocir.rewrites.schedule.requests import check_block, check_operand, refused
+from byocir.rewrites.tiled_layout import TiledLayout
 
 
 def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
@@ -37,7 +38,7 @@ def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
     check_operand(block, operand)
     buffer = [*block.ins, *block.outs][operand]
     _check(block, operand, buffer, tiles)
-    layout = _Layout(shape_of(buffer.type), dict(tiles))
+    layout = TiledLayout(shape_of(buffer.type), dict(tiles))
     home = block.parent
     assert home is not None
     local = AllocOp.of(
@@ -55,26 +56,6 @@ def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
         unpacking = _unpacking(local.result, buffer, layout, block)
         home.insert_op_after(unpacking, block)
     return local.result
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """A shape, and the sizes of the tiles of some of its dimensions."""
-
-    shape: Shape
-    tiles: dict[int, int]
-
-    @property
-    def counts(self) -> list[int]:
-        return [-(-n // self.tiles.get(d, 1)) for d, n in enumerate(self.shape)]
-
-    @property
-    def packed(self) -> Shape:
-        return (*self.counts, *self.tiles.values())
-
-    @property
-    def divides(self) -> bool:
-        return all(self.shape[d] % size == 0 for d, size in self.tiles.items())
 
 
 def _check(block: BlockOp, operand: int, buffer: SSAValue, tiles: Mapping[int, int]) -> None:
@@ -99,7 +80,7 @@ def _check(block: BlockOp, operand: int, buffer: SSAValue, tiles: Mapping[int, i
             )
 
 
-def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: _Layout) -> None:
+def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: TiledLayout) -> None:
     """Lets a block access the packed buffer."""
     parts = Parts.of(block)
     for d, size in layout.tiles.items():
@@ -180,25 +161,25 @@ def _moving(
 
 
 def _packing(
-    source: SSAValue, target: SSAValue, layout: _Layout, pad: Attribute | None, origin: Operation
+    source: SSAValue,
+    target: SSAValue,
+    layout: TiledLayout,
+    pad: Attribute | None,
+    origin: Operation,
 ) -> BlockOp:
     rank = len(layout.shape)
     names = [f"d{d}" for d in range(rank)] + [f"t{d}" for d in layout.tiles]
     iterators = list(zip(names, layout.packed, strict=True))
     dims = [AffineExpr.dimension(i) for i in range(len(iterators))]
-    read = list(dims[:rank])
-    for lane, (d, size) in zip(dims[rank:], layout.tiles.items(), strict=True):
-        read[d] = read[d] * size + lane
+    read = layout.plain_index(dims)
     zero = number_attr(0, element_type_of(source.type))
     filled = None if layout.divides else pad or zero
     return _moving(source, target, iterators, [read, dims], filled, origin)
 
 
-def _unpacking(source: SSAValue, target: SSAValue, layout: _Layout, origin: Operation) -> BlockOp:
+def _unpacking(
+    source: SSAValue, target: SSAValue, layout: TiledLayout, origin: Operation
+) -> BlockOp:
     iterators = [(f"d{d}", n) for d, n in enumerate(layout.shape)]
     dims = [AffineExpr.dimension(i) for i in range(len(iterators))]
-    read, lanes = list(dims), list[AffineExpr]()
-    for d, size in layout.tiles.items():
-        read[d] = divided(dims[d], size)
-        lanes.append(modulo(dims[d], size))
-    return _moving(source, target, iterators, [[*read, *lanes], dims], None, origin)
+    return _moving(source, target, iterators, [layout.packed_index(dims), dims], None, origin)

@@ -1,0 +1,71 @@
+"""Arrays in tiles: how the elements of a plain array lie in a packed one, and back.
+
+The schedule primitive `pack` and `vta-pack` lay arrays out so. `pack-weights`, for the host, does
+not: it orders a constant by the iterators of the loops that read it, whatever its dimensions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir.affine import AffineExpr
+
+from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.types import Shape
+
+
+@dataclass(frozen=True)
+class TiledLayout:
+    """A shape of which some dimensions are cut into `tiles` of these sizes. Of a dimension of size
+    n in tiles of t there are ceil(n / t); the places in the tiles are the last dimensions, in the
+    order of `tiles`: [8, 30] with tiles {1: 4} is [8, 8, 4]."""
+
+    shape: Shape
+    tiles: Mapping[int, int]
+
+    @property
+    def counts(self) -> Shape:
+        """How many tiles there are along each dimension."""
+        return tuple(-(-n // self.tiles.get(d, 1)) for d, n in enumerate(self.shape))
+
+    @property
+    def packed(self) -> Shape:
+        """The shape of the packed array."""
+        return (*self.counts, *self.tiles.values())
+
+    @property
+    def divides(self) -> bool:
+        """Whether all tiles are full."""
+        return all(self.shape[d] % size == 0 for d, size in self.tiles.items())
+
+    def plain_index(self, at: Sequence[AffineExpr]) -> list[AffineExpr]:
+        """Where in the plain array the element at an index of the packed one is; past the end for
+        places that no element fills."""
+        index = list(at[: len(self.shape)])
+        for place, (d, size) in zip(at[len(self.shape) :], self.tiles.items(), strict=True):
+            index[d] = index[d] * size + place
+        return index
+
+    def packed_index(self, at: Sequence[AffineExpr]) -> list[AffineExpr]:
+        """Where in the packed array the element at an index of the plain one is."""
+        index, places = list(at), list[AffineExpr]()
+        for d, size in self.tiles.items():
+            index[d] = divided(at[d], size)
+            places.append(modulo(at[d], size))
+        return [*index, *places]
+
+    def pack(self, values: np.ndarray) -> np.ndarray:
+        """An array of the plain shape, packed; zeros fill the last tiles."""
+        margins = [
+            (0, count * self.tiles.get(d, 1) - n)
+            for d, (n, count) in enumerate(zip(self.shape, self.counts, strict=True))
+        ]
+        split, rank = list[int](), len(self.shape)
+        for d, count in enumerate(self.counts):
+            split += [count, self.tiles.get(d, 1)]
+        order = [*range(0, 2 * rank, 2), *(2 * d + 1 for d in self.tiles)]
+        order += [2 * d + 1 for d in range(rank) if d not in self.tiles]  # of size 1
+        tiled = np.pad(values, margins).reshape(split).transpose(order)
+        return np.ascontiguousarray(tiled.reshape(self.packed))
