@@ -35,20 +35,17 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
-    box_sizes,
-    dims_of,
     is_narrowing,
     is_widening,
     memory_of,
 )
 from byocir.patterns.dataflow import ancestor_in
-from byocir.rewrites.schedule.access import local_map, loops_of
+from byocir.rewrites.schedule.access import local_map, loops_of, reach
 from byocir.rewrites.schedule.index import (
     Indices,
     Sum,
     innermost,
     loops_behind,
-    start_of,
     sum_of,
 )
 from byocir.rewrites.schedule.rebase import expression
@@ -83,8 +80,9 @@ class _Box:
         forms = [linear(expr) for expr in map_.results]
         assert None not in forms, "the tiler admits linear maps only"
         bases = [_base(value) for value in op.bases]
-        starts = tuple(start_of(form, bases, op.extents) for form in forms if form is not None)
-        return _Box(starts, tuple(box_sizes(dims_of(map_, op), op.extents)), local_map(op, map_))
+        sides = [reach(form, bases, op.extents) for form in forms if form is not None]
+        starts, sizes = tuple(start for start, _ in sides), tuple(size for _, size in sides)
+        return _Box(starts, sizes, local_map(op, map_))
 
 
 def _base(value: SSAValue) -> Sum:

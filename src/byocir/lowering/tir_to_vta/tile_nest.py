@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -195,8 +195,3 @@ def _work(op: FillOp | BlockOp, parallels: int) -> tuple[tuple[int, ...], int]:
         return over, 0
     # A second operand takes a second cycle to read.
     return (*over, *op.reductions), 1 if not op.ins else 2
-
-
-def box_sizes(dims: Sequence[Sequence[tuple[int, int]]], extents: Sequence[int]) -> list[int]:
-    """The sizes of the box that iterators of these extents reach."""
-    return [1 + sum(c * (extents[i] - 1) for i, c in terms) for terms in dims]

@@ -109,7 +109,8 @@ class _Costs:
         return _Costs(nest, tiles, -(-extents // tiles))
 
     def _box(self, buffer: Buffer) -> list[Ints]:
-        """The sizes of a buffer, an array over the candidates for each dimension."""
+        """The sizes of a buffer, an array over the candidates for each dimension: what
+        `schedule.access.reach` tells of one tile."""
         ones = np.ones_like(self.tiles[0])
         return [
             ones + sum((c * (self.tiles[i] - 1) for i, c in terms), start=0 * ones)

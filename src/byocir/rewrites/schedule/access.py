@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
-from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.tir.affine import Linear, bounds, linear
 from byocir.dialects.types import shape_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (
@@ -102,16 +102,22 @@ def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[
     return tuple(_side(op, expr, n, own) for expr, n in zip(exprs, sizes, strict=True))
 
 
+def reach(form: Linear, bases: Sequence[Sum], extents: Sequence[int]) -> tuple[Sum, int]:
+    """Where the elements that a linear index reaches over a tile begin, and from the first to the
+    last of them their number."""
+    low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
+    return start_of(form, bases, extents), high - low + 1
+
+
 def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
     """The side that an index reaches; indices that divide are taken as the interval they are in or,
     where the bases are not known, as the whole dimension."""
     bases, extents = base_sums(op.bases, len(op.extents)), op.extents
     form = linear(expr)
     if form is not None:
-        low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
         digits = [(abs(c), extents[i]) for i, c in form.terms]
         dense = op.where is None and _is_dense(digits) and all(i in own for i, _ in form.terms)
-        return Side(start_of(form, bases, extents), high - low + 1, dense)
+        return Side(*reach(form, bases, extents), dense)
     if any(bases[i].terms for i in expr.used_dims()):
         return Side(Sum(), size, dense=False)
     lows = [base.constant for base in bases]
