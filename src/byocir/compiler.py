@@ -305,7 +305,8 @@ def generate(
         report.notes += about_calls(code)
         if code.is_worth_it:
             report.host_runs_on, report.memory = C, memory_of(code)
-    return Package(module, blobs, report, _code=code)
+    found = {target.name: target for target in instances}
+    return Package(module, blobs, report, _code=code, _found=found)
 
 
 def host_pipeline(host: CHost) -> str:
@@ -319,17 +320,28 @@ def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mappin
     """What a target generates; raises ByocirError B218 for what a package cannot hold, B219 where
     a target from outside fails."""
     made: Any = call(target, target.emit, module, symbols)
-    blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {"": made}
-    for name, blob in blobs.items():
-        named = isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\")
-        if not named or not isinstance(blob, bytes):
-            raise ByocirError(
-                "B218",
-                f"expected target '{target.name}' to emit bytes by plain names, found "
-                f"{type(blob).__name__} for {name!r}",
-                help="encode text, text.encode(); names have no slashes",
-            )
+    blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {}
+    wrong = [
+        f"{type(blob).__name__} for {name!r}"
+        for name, blob in blobs.items()
+        if not _is_plain(name) or not isinstance(blob, bytes)
+    ]
+    if not hasattr(made, "keys"):
+        wrong = [type(made).__name__]
+    if wrong:
+        raise ByocirError(
+            "B218",
+            f"expected target '{target.name}' to emit bytes by plain names, found {wrong[0]}",
+            help="encode text, text.encode(); names have no slashes",
+        )
     return blobs
+
+
+def _is_plain(name: object) -> bool:
+    """Whether a package can hold a member of this name."""
+    if not isinstance(name, str) or not name.isprintable():
+        return False
+    return name not in ("", ".", "..") and not set(name) & set("/\\")
 
 
 def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:

@@ -7,11 +7,16 @@ from graph_families import FAMILIES
 from graph_ops import examples_of, numbers_for
 from hypothesis import given, settings
 from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp as ArithConstantOp
+from xdsl.dialects.arith import MinimumfOp
+from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.utils.test_value import create_ssa_value
 
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
 from byocir.lowering.graph_to_tir.registry import STAYS
+from byocir.lowering.tir_to_c.comparisons import extreme_float
 
 RTOL = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-3}
 """Where functions of a mathematical library are near; sums are exact."""
@@ -58,3 +63,11 @@ def test_each_op_of_the_graph_level_has_c():
     found = evaluate_function(module, "main", arrays)
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5)
+
+
+def test_a_bound_that_is_nan_bounds_nothing_but_gives_nan():
+    """A comparison with it would keep the other number."""
+    x, nan = (ArithConstantOp(FloatAttr(value, 32)) for value in (1.0, float("nan")))
+    for bound, text in ((x, "y < x ? y : x"), (nan, "x < y || x != x ? x : y")):
+        least = MinimumfOp(create_ssa_value(f32), bound.result)
+        assert extreme_float(least, ["x", "y"]) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -140,6 +141,44 @@ def test_a_function_that_gives_no_pattern(made: Any):
     assert "return a pattern or several" in error.message
 
 
+@pytest.mark.parametrize("name", ["", ".", "npu.", ".conv", "npu..conv", None])
+def test_a_composite_without_a_name(name: Any):
+    error = refused(lambda: Composite(name, (op("graph.relu", wildcard()),)), "B200")
+    assert error.message == f"expected a composite to have a name like 'npu.conv', found {name!r}"
+
+
+@pytest.mark.parametrize("patterns", [(), (3,), (op("graph.relu", wildcard()), None)])
+def test_a_composite_without_patterns(patterns: Any):
+    refused(lambda: Composite("npu.it", patterns), "B200")
+
+
+@pytest.mark.parametrize("made", [wildcard(), constant(), wildcard() | constant()])
+def test_a_pattern_that_begins_nowhere(made: Any):
+    error = refused(lambda: composite("npu.it")(lambda: made), "B200")
+    assert "to begin at an op or a block, found inputs and constants alone" in error.message
+    assert error.where.startswith(__file__)
+
+
+def test_a_chain_deeper_than_calls_may_nest():
+    def chain() -> Any:
+        return reduce(lambda value, _: op("graph.relu", value), range(3000), wildcard())
+
+    error = refused(lambda: composite("npu.chain")(chain), "B200")
+    assert "composite npu.chain to nest less deep" in error.message
+
+
+@pytest.mark.parametrize("operand", [None, "x", 3, F])
+def test_an_operand_that_is_no_pattern(operand: Any):
+    error = refused(lambda: op("graph.relu", operand), "B205")
+    assert error.message == f"expected patterns as operands of graph.relu, found {operand!r}"
+
+
+def test_an_alternative_that_is_no_pattern():
+    either: Any = op("graph.relu", wildcard())
+    with pytest.raises(TypeError, match="unsupported operand"):
+        either | 3
+
+
 def relu_of(pattern: Any = None) -> Composite:
     return Composite("npu.relu", (op("graph.relu", pattern or wildcard("x")),))
 
@@ -162,7 +201,12 @@ def test_a_rule_that_fails_names_pattern_rule_line_and_what_is_bound():
     assert "names bound here: x" in error.help
 
 
-@pytest.mark.parametrize("answer", [None, True, (True,), (1, 2, 3)])
+class Unreadable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("answer", [None, True, (True,), (1, 2, 3), (True, Unreadable())])
 def test_a_rule_that_gives_no_answer(answer: Any):
     made = relu_of()
 
@@ -236,6 +280,7 @@ def target(**members: Any) -> Target:
         ({"codegen_level": "tensors"}, "B216", "among graph, tensor, found 'tensors'"),
         ({"constants": "bound"}, "B216", "among match, bind, argument, transform, found 'bound'"),
         ({"name": "n p u"}, "B216", "to have a name like 'npu'"),
+        ({"name": "host"}, "B216", "to have a name like 'npu', found 'host'"),
     ],
 )
 def test_a_target_that_cannot_be(members: dict[str, Any], code: str, said: str):

@@ -258,3 +258,10 @@ def test_scalars_and_zero_size_are_types_like_others():
     module = module_of(body, inputs="%x: tensor<f32>", result="tensor<f32>")
     found = Composite("toy.relu", (op("graph.relu", wildcard("x")),)).attempt(by_name(module)["a"])
     assert (found.match["x"].type.shape, found.match["x"].type.rank) == ((), 0)
+
+
+def test_a_wildcard_beside_ops_is_no_root():
+    """Where the op does not fit, the wildcard would take the root's value and no op."""
+    either = op("graph.relu", op("graph.exp", wildcard())) | wildcard()
+    assert not attempt(either, elementwise("a = relu x"), "a").fits
+    assert attempt(either, elementwise("a = exp x", "b = relu a"), "b").fits

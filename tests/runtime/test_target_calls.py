@@ -89,8 +89,10 @@ class Npu(byocir.Target):
         return [3] if self.mistake == "passes are numbers" else "clean-up"
 
     def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        name = "../evil" if self.mistake == "emits elsewhere" else "code"
-        return {name: " ".join(symbols).encode()}
+        if self.mistake == "emits none":
+            return None  # type: ignore[return-value]
+        names = {"emits elsewhere": "../evil", "emits no text": "a\0b"}
+        return {names.get(self.mistake, "code"): " ".join(symbols).encode()}
 
     def device(self, blobs: Mapping[str, bytes]) -> Any:
         raise KeyError("device")
@@ -168,6 +170,8 @@ def test_a_runner_cannot_write_its_inputs(host: str):
         ("lower raises", r"B219.*failed in lower with KeyError: 'block'\n.*\.py:\d+"),
         ("passes are numbers", r"B228.*found int before-match"),
         ("emits elsewhere", r"B218.*'\.\./evil'"),
+        ("emits no text", r"B218.*found bytes for 'a\\x00b'"),
+        ("emits none", r"B218.*by plain names, found NoneType"),
         ("profile raises", r"B219.*failed in profile with ValueError: time"),
     ],
 )
@@ -223,6 +227,52 @@ def test_mistakes_while_running(mistake: str, message: str):
     package = byocir.compile(model(), targets=[Npu(mistake=mistake)])
     with pytest.raises(byocir.ByocirError, match=message):
         package.run({"x": np.zeros((2, 3), np.float32)})
+
+
+def test_a_package_keeps_its_targets_whatever_is_called_like_them_later(tmp_path: Path):
+    """Who tries things out in a notebook writes a class again and again."""
+
+    def constant(value: float) -> byocir.Target:
+        @dataclass(frozen=True)
+        class Again(byocir.Target):
+            name: ClassVar[str] = "again"
+            patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
+
+            @property
+            def region_policy(self) -> RegionPolicy:
+                return RegionPolicy(merge="none")
+
+            def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
+                return {"code": b"any"}
+
+            def load(self, blobs: Mapping[str, bytes]) -> Any:
+                return lambda symbol, inputs: [np.full_like(each, value) for each in inputs]
+
+        return Again()
+
+    feeds = {"x": np.zeros((2, 3), np.float32)}
+    first = byocir.compile(model(), targets=[constant(1)])
+    first.save(tmp_path / "first.bpkg")
+    loaded = byocir.load(tmp_path / "first.bpkg", targets=[constant(2)])
+    second = byocir.compile(model(), targets=[constant(3)])
+    assert [p.run(feeds)["y"][0, 0] for p in (first, loaded, second)] == [2, 4, 6]
+
+
+@pytest.mark.parametrize("targets", [Npu, 3, [Npu], [None]])
+def test_what_is_no_target(targets: Any):
+    with pytest.raises(byocir.ByocirError, match=r"B216.*a target's name or an instance of"):
+        byocir.compile(model(), targets=targets)
+
+
+@pytest.mark.parametrize("value", [Path("x"), b"x", 2**70, np.int64(3), ((1,), (2,)), {"a": 1}])
+def test_options_that_no_module_can_carry(value: Any):
+    @dataclass(frozen=True)
+    class Odd(Npu):
+        name: ClassVar[str] = "odd"
+        lanes: Any = 1
+
+    with pytest.raises(byocir.ByocirError, match=r"B213.*option lanes of target 'odd' to be a"):
+        byocir.compile(model(), targets=[Odd(lanes=value)])
 
 
 @pytest.mark.parametrize("host", ["reference", "c"])

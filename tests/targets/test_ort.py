@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -130,8 +131,28 @@ def test_what_is_no_tensor_of_numbers_stays_on_the_host() -> None:
     assert [d.pattern for d in package.report.reasons["Neg_0"] if d.taken] == ["ort.neg"]
     assert package.report.host == ["SequenceConstruct_1", "ConcatFromSequence_2"]
     (declined,) = package.report.reasons["SequenceConstruct_1"]
-    assert [rule.sentence for rule in declined.rules] == ["Its values are tensors of numbers"]
+    assert [rule.sentence for rule in declined.rules] == [
+        "Its values, weights aside, are tensors of numbers that numpy has"
+    ]
     np.testing.assert_array_equal(package.run({"x": X})["y"], np.abs(np.concatenate([X, -X])))
+
+
+def test_numbers_that_numpy_lacks_stay_on_the_host() -> None:
+    """Its Python interface takes and gives none; as weights they never cross."""
+    bf16, int4 = TensorProto.BFLOAT16, TensorProto.INT4
+    made = model(
+        node("Cast", ["x"], ["b"], to=bf16),
+        node("Add", ["b", "b"], ["c"]),
+        node("Cast", ["c"], ["d"], to=TensorProto.FLOAT),
+        node("DequantizeLinear", ["w", "s"], ["e"]),
+        node("Mul", ["d", "e"], ["y"]),
+        s=np.array(0.5, np.float32),
+    )
+    made.graph.initializer.append(helper.make_tensor("w", int4, (4,), [1, -2, 3, -4]))
+    package = compiled(made)
+    assert package.report.host == ["Cast_0", "Add_1", "Cast_2"]
+    exact = X.astype(ml_dtypes.bfloat16).astype(np.float32) * 2
+    np.testing.assert_array_equal(package.run({"x": X})["y"], exact * [0.5, -1, 1.5, -2])
 
 
 def test_options() -> None:

@@ -1,5 +1,6 @@
 """Numpy rules of element by element ops where the ONNX form leaves something open (what conversions
-do with numbers that do not fit, integers to powers below 0) or onnx's reference fails."""
+do with numbers that do not fit, integers to powers below 0) or onnx's reference fails, or adds
+products that make NaN of a slope that is not finite."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import CastOp, PowOp, SoftsignOp
+from byocir.dialects.graph import CastOp, LeakyReluOp, PowOp, PreluOp, SoftsignOp
 from byocir.dialects.types import dtype_of
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
@@ -43,9 +44,21 @@ def _softsign(op: SoftsignOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(x / (1 + np.abs(x)), x.dtype)
 
 
+def _leaky_relu(op: LeakyReluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    return np.where(x >= 0, x, x * x.dtype.type(op.alpha.value.data))
+
+
+def _prelu(op: PreluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, slope = operands
+    return np.where(x >= 0, x, x * slope)
+
+
 ELEMENTWISE_RULES: Mapping[type[Operation], Rule] = {
     CastOp: _cast,
+    LeakyReluOp: _leaky_relu,
     PowOp: _pow,
+    PreluOp: _prelu,
     SoftsignOp: _softsign,
 }
 """By op class."""

@@ -23,7 +23,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import DIMS, NAME
-from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of, static_shape
+from byocir.dialects.graph.values import OptionalType, SequenceType
+from byocir.dialects.types import (
+    dtype_of,
+    element_type_of,
+    holds_numbers,
+    is_float,
+    shape_of,
+    static_shape,
+)
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
@@ -76,8 +84,8 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
     if unknown:
         raise ByocirError(
             "B310",
-            f"expected feeds for the inputs {', '.join(inputs)}, found '{unknown[0]}'",
-            help=did_you_mean(unknown[0], inputs),
+            f"expected feeds for {_listed(inputs)}, found {unknown[0]!r}",
+            help=did_you_mean(str(unknown[0]), inputs),
         )
     arrays: list[Value] = []
     for name, type_ in zip(inputs, types, strict=False):
@@ -85,6 +93,10 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
         arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
     return arrays, outputs
+
+
+def _listed(inputs: Sequence[str]) -> str:
+    return f"the inputs {', '.join(inputs)}" if inputs else "no inputs"
 
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
@@ -112,7 +124,7 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
         dtype = dtype_of(element_type_of(type_))
         low, high = -100 if dtype == np.int8 else 0, 2 if dtype.kind == "b" else 100
         try:
-            if dtype.kind == "f":
+            if is_float(element_type_of(type_)):
                 feeds[name] = rng.standard_normal(shape).astype(dtype)
             else:
                 feeds[name] = rng.integers(low, high, shape).astype(dtype)
@@ -187,8 +199,12 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:
-    """The value, an array in row-major order, if it has this type."""
+    """The value, arrays of it in row-major order, if it has this type."""
     value = given
+    if isinstance(type_, OptionalType):
+        return None if value is None else _checked(value, type_.element, what)
+    if isinstance(type_, SequenceType):
+        return _checked_elements(given, type_, what)
     is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
     if is_array:
         try:
@@ -200,3 +216,11 @@ def _checked(given: Value, type_: Attribute, what: str) -> Value:
     if found:
         raise ByocirError("B310", f"expected {type_} for {what}, found {found}")
     return value
+
+
+def _checked_elements(given: Value, type_: SequenceType, what: str) -> list[Value]:
+    if not isinstance(given, list | tuple):
+        found = type(given).__name__
+        raise ByocirError("B310", f"expected a list of {type_.element} for {what}, found {found}")
+    values = cast("Sequence[Value]", given)
+    return [_checked(each, type_.element, f"{what}, at {i}") for i, each in enumerate(values)]

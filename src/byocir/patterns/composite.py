@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast, overload
@@ -28,7 +29,7 @@ class Composite:
 
     `name` is "target.what", or "what" for a composite that any target may list; `patterns` are
     tried in order at each root. `glue` composites do no work of their own: a region of nothing else
-    goes back to the host.
+    goes back to the host. Raises ByocirError B200 for a name or patterns that cannot be.
     """
 
     def __init__(self, name: str, patterns: tuple[Pattern, ...], *, glue: bool = False) -> None:
@@ -37,6 +38,27 @@ class Composite:
         self.glue = glue
         self.rules: list[Rule] = []
         self._of_target: dict[str, Composite] = {}
+        self._check()
+
+    def _check(self) -> None:
+        """Refuses what would match nothing, or everything."""
+        if not isinstance(cast(Any, self.name), str) or not all(self.name.split(".")):
+            raise ByocirError(
+                "B200", f"expected a composite to have a name like 'npu.conv', found {self.name!r}"
+            )
+        for each in cast("tuple[Any, ...]", self.patterns) or (None,):
+            if not isinstance(each, Pattern):
+                found = type(each).__name__
+                raise ByocirError(
+                    "B200", f"expected composite {self.name} to have patterns, found {found}"
+                )
+        with _nested(self.name):
+            if not self.root_names or not self.size:
+                raise ByocirError(
+                    "B200",
+                    f"expected the pattern of composite {self.name} to begin at an op or a block, "
+                    "found inputs and constants alone",
+                )
 
     def of_target(self, target: str) -> Composite:
         """This composite as a target that lists it calls it: "conv" is "npu.conv" for npu."""
@@ -136,7 +158,8 @@ class Composite:
         others came. `blocked` tells why a match is out of question for reasons of its own. Raises
         ByocirError B202 for a rule or a test that fails."""
         try:
-            return self._attempt(root, blocked)
+            with _nested(self.name):
+                return self._attempt(root, blocked)
         except ByocirError as error:
             if error.code != "B202":
                 raise
@@ -171,14 +194,34 @@ class Composite:
             return
         for pattern in self.patterns:
             start = State(root.parent)
-            yield from pattern.match(value, Producer(root), start, progress)
+            for found in pattern.match(value, Producer(root), start, progress):
+                if root in found.ops:  # a wildcard among alternatives takes any value, and no op
+                    yield found
+
+
+@contextmanager
+def _nested(name: str) -> Generator[None]:
+    """Patterns are walked by recursion: raises ByocirError B200 for what nests too deep."""
+    try:
+        yield
+    except RecursionError as error:
+        raise ByocirError(
+            "B200",
+            f"expected the pattern of composite {name} to nest less deep than Python calls may",
+            help="a chain that long is better taken step by step: regions join neighbours",
+        ) from error
 
 
 def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]], Composite]:
     """Decorator: the function gives the pattern, or a tuple of alternatives."""
 
     def build(function: Callable[[], Any]) -> Composite:
-        return Composite(name, _made(name, function), glue=glue)
+        patterns = _made(name, function)
+        try:
+            return Composite(name, patterns, glue=glue)
+        except ByocirError as error:
+            where = place_of(function)
+            raise ByocirError(error.code, error.message, where=where, help=error.help) from error
 
     return build
 

@@ -2,6 +2,7 @@
 
 | code | what is wrong |
 | --- | --- |
+| B200 | a composite without a name, without an op to begin at, or nested too deep |
 | B201 | a rule without a docstring |
 | B202 | a rule or a test that fails with an exception, or gives no answer |
 | B203 | an op that no dialect has |
@@ -46,6 +47,8 @@ def _graph_ops() -> dict[str, type[IRDLOperation]]:
 def check_op(name: str) -> None:
     """Raises ByocirError B203 for an op that the graph dialect lacks, or for no op's name. Ops of
     other dialects are the user's own."""
+    if not isinstance(cast(object, name), str):
+        raise ByocirError("B203", f"expected an op such as graph.conv, found {name!r}")
     if name in _graph_ops() or ("." in name and not name.startswith(DIALECT)):
         return
     near = did_you_mean(name.removeprefix(DIALECT), [o[len(DIALECT) :] for o in _graph_ops()])

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from byocir.dialects.types import element_type_of
+from byocir.errors import ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
 from byocir.patterns.mistakes import check_dtype, check_op, check_uses
@@ -51,6 +52,8 @@ class Pattern(ABC):
 
     def __or__(self, other: Pattern) -> Pattern:
         """Either this or the other; this one is tried first."""
+        if not isinstance(cast(object, other), Pattern):
+            return NotImplemented
         return AlternativesPattern((self, other))
 
     def __getitem__(self, index: str) -> Access:
@@ -363,6 +366,13 @@ def op(
     ByocirError B203 to B205 for an op, an attribute, its value or a number of operands that there
     is not."""
     check_op(name)
+    for each in cast("tuple[object, ...]", operands):
+        if not isinstance(each, Pattern | OptionalOperand):
+            raise ByocirError(
+                "B205",
+                f"expected patterns as operands of {name}, found {each!r}",
+                help=f"attributes are named: op({name!r}, …, axis=1)",
+            )
     plain = {key: _plain(value) for key, value in attrs.items()}
     made = OpPattern(name, operands, plain, exposed)
     check_uses(name, plain, made.required, len(operands))

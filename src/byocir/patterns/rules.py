@@ -73,6 +73,7 @@ class Rule:
         try:
             holds, seen = self.check(match)
             fix = "" if holds else self._fix(match)
+            return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
         except ByocirError:
             raise
         except Exception as error:
@@ -84,7 +85,6 @@ class Rule:
                 help=f"a rule gives (holds, seen); names bound here: {bound}; test optional ones "
                 'with `"b" in m`',
             ) from error
-        return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
 
     def _fix(self, match: Match) -> str:
         return self.fix if isinstance(self.fix, str) else self.fix(match)

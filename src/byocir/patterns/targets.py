@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
-from xdsl.utils.exceptions import ArgSpecParseError, ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
@@ -199,9 +199,20 @@ def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
 
 
 def attr_of(target: Taker) -> TargetAttr:
-    """The attribute that names a target, with every option written out."""
+    """The attribute that names a target, with every option written out. Raises ByocirError B213
+    for an option whose value no module can carry."""
     spec = target.spec(include_default=True)
-    options = {name: _option(tuple(values)) for name, values in spec.parameters.items()}
+    options: dict[str, Attribute] = {}
+    for name, values in spec.parameters.items():
+        given: Any = values
+        try:
+            options[name] = _option(given)
+        except (TypeError, VerifyException) as error:
+            raise ByocirError(
+                "B213",
+                f"expected option {name} of target '{spec.name}' to be a boolean, a string, a "
+                f"number of at most 64 bits or a tuple of these, found {getattr(target, name)!r}",
+            ) from error
     return TargetAttr.of(spec.name, options)
 
 
@@ -248,7 +259,11 @@ def objective_of(module: ModuleOp) -> str:
     return objective
 
 
-def _option(values: tuple[Any, ...]) -> Attribute:
+def _option(values: Any) -> Attribute:
+    """Raises TypeError or VerifyException for values that no module can carry."""
+    if not isinstance(values, tuple | list):
+        raise TypeError(type(values).__name__)
+    values = cast("Sequence[Any]", values)
     if len(values) == 1:
         return _scalar(values[0])
     return ArrayAttr([_scalar(value) for value in values])
@@ -261,7 +276,9 @@ def _scalar(value: Any) -> Attribute:
         return IntegerAttr(value, i64)
     if isinstance(value, float):
         return FloatAttr(value, f64)
-    return StringAttr(str(value))
+    if isinstance(value, str):
+        return StringAttr(value)
+    raise TypeError(type(value).__name__)
 
 
 def _values(attribute: Attribute) -> tuple[Any, ...]:

@@ -43,7 +43,6 @@ from byocir.runtime.native import host_code, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import BLOB_HEADER, blob_as_c, cmake_lists
 from byocir.targets import calls
-from byocir.targets.base import target_of
 from byocir.targets.device import Device, DeviceRegion
 
 BLOB = "model.bin"
@@ -130,8 +129,7 @@ def _device(package: Package, code: HostCode) -> Device:
         raise ByocirError(
             "B351", f"expected regions of one target in a project, found {', '.join(targets)}"
         )
-    (attribute,) = (t for t in package.targets if t.target_name.data == targets[0])
-    target = target_of(attribute)
+    target = package.target(targets[0])
     device = calls.call(target, target.device, package.blobs.get(targets[0], {}))
     if device is None:
         raise ByocirError(

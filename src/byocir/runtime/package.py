@@ -51,6 +51,9 @@ class Package:
     _programs: dict[bool, HostProgram] = field(default_factory=dict[bool, HostProgram], repr=False)
     _code: HostCode | None = field(default=None, repr=False, compare=False)
     """The host's code, where it is known already."""
+    _found: dict[str, Target] = field(default_factory=dict[str, Target], repr=False, compare=False)
+    """Targets by name as they were when this was compiled or loaded: another class of the same name
+    may be given later."""
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
@@ -85,6 +88,13 @@ class Package:
                     self.module, self._externals(check), engine=self._host
                 )
             return self._run(self._interpreters[check], feeds, check)
+
+    def target(self, name: str) -> Target:
+        """One of the targets, with its options. Raises ByocirError B210 where it is not known."""
+        if name not in self._found:
+            (attribute,) = (each for each in self.targets if each.target_name.data == name)
+            self._found[name] = target_of(attribute)
+        return self._found[name]
 
     def has_code(self, symbol: str) -> bool:
         """Whether a region has code of its target; the evaluator runs the others."""
@@ -135,8 +145,8 @@ class Package:
         return [p for t, blobs in self._with_code() for p in call(t, t.profile, blobs)]
 
     def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
-        pairs = [(target_of(a), self.blobs.get(a.target_name.data, {})) for a in self.targets]
-        return [(target, blobs) for target, blobs in pairs if blobs]
+        names = [attribute.target_name.data for attribute in self.targets]
+        return [(self.target(name), self.blobs[name]) for name in names if self.blobs.get(name)]
 
     def _externals(self, check: bool) -> dict[str, External]:
         externals: dict[str, External] = {}
@@ -167,7 +177,10 @@ def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     `targets`, as instances or as files (`npu.py:Npu`), without options: it keeps those it was
     compiled with. Raises ByocirError B213 for options, B210 or B217 for a target there is not.
     """
-    for target in targets:
-        make_known(target, "a package", str(path))
+    given = {make_known(target, "a package", str(path)) for target in targets}
     module, blobs, report = read_archive(Path(path))
-    return Package(module, blobs, report)
+    package = Package(module, blobs, report)
+    for attribute in package.targets:
+        if attribute.target_name.data in given:
+            package.target(attribute.target_name.data)
+    return package

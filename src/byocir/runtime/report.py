@@ -33,7 +33,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.types import dtype_of, element_type_of, shape_of, static_shape
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of, static_shape
 from byocir.patterns.targets import targets_of
 from byocir.runtime.notes import notes_of
 
@@ -295,11 +295,14 @@ def _cut(attribute: CutAttr) -> Cut:
 
 
 def _size(type_: Attribute) -> int:
-    """Bytes of a tensor or buffer; 0 where they depend on the inputs."""
+    """Bytes of a tensor or buffer; 0 where they depend on the inputs, as those of strings do."""
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
         return 0
     tensor = cast(Attribute, type_)
-    return math.prod(shape_of(tensor)) * dtype_of(element_type_of(tensor)).itemsize
+    element = element_type_of(tensor)
+    if not holds_numbers(element):
+        return 0
+    return math.prod(shape_of(tensor)) * dtype_of(element).itemsize
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import cast
 
-from byocir.dialects.byoc import LEVELS
+from byocir.dialects.byoc import HOST, LEVELS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.files import import_file, imported_from
@@ -64,7 +64,7 @@ def check_target(target: type[Target]) -> None:
     """Refuses classes that lack what every target has; raises ByocirError B216, and
     B208 for two composites of one name."""
     name = getattr(target, "name", None)
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier() or name == HOST:
         raise ByocirError(
             "B216",
             f"expected class {target.__name__} to have a name like 'npu', found {name!r}",

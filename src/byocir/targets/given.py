@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
@@ -18,13 +18,18 @@ Targets = str | Target | Sequence[str | Target]
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:
     """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
-    given = [targets] if isinstance(targets, str | Target) else targets
-    attributes = [attribute for target in given for attribute in _attributes_of(target)]
+    attributes = [attribute for target in _listed(targets) for attribute in _attributes_of(target)]
     names = [attribute.target_name.data for attribute in attributes]
     for name in names:
         if names.count(name) > 1:
             raise ByocirError("B213", f"expected each target once, found {name} twice")
     return attributes
+
+
+def _listed(targets: object) -> Iterable[object]:
+    if isinstance(targets, str | type) or not isinstance(targets, Iterable):
+        return [targets]
+    return cast("Iterable[object]", targets)
 
 
 def _attributes_of(target: object) -> list[TargetAttr]:

@@ -1,4 +1,5 @@
-"""ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers.
+"""ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers, but
+those that numpy has no type for, such as bf16: its Python interface does not take them.
 
 The code of a region function is an ONNX model. It has the lowest opset and IR version that say the
 same, so that an ONNX Runtime older than the user's model takes it.
@@ -25,12 +26,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
-from byocir.dialects.types import holds_numbers
+from byocir.dialects.types import dtype_of, holds_numbers
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed
 from byocir.patterns import Composite, Match, supports
-from byocir.patterns.nodes import AnyOperandsPattern
 from byocir.targets.base import ConstantPolicy, Runner, Target
 from byocir.targets.ort_session import Session
 
@@ -111,21 +111,21 @@ def _composites() -> tuple[Composite, ...]:
 
 
 def _composite(kind: type[Operation]) -> Composite:
-    name = kind.name.removeprefix("graph.")
-    if kind is not ForeignOp:  # values of the others are tensors of numbers
-        return Composite(name, (AnyOperandsPattern(kind.name),))
-
-    @supports(kind.name, name=name)
+    @supports(kind.name, name=kind.name.removeprefix("graph."))
     def takes(match: Match) -> tuple[bool, str]:
-        """Its values are tensors of numbers."""
+        """Its values, weights aside, are tensors of numbers that numpy has."""
         op = cast(Operation, match["op"].op)
-        others = [v.type for v in (*op.operands, *op.results) if not _is_tensor(v.type)]
+        values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
+        others = [v.type for v in (*values, *op.results) if not _crosses(v.type)]
         return not others, str(others[0]) if others else "tensors of numbers"
 
     return takes
 
 
-def _is_tensor(type_: Attribute) -> bool:
+def _crosses(type_: Attribute) -> bool:
+    """Whether ONNX Runtime takes values of this type from Python, and gives them back."""
     if not isinstance(type_, TensorType | UnrankedTensorType):
         return False
-    return holds_numbers(cast("TensorType", type_).element_type)
+    element = cast("TensorType", type_).element_type
+    dtype = dtype_of(element) if holds_numbers(element) else None
+    return dtype is not None and dtype.isbuiltin == 1 and dtype.kind != "c"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -29,10 +31,24 @@ class Reference:
         """The outputs in order for the inputs by name: arrays, lists of values for sequences, None
         for an absent optional. Raises NotComputed."""
         try:
-            outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
+            with _quiet_on_nothing(feeds):
+                outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
         except Exception as error:
             raise NotComputed(_sentence(error)) from error
         return [as_value(output) for output in cast(list[Any], outputs)]
+
+
+@contextmanager
+def _quiet_on_nothing(feeds: Mapping[str, Any]) -> Generator[None]:
+    """Keeps numpy's warnings of means and spreads of no elements from users, who get a NaN. Those
+    are no floating-point errors, so `np.errstate` does not reach them. Filters are global to the
+    process: they are touched only where there are such arrays."""
+    if not any(isinstance(value, np.ndarray) and value.size == 0 for value in feeds.values()):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def _sentence(error: Exception) -> str:

@@ -88,7 +88,7 @@ class Scope:
     def add_argument(self, name: str, type_: Attribute) -> None:
         """The next input of the graph."""
         argument = self.block.insert_arg(type_, len(self.block.args))
-        argument.name_hint = name if name.isidentifier() else None
+        argument.name_hint = name if name.isidentifier() and name.isascii() else None
         self.values[name] = argument
 
     def run(self) -> list[SSAValue]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.types import i1, is_integer, width_of
@@ -13,13 +15,18 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
+def _is_number(value: SSAValue) -> bool:
+    """Whether a float is a constant other than NaN."""
+    constant = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return isinstance(constant, FloatAttr) and not math.isnan(constant.value.data)
+
+
 def extreme_float(op: Operation, operands: list[str]) -> str:
     """NaN if one is. Against a number it takes one comparison."""
     sign = ">" if isinstance(op, arith.MaximumfOp) else "<"
     x, y = operands
     for value, known, other in ((op.operands[1], y, x), (op.operands[0], x, y)):
-        number = getattr(value.owner, "value", None)
-        if isinstance(value.owner, arith.ConstantOp) and "nan" not in str(number).lower():
+        if _is_number(value):
             return f"{known} {sign} {other} ? {known} : {other}"
     return f"{x} {sign} {y} || {x} != {x} ? {x} : {y}"
 
