@@ -313,7 +313,8 @@ def host_pipeline(host: CHost) -> str:
     """The passes that bring blocks into the form in which they become C for a host."""
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
-    return f"{relax}assign-layouts,flatten-windows,fuse-blocks,{pack}"
+    lower = f"outline-branches,{LOWERING}"
+    return f"{lower},{relax}assign-layouts,flatten-windows,fuse-blocks,{pack}"
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

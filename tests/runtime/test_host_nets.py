@@ -76,6 +76,8 @@ TRAINED = [
     ("rapidocr", "models/ch_ppocr_mobile_v2.0_cls_mobile.onnx", {"x": (1, 3, 48, 192)}),
     ("rapidocr", "models/PP-OCRv6_det_small.onnx", {"x": (1, 3, 64, 96)}),
     ("rapidocr", "models/PP-OCRv6_rec_small.onnx", {"x": (1, 3, 48, 96)}),
+    ("silero_vad", "data/silero_vad.onnx", VOICE),
+    ("silero_vad", "data/silero_vad_op18_ifless.onnx", VOICE),
     ("silero_vad", "data/silero_vad_16k_op15.onnx", VOICE),
     ("silero_vad", "data/silero_vad_16k_sequence.onnx", VOICE),
     ("silero_vad", "data/silero_vad_half.onnx", VOICE),

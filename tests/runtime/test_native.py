@@ -121,7 +121,7 @@ def test_a_products_result_is_looked_up():
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_graphs_of_control_flow_read_values_around_them(yes):
-    """They run in the evaluator, with what they capture from the C code's memory."""
+    """A branch that is taken finds what it captures in the C code's memory."""
 
     def branch(kind):
         out = helper.make_tensor_value_info(kind, TensorProto.FLOAT, [2, 3])

@@ -156,6 +156,95 @@ def test_an_error_of_a_call_between_open_values():
     assert found["y"].tolist() == [1, 3]
 
 
+# -- branches
+
+
+def graph(nodes, *outputs):
+    ports = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+    for port in ports:
+        port.ClearField("type")
+    return helper.make_graph(nodes, "graph", [], ports)
+
+
+def if_(condition, outputs, then, otherwise):
+    return node("If", condition, outputs, then_branch=then, else_branch=otherwise)
+
+
+POSITIVE = [node("ReduceMax", "x", "m", keepdims=0), node("Greater", "m least", "c")]
+LEAST = {"least": np.float32(0)}
+
+
+def both_ways(nodes, outputs, weights=None, shape=(2, 3)):
+    """The package of a model whose condition `c` held, and did not."""
+    model = model_of([*POSITIVE, *nodes], {"x": shape}, outputs, {**LEAST, **(weights or {})})
+    x = np.random.default_rng(0).random(shape).astype(np.float32) + 0.5
+    same(model, {"x": x})
+    return same(model, {"x": -x})
+
+
+def test_branches_are_c():
+    """What they read is changed by none; one hands on what it reads."""
+    then = graph([node("Sqrt", "r", "s"), node("Add", "s x", "t")], "t")
+    nested = if_("d", "n", graph([node("Neg", "x", "e")], "e"), graph([node("Exp", "r", "f")], "f"))
+    otherwise = graph([node("Not", "c", "d"), nested, node("Relu", "n", "o")], "o")
+    nodes = [
+        node("Abs", "x", "r"),
+        if_("c", "y", then, otherwise),
+        if_(
+            "c", "z", graph([node("Identity", "r", "i")], "i"), graph([node("Neg", "r", "j")], "j")
+        ),
+        node("Add", "y r", "w"),
+    ]
+    package = both_ways(nodes, ["w", "z"])
+    assert not package.report.called_back
+    assert host_code(package.module).calls == []
+    assert "model.c" in export_project(package)
+
+
+def test_an_output_of_a_branch_is_not_there():
+    then = graph([node("Neg", "x", "a"), node("Exp", "x", "b")], "a", "b")
+    otherwise = graph([node("Exp", "x", "e"), node("Abs", "x", "f")], "e", "f")
+    missing = helper.make_node("If", ["c"], ["", "y"], then_branch=then, else_branch=otherwise)
+    assert not both_ways([missing], ["y"]).report.called_back
+
+
+def test_branches_of_different_shapes():
+    """Only a run tells the shape of the result: the evaluator keeps what C made."""
+    then = graph([node("Exp", "x", "a"), node("Neg", "a", "b")], "b", "a")
+    otherwise = graph(
+        [node("Sigmoid", "x", "d"), node("ReduceSum", "d", "e", keepdims=1)], "e", "d"
+    )
+    nodes = [if_("c", "y z", then, otherwise), node("Relu", "y", "w"), node("Neg", "z", "v")]
+    package = both_ways(nodes, ["w", "v", "y"])
+    assert package.report.host_runs_on == "c"
+    (relu,) = package.report.called_back
+    assert package.report.called_back[relu].startswith("takes what is open since node 'If_2' (If)")
+
+
+def test_a_branch_holds_what_is_open():
+    count = [node("NonZero", "a", "n"), node("Size", "n", "s"), node("Mul", "s s", "t")]
+    then = graph([node("Abs", "x", "a"), *count, node("Neg", "t", "u")], "u")
+    sizes = [node("Cast", "e", "f", to=TensorProto.INT64)]
+    otherwise = graph([node("Neg", "x", "d"), node("ReduceMax", "d", "e", keepdims=0), *sizes], "f")
+    package = both_ways([if_("c", "y", then, otherwise)], ["y"])
+    assert len(package.report.called_back) == 2
+    with pytest.raises(ByocirError, match=r"B350.*\(NonZero\)"):
+        export_project(package)
+
+
+def test_a_branch_that_cannot_run_says_nothing_of_results():
+    """As in models of several rates, where the inputs that are pinned fit only one branch."""
+    then = graph([node("MatMul", "x wrong", "a"), node("Exp", "a", "b")], "b")
+    otherwise = graph([node("Neg", "x", "d")], "d")
+    nodes = [*POSITIVE, if_("c", "y", then, otherwise), node("Relu", "y", "z")]
+    weights = {**LEAST, "wrong": np.ones((5, 5), np.float32)}
+    model = model_of(nodes, {"x": (2, "n")}, ["z"], weights)
+    package = same(model, {"x": -np.ones((2, 3), np.float32)}, shapes={"x": (2, 3)})
+    assert str(package.outputs["z"]) == "tensor<2x3xf32>"
+    with pytest.raises(ByocirError, match="B312"):
+        package.run({"x": np.ones((2, 3), np.float32)})
+
+
 # -- random graphs
 
 FLOATS = ("Relu", "Neg", "Exp", "Sigmoid", "Abs")
@@ -168,7 +257,7 @@ def graphs(draw):
     nodes, static, open_ = [], ["x"], []
     for i in range(draw(st.integers(3, 9))):
         out, source = f"v{i}", draw(st.sampled_from(static))
-        kinds = ["one", "two", "compress", "unique", "where"] + (
+        kinds = ["one", "two", "compress", "unique", "where", "if"] + (
             ["open", "count", "back"] * bool(open_)
         )
         kind = draw(st.sampled_from(kinds))
@@ -180,6 +269,13 @@ def graphs(draw):
         elif kind == "compress":
             nodes += [node("Greater", f"{source} low", f"{out}c")]
             nodes += [node("Compress", f"{source} {out}c", out)]
+        elif kind == "if":
+            other, ops = draw(st.sampled_from(static)), draw(st.permutations(FLOATS))
+            nodes += [node("ReduceMax", source, f"{out}m", keepdims=0)]
+            nodes += [node("Greater", f"{out}m low", f"{out}c")]
+            then = [node(ops[0], other, f"{out}a"), node("Add", f"{out}a {source}", f"{out}t")]
+            otherwise = graph([node(ops[1], source, f"{out}e")], f"{out}e")
+            nodes += [if_(f"{out}c", out, graph(then, f"{out}t"), otherwise)]
         elif kind == "unique":
             nodes.append(node("Unique", source, out, sorted=draw(st.integers(0, 1))))
         elif kind == "where":

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.ir import BlockArgument as Argument
+from xdsl.traits import SymbolTable
 
 from byocir.dialects.byoc.records import DIMS, NAME
 from byocir.dialects.graph.foreign import ForeignOp
@@ -83,9 +84,33 @@ def origins(values: Iterable[SSAValue]) -> list[Origin]:
 
 
 def _open_before(value: SSAValue) -> list[SSAValue]:
+    return [before for before in _before(value) if is_open(before.type)]
+
+
+def _before(value: SSAValue) -> list[SSAValue]:
+    """What a value is made of: through functions that are called, and from the graphs of an If."""
     if isinstance(value, Argument):
+        calls = _calls_of(value.block.parent_op())
+        return [call.operands[value.index] for call in calls]
+    assert isinstance(value, OpResult)
+    op = value.op
+    if isinstance(op, CallOp):
+        callee = SymbolTable.lookup_symbol(op, op.callee)
+        last = callee.body.block.last_op if isinstance(callee, FuncOp) else None
+        return [last.operands[value.index]] if last is not None else list(op.operands)
+    if isinstance(op, ForeignOp) and op.op_type.data == "If":
+        there = [i for i, present in enumerate(op.present_outputs()) if present]
+        ends = [graph.block.last_op for graph in op.graphs]
+        return [end.operands[there[value.index]] for end in ends if end is not None]
+    return read_by(op)
+
+
+def _calls_of(function: Operation | None) -> list[CallOp]:
+    module = function.parent_op() if isinstance(function, FuncOp) else None
+    if module is None or not isinstance(function, FuncOp):
         return []
-    return [v for v in read_by(cast(Operation, value.owner)) if is_open(v.type)]
+    name, calls = function.sym_name.data, (op for op in module.walk() if isinstance(op, CallOp))
+    return [call for call in calls if call.callee.string_value() == name]
 
 
 def listed(found: Sequence[Origin], most: int = 3) -> str:

@@ -19,13 +19,14 @@ _B = TypeVar("_B")
 
 
 class Liveness:
-    """Which values are still needed, in a block and in those inside it, as long as its ops stay
+    """Which values are still needed, in blocks and in those inside them, as long as their ops stay
     what they are. `postponed` ops run where others stand."""
 
     def __init__(
-        self, block: Block, postponed: Mapping[Operation, Operation] | None = None
+        self, *blocks: Block, postponed: Mapping[Operation, Operation] | None = None
     ) -> None:
-        self._order = {op: i for i, op in enumerate(block.walk())}
+        ops = (op for block in blocks for op in block.walk())
+        self._order = {op: i for i, op in enumerate(ops)}
         late = {op: self._order[at] for op, at in (postponed or {}).items()}
         self._order.update(late)
 

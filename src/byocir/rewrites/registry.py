@@ -40,6 +40,7 @@ PASSES: dict[str, str] = {
     "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",
     "raise-scf-to-tir": "byocir.lowering.scf_to_tir:RaiseScfToTirPass",
     # tensor level, for the host's C code
+    "outline-branches": "byocir.rewrites.host.branches:OutlineBranchesPass",
     "relax-contractions": "byocir.rewrites.host.relax:RelaxContractionsPass",
     "assign-layouts": "byocir.rewrites.host.layouts:AssignLayoutsPass",
     "flatten-windows": "byocir.rewrites.host.windows:FlattenWindowsPass",

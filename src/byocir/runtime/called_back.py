@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from byocir.dialects.byoc import CallOp
-from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph import ForeignOp, YieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import Origin, is_open, listed, origins, read_by
 from byocir.lowering.tir_to_c import HostCode
@@ -19,7 +19,7 @@ def called_back(code: HostCode) -> dict[str, str]:
     called, too, but not in the evaluator."""
     found: dict[str, str] = {}
     for call in code.calls:
-        if not isinstance(call.op, CallOp):
+        if not isinstance(call.op, CallOp | YieldOp):
             found.update(dict.fromkeys(names(call.op.location), reason(call.op)))
     return found
 
@@ -37,13 +37,19 @@ def reason(op: Operation) -> str:
     return f"{op.name} has no form in C for {', '.join(str(v.type) for v in op.results)}"
 
 
+def where_open(code: HostCode) -> list[Origin]:
+    """Where the values come from that C cannot hold."""
+    calls = [call.op for call in code.calls]
+    return origins(value for op in calls for value in (*read_by(op), *op.results))
+
+
 def about_calls(code: HostCode) -> list[str]:
     """What a user should know of values that C cannot hold: where they come from, and what it
     means for the host."""
-    calls = [call for call in code.calls if any(b.place == KEPT for b in buffers_of(call))]
-    if not calls:
+    found = where_open(code)
+    if not found:
         return []
-    found = origins(value for call in calls for value in (*read_by(call.op), *call.op.results))
+    calls = [call for call in code.calls if any(b.place == KEPT for b in buffers_of(call))]
     nodes = {name for call in calls for name in names(call.op.location)}
     whole = "" if code.is_worth_it else ", and all that is left with them"
     return [

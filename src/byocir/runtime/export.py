@@ -31,14 +31,13 @@ from math import prod
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
-from byocir.dialects.open_values import how_to_close, listed, origins
+from byocir.dialects.open_values import how_to_close, listed
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.interpreter import Interpreter
-from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.source import Port, comment
+from byocir.runtime.called_back import where_open
 from byocir.runtime.native import host_code, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import BLOB_HEADER, blob_as_c, cmake_lists
@@ -93,15 +92,14 @@ def export_project(package: Package, *, weights: str = FILE) -> dict[str, bytes]
 
 
 def _checked_code(package: Package) -> HostCode:
-    main = Interpreter(package.module).function(MAIN)
-    found = origins(value for op in main.body.block.ops for value in (*op.operands, *op.results))
+    code = host_code(package.module)
+    found = where_open(code)
     if found:
         raise ByocirError(
             "B350",
             f"expected values of known sizes and types, found {listed(found)}",
             help=how_to_close(found),
         )
-    code = host_code(package.module)
     for call in code.calls:
         if not isinstance(call.op, CallOp):
             raise ByocirError(

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
+from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
+from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
@@ -140,21 +142,27 @@ class HostProgram:
         """What the C code calls; an exception waits until it has returned."""
         try:
             call = self._calls[index]
-            given, count = self._given(call, inputs), len(call.op.operands)
-            self._interpreter.assume(
-                dict(zip(read_by(call.op)[count:], given[count:], strict=True))
-            )
-            with np.errstate(all="ignore"):
-                made = rule_of(call.op)(self._interpreter, call.op, given[:count])
+            made = self._made(call.op, self._given(call, inputs))
             for i, (buffer, value) in enumerate(zip(call.outputs, made, strict=True)):
                 if buffer.place == KEPT:
                     self._kept[buffer] = value
+                elif (found := mismatch(value, buffer.type)) and isinstance(call.op, YieldOp):
+                    raise ByocirError("B313", f"expected {buffer.type} of a graph, found {found}")
                 else:
                     _view(outputs[i], buffer)[...] = value
         except BaseException as error:  # it must not pass through C
             self._raised = error
             return 1
         return 0
+
+    def _made(self, op: Operation, given: Sequence[Value]) -> Sequence[Value]:
+        """What an op makes of values; what a graph of an If hands on is that, whatever its type."""
+        if isinstance(op, YieldOp):
+            return given
+        count = len(op.operands)
+        self._interpreter.assume(dict(zip(read_by(op)[count:], given[count:], strict=True)))
+        with np.errstate(all="ignore"):
+            return rule_of(op)(self._interpreter, op, given[:count])
 
     def _given(self, call: Call, inputs: Any) -> list[Value]:
         """What an op in the evaluator is given. Of what it makes and is kept, some may be a part of

@@ -6,7 +6,7 @@ what is inside and behind the loop has static shapes, as graph ops need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 import onnx
@@ -92,16 +92,19 @@ def carries_its_types(node: onnx.NodeProto, block: Block) -> bool:
 
 
 def settled(
-    node: onnx.NodeProto, inferred: Sequence[Attribute], blocks: Sequence[Block], inputs: Types
+    node: onnx.NodeProto,
+    inferred: Sequence[Attribute],
+    blocks: Sequence[Block],
+    inputs: Types,
+    failing: Collection[Block] = (),
 ) -> list[Attribute]:
-    """The types of a node's results: those that were inferred, but for what its graphs settle."""
+    """The types of a node's results: those that were inferred, but for what its graphs settle.
+    Graphs that fail whenever they run settle nothing."""
     yields = [list(b.last_op.operand_types) for b in blocks if b.last_op is not None]
     found: list[Attribute | None] = []
     if node.op_type == "If" and len(yields) == 2:
-        found = [
-            a if a == b and static_shape(a) is not None else None
-            for a, b in zip(*yields, strict=False)
-        ]
+        runs = [list(b.last_op.operand_types) for b in blocks if b.last_op and b not in failing]
+        found = [_agreed(types[0], types[-1]) for types in zip(*runs or yields, strict=False)]
     elif node.op_type == "Loop" and len(yields) == 1 and carries_its_types(node, blocks[0]):
         count = len(inputs) - 2
         found = [_agreed(a, b) for a, b in zip(yields[0][1 : 1 + count], inputs[2:], strict=False)]

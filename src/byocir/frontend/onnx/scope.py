@@ -79,6 +79,8 @@ class Scope:
     ) -> None:
         self.context, self.graph, self.block = context, graph, Block()
         self.depth: int = 0 if outer is None else outer.depth + 1
+        self.fails = False
+        """Whether it holds a node that no run of it gets past."""
         self.values: ChainMap[str, Value] = outer.values.new_child() if outer else ChainMap()
         self.tensors: ChainMap[str, onnx.TensorProto | onnx.SparseTensorProto]
         self.tensors = outer.tensors.new_child() if outer else ChainMap()
@@ -196,6 +198,7 @@ class Scope:
         inner.block = self.block
         for each in graph.node:
             inner._add_node(each)
+        self.fails |= inner.fails
         for name, output in zip(node.output, graph.output, strict=False):
             value = inner._value(output.name, node)
             if name and value is not None:
@@ -262,11 +265,11 @@ class Scope:
     ) -> str:
         """The reason, if the node is valid; raises ByocirError B105 if it is not. In the graph of a
         node it may be: the branch for other inputs than those pinned does not run."""
-        if self.depth:
-            return reason
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
-            raise unsupported(node, reason)
+            if not self.depth:
+                raise unsupported(node, reason)
+            self.fails = True
         return reason
 
     # -- what stays as it is
@@ -291,11 +294,12 @@ class Scope:
             self._located(value, node) if isinstance(value, Array) else value for value in sources
         ]
         graphs = [(a.name, a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
-        regions = [self._region(node, graph, operands) for _, graph in graphs]
-        inner = [region.block for region in regions]
+        scopes = [self._graph(node, graph, operands) for _, graph in graphs]
+        inner = [scope.block for scope in scopes]
         if _is_default(node):
             taken = [None if value is None else value.type for value in operands]
-            types = settled(node, types, inner, taken)
+            failing = [scope.block for scope in scopes if scope.fails]
+            types = settled(node, types, inner, taken, failing)
         op = ForeignOp.create(
             operands=[value for value in operands if value is not None],
             result_types=[
@@ -313,7 +317,7 @@ class Scope:
                 graph_names=[name for name, _ in graphs],
                 reason=reason,
             ),
-            regions=regions,
+            regions=[Region(block) for block in inner],
             location=named(node.name),
         )
         self._insert(op)
@@ -346,9 +350,9 @@ class Scope:
             return declared
         return cast(Attribute, inferred)
 
-    def _region(
+    def _graph(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]
-    ) -> Region:
+    ) -> Scope:
         """A graph inside a node."""
         inputs = [None if value is None else value.type for value in operands]
         types: list[Attribute] = []
@@ -361,9 +365,9 @@ class Scope:
         if self.depth < GUESSED_DEPTH and guessed != types:
             inner = self._inner(graph, guessed)
             if carries_its_types(node, inner.block):
-                return Region(inner.block)
+                return inner
             inner._roll_back(None)
-        return Region(self._inner(graph, types).block)
+        return self._inner(graph, types)
 
     def _inner(self, graph: onnx.GraphProto, types: Sequence[Attribute]) -> Scope:
         """The scope of a graph inside, imported."""

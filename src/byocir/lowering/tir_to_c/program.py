@@ -8,26 +8,30 @@ each value that it carries in one buffer. What no array holds is kept by what ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from byocir.dialects.array import Array
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
 from byocir.dialects.types import element_type_of, i64, shape_of, tensor
 from byocir.evaluate.routines import routine_of
-from byocir.lowering.tir_to_c.arena import ALIGN, Arena, Lifetime, plan
+from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
 from byocir.lowering.tir_to_c.host import CHost
+from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.margins import Runs, margins_of
@@ -37,6 +41,7 @@ from byocir.lowering.tir_to_c.steps import (
     INPUT,
     KEPT,
     OUTPUT,
+    Branch,
     Buffer,
     Call,
     Compute,
@@ -45,7 +50,7 @@ from byocir.lowering.tir_to_c.steps import (
     Fill,
     Repeat,
     Step,
-    buffers_of,
+    inside,
 )
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
@@ -76,21 +81,35 @@ class _Builder:
         self.buffers: dict[SSAValue, Buffer] = {}
         self._steps = self.program.steps
         """Where steps go: those of the function, or of the innermost loop."""
+        self._functions = _functions_of(function)
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""
         self._offsets: dict[str, Buffer] = {}
+        self._blocks = list(self._called(self.block))
         self._loops = 0
         self._contractions = self._with_epilogues()
         self._early: dict[Operation, Operation] = {
             op: later for later, (op, _) in self._contractions.items()
         }
-        self._liveness = Liveness(self.block, self._early)
+        self._liveness = Liveness(*self._blocks, postponed=self._early)
+
+    def _called(self, block: Block) -> Iterator[Block]:
+        """A block, and those of the functions that it calls."""
+        yield block
+        for op in block.walk():
+            if isinstance(op, FuncCallOp) and (callee := self._body(op)) is not None:
+                yield from self._called(callee)
+
+    def _body(self, op: FuncCallOp) -> Block | None:
+        """What a call runs; None if that is not here."""
+        function = self._functions.get(op.callee.string_value())
+        return None if function is None or function.is_declaration else function.body.block
 
     def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
         """By the block that is the epilogue, the largest contraction that it can follow. That
         contraction then runs where the epilogue stands."""
         pairs: dict[Operation, tuple[BlockOp, Epilogue]] = {}
-        for op in self.block.walk():
+        for op in (op for block in self._blocks for op in block.walk()):
             if not isinstance(op, BlockOp) or not op.in_value_form or not is_contraction(op):
                 continue
             epilogue = epilogue_of(op)
@@ -110,7 +129,7 @@ class _Builder:
             self.program.arguments.append(made)
         for op in self.block.ops:
             self._add(op)
-        self._plan()
+        self.program.arena = arena_of(self.program.steps)
         return self.program
 
     def _add(self, op: Operation) -> None:
@@ -124,6 +143,10 @@ class _Builder:
             self._extern(op)
         elif isinstance(op, ForOp):
             self._repeat(op)
+        elif isinstance(op, FuncCallOp) and (body := self._body(op)) is not None:
+            self._inline(op, body)
+        elif isinstance(op, ForeignOp) and _is_outlined(op):
+            self._branch(op)
         elif isinstance(op, ReturnOp):
             self._return(op)
         elif isinstance(op, arith.ConstantOp) and isinstance(op.result.type, IndexType):
@@ -214,7 +237,8 @@ class _Builder:
         """A buffer that holds a value and that an op, which uses these, may change: the value's own
         if nobody needs it any more."""
         held = self._held(value)
-        if held.place == ARENA and self._liveness.may_overwrite(op, value, used):
+        is_ours = held.place == ARENA and not _is_given(value)
+        if is_ours and self._liveness.may_overwrite(op, value, used):
             return held
         return self._copied(held)
 
@@ -244,6 +268,52 @@ class _Builder:
     def _move(self, source: Buffer, target: Buffer) -> None:
         self._steps.append(Copy(source, target))
 
+    # -- branches
+
+    def _inline(self, op: FuncCallOp, body: Block) -> None:
+        """The steps of a function. What it is given is changed by none of them, and each result has
+        a buffer of its own."""
+        given = [self._held(value) for value in op.operands]
+        self.buffers.update(zip(body.args, given, strict=True))
+        for inner in body.ops:
+            if not isinstance(inner, ReturnOp):
+                self._add(inner)
+                continue
+            taken = set(given)
+            for result, value in zip(op.results, inner.operands, strict=True):
+                held = self._held(value)
+                shared = held in taken and held.place != KEPT
+                self.buffers[result] = self._copied(held) if shared else held
+                taken.add(held)
+
+    def _branch(self, op: ForeignOp) -> None:
+        """Either graph leaves its results where those of the op are."""
+        graphs = dict(op.named_graphs())
+        made = Branch(self._held(op.inputs[0]), [], [])
+        results = [_result(result) for result in op.results]
+        outside = self._steps
+        for name, self._steps in zip(("then_branch", "else_branch"), inside(made), strict=True):
+            for inner in graphs[name].block.ops:
+                if isinstance(inner, GraphYieldOp):
+                    self._leave(inner, op.present_outputs(), results)
+                else:
+                    self._add(inner)
+        self._steps = outside
+        self._steps.append(made)
+        self.buffers.update(zip(op.results, results, strict=True))
+
+    def _leave(self, op: GraphYieldOp, present: Sequence[bool], results: Sequence[Buffer]) -> None:
+        """Hands on what a graph yields. What is not known to be an array of the result's type goes
+        by way of what runs the calls."""
+        sources, places = [self._held(value) for value in op.operands], iter(results)
+        targets = [next(places) if there else None for there in present]
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if t is not None]
+        if all(t.place != KEPT and s.type == t.type for s, t in pairs):
+            self._steps += [Copy(*pair) for pair in pairs]
+            return
+        outputs = [t or Buffer(s.type, KEPT) for s, t in zip(sources, targets, strict=True)]
+        self._steps.append(Call(op, sources, outputs))
+
     def _call(self, op: Operation) -> None:
         self._steps.append(Call(op, *self._ports(op)))
 
@@ -255,7 +325,7 @@ class _Builder:
     def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
         """The buffers that an op reads, and new ones for its results."""
         inputs = [self._held(value) for value in read_by(op)]
-        outputs = [Buffer(r.type, KEPT if is_open(r.type) else ARENA) for r in op.results]
+        outputs = [_result(result) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
         return inputs, outputs
 
@@ -284,31 +354,28 @@ class _Builder:
                 held = made
             self.program.results.append(held)
 
-    def _plan(self) -> None:
-        spans: dict[Buffer, tuple[int, int]] = {}
-        _live(self.program.steps, 0, spans)
-        arena = plan([Lifetime(b.nbytes, *span) for b, span in spans.items()])
-        for buffer, offset in zip(spans, arena.offsets, strict=True):
-            buffer.index = offset
-        self.program.arena = arena
+
+def _result(value: SSAValue) -> Buffer:
+    """A new buffer for what an op makes."""
+    return Buffer(value.type, KEPT if is_open(value.type) else ARENA)
 
 
 def _all(buffer: Buffer) -> list[Runs]:
     return [Runs(0, prod(shape_of(buffer.type)))]
 
 
-def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:
-    """Adds the first and the last step at which each buffer of the arena is touched, counted from
-    `start`; gives the count behind the last. What a loop finds must last until its end."""
-    for step in steps:
-        for buffer in buffers_of(step):
-            if buffer.place == ARENA:
-                spans[buffer] = (spans.get(buffer, (start, start))[0], start)
-        if isinstance(step, Repeat):
-            end = _live(step.steps, start + 1, spans)
-            for buffer, (first, last) in spans.items():
-                if first <= start < last:
-                    spans[buffer] = (first, end)
-            start = end
-        start += 1
-    return start
+def _is_outlined(op: ForeignOp) -> bool:
+    """Whether the graphs of an If are calls of functions."""
+    return op.op_type.data == "If" and any(isinstance(i, FuncCallOp) for i in op.walk())
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether a value is what a function is given."""
+    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
+
+
+def _functions_of(function: FuncOp) -> dict[str, FuncOp]:
+    """The functions that a function can call, by name."""
+    module = function.parent_op()
+    found = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
+    return {other.sym_name.data: other for other in found}

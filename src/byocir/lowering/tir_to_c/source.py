@@ -30,6 +30,7 @@ from byocir.lowering.tir_to_c.steps import (
     INPUT,
     KEPT,
     OUTPUT,
+    Branch,
     Buffer,
     Call,
     Compute,
@@ -40,6 +41,7 @@ from byocir.lowering.tir_to_c.steps import (
     Step,
     all_steps,
     buffers_of,
+    inside,
 )
 
 ANY = CHost("generic")
@@ -223,6 +225,8 @@ class _Writer:
         if isinstance(step, Copy):
             target, source = self._pointer(step.target), self._pointer(step.source)
             return [f"memcpy({target}, {source}, {step.source.nbytes});"]
+        if isinstance(step, Branch):
+            return self._branch(step)
         if isinstance(step, Repeat):
             head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
             inner = [line for each in step.steps for line in self._step(each)]
@@ -230,6 +234,13 @@ class _Writer:
         if isinstance(step, Extern):
             return self._extern(step)
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
+
+    def _branch(self, step: Branch) -> list[str]:
+        then, otherwise = (
+            [TAB + line for each in steps for line in self._step(each)] for steps in inside(step)
+        )
+        condition = f"if (*{self._pointer(step.condition)}) {{"
+        return [condition, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
 
     def _fill(self, step: Fill) -> list[str]:
         target = self._pointer(step.buffer)

@@ -62,7 +62,8 @@ class Copy:
 @dataclass(frozen=True)
 class Call:
     """What runs elsewhere: a call of a region function, or an op that has no form in C. Inputs are
-    its operands, then what the graphs of a foreign op capture."""
+    its operands, then what the graphs of a foreign op capture. For the end of a graph of an If, the
+    operands are the outputs."""
 
     op: Operation
     inputs: list[Buffer]
@@ -89,7 +90,16 @@ class Repeat:
     steps: list[Step]
 
 
-Step = Compute | Fill | Copy | Call | Extern | Repeat
+@dataclass(frozen=True)
+class Branch:
+    """Steps that run where a condition of one element holds, and others where it does not."""
+
+    condition: Buffer
+    steps: list[Step]
+    otherwise: list[Step]
+
+
+Step = Branch | Compute | Fill | Copy | Call | Extern | Repeat
 
 
 def buffers_of(step: Step) -> list[Buffer]:
@@ -103,13 +113,22 @@ def buffers_of(step: Step) -> list[Buffer]:
             return [step.source, step.target]
         case Call() | Extern():
             return [*step.inputs, *step.outputs]
+        case Branch():
+            return [step.condition]
         case Repeat():
             return []
+
+
+def inside(step: Step) -> list[list[Step]]:
+    """The lists of steps inside a step."""
+    if isinstance(step, Branch):
+        return [step.steps, step.otherwise]
+    return [step.steps] if isinstance(step, Repeat) else []
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
     """The steps and those inside them, in order."""
     for step in steps:
         yield step
-        if isinstance(step, Repeat):
-            yield from all_steps(step.steps)
+        for inner in inside(step):
+            yield from all_steps(inner)

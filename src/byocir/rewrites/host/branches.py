@@ -1,0 +1,115 @@
+"""outline-branches: the graphs of an If become functions, which are lowered like all others.
+
+Does: each graph of an If moves into a private function that takes what the graph uses from outside,
+and a call of that function takes its place. Constants from outside are copied into it. So do the
+graphs of an If inside such a function.
+
+Requires: an If on one boolean, at least half of whose ops are graph ops: what only the evaluator
+runs is better left to it in one piece.
+
+Guarantees: the same results. Names of nodes are kept. A function is called once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import ConstantLike
+
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
+from byocir.dialects.open_values import is_open
+from byocir.dialects.types import element_type_of
+
+
+@dataclass(frozen=True)
+class OutlineBranchesPass(ModulePass):
+    """Moves the graphs of If into functions."""
+
+    name = "outline-branches"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        taken = {f.sym_name.data for f in op.body.block.ops if isinstance(f, FuncOp)}
+        names = (name for i in range(2**31) if (name := f"branch_{i}") not in taken)
+        rest = [f for f in op.body.block.ops if isinstance(f, FuncOp)]
+        while rest:
+            function = rest.pop(0)
+            if TARGET in function.attributes or function.is_declaration:
+                continue
+            for branch in [inner for inner in _outermost(function) if _is_worth_it(inner)]:
+                made = [_outlined(graph, next(names)) for graph in branch.graphs]
+                op.body.block.add_ops(made)
+                rest += made
+
+
+def _outermost(function: FuncOp) -> Iterator[ForeignOp]:
+    """Control flow that lies in no other."""
+    for op in function.walk():
+        if isinstance(op, ForeignOp) and op.is_control_flow:
+            around = op.parent_op()
+            while around is not None and not isinstance(around, ForeignOp):
+                around = around.parent_op()
+            if around is None:
+                yield op
+
+
+def _is_worth_it(op: ForeignOp) -> bool:
+    condition = op.inputs[0].type if op.op_type.data == "If" else None
+    if condition is None or is_open(condition) or element_type_of(condition) != i1:
+        return False
+    inner = [each for each in op.walk() if each is not op and not _is_passive(each)]
+    lowered = [each for each in inner if isinstance(each, GraphOp)]
+    return bool(lowered) and 2 * len(lowered) >= len(inner)
+
+
+def _is_passive(op: Operation) -> bool:
+    return isinstance(op, YieldOp) or op.has_trait(ConstantLike)
+
+
+def _outlined(graph: Region, name: str) -> FuncOp:
+    """A function of what a graph does, which calls it from now on."""
+    old, around = graph.block, graph.parent
+    assert around is not None
+    used = _from_outside(graph)
+    copied = [v for v in used if isinstance(v.owner, Operation) and v.owner.has_trait(ConstantLike)]
+    passed = [value for value in used if value not in copied]
+    body = Block(arg_types=[value.type for value in passed])
+    inside: dict[SSAValue, SSAValue] = dict(zip(passed, body.args, strict=True))
+    for value in copied:
+        assert isinstance(value.owner, Operation)
+        constant = value.owner.clone()
+        body.add_op(constant)
+        inside[value] = constant.results[0]
+    for op in list(old.ops):
+        op.detach()
+        for each in op.walk():
+            each.operands = [inside.get(value, value) for value in each.operands]
+        if isinstance(op, YieldOp):
+            body.add_op(ReturnOp(*op.operands))
+            op.erase()
+        else:
+            body.add_op(op)
+    last = body.last_op
+    assert isinstance(last, ReturnOp)
+    results = [value.type for value in last.operands]
+    call = CallOp(name, passed, results)
+    call.location = around.location
+    old.add_ops([call, YieldOp.create(operands=call.results)])
+    types = [value.type for value in passed]
+    return FuncOp(name, (types, results), Region(body), visibility="private")
+
+
+def _from_outside(graph: Region) -> list[SSAValue]:
+    """The values that a graph uses and does not make, each once, in order."""
+    op = graph.parent
+    assert op is not None
+    found: dict[SSAValue, None] = {}
+    for inner in graph.walk():
+        found.update((v, None) for v in inner.operands if not op.is_ancestor(v.owner))
+    return list(found)
