@@ -59,7 +59,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'byocir' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    from byocir.dialects.collector import collector_paused
+
+    with collector_paused():  # modules stay: a tenth of the time would go into looking for cycles
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

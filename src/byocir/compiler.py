@@ -10,8 +10,7 @@ match-composites{level=tensor}, … as above                                    
 each target's own passes, then its code generator
 ```
 
-With `host="c"` what is left in `@main` runs as C, after the passes of `host_pipeline`; else the
-evaluator runs it.
+What is left in `@main` runs in the evaluator, or as C after the passes of `host_pipeline`.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
+from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
@@ -80,6 +80,7 @@ def partition(
     placement: Mapping[str, str] | None = None,
     objective: str = "",
     after_pass: AfterPass | None = None,
+    verifier: Verifier | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
 
@@ -96,6 +97,7 @@ def partition(
         load_context(),
         partition_pipeline(module, targets, levels, objective),
         callback=after_pass,
+        verifier=verifier,
     )
     return report_of(module)
 
@@ -163,8 +165,8 @@ def partition_pipeline(
 
 
 def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
-    """Names the targets in the module and gives the passes that bring it to the numbers which
-    every placement then computes: all rewrites before the first hand-off."""
+    """Names the targets in the module and gives the rewrites before the first hand-off, which bring
+    it to the numbers that every placement then computes."""
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
@@ -204,16 +206,16 @@ def compile(
     `targets` need to name, without options, only those that are not installed. Without `targets` a
     model goes to those that its module names, else to VTA.
 
-    `after_pass(pass, module, seconds)` sees every stage; `on_step(name)` is told what begins;
-    further `options` go to every target that has an option of that name. `host` says what runs the
+    `after_pass(pass, module, seconds)` sees every stage, `on_step(name)` is told what begins. Other
+    `options` go to every target that has an option of that name. `host` says what runs the
     nodes that no target takes: "reference", the evaluator, or "c", C code built on first use,
     whose options, as in "c{cpu=x86-64-v3,threads=2}", say for which processor (`native`, this
-    machine's, by default, or one of `byocir.toolchain.cpu`) and how many threads.
-    Other arguments as `import_onnx` and `partition`.
+    machine's, by default, or one of `byocir.toolchain.cpu`) and how many threads. Other arguments
+    as `import_onnx` and `partition`.
     """
     host_of(host)
     on_step("import")
-    module = read_model(model, shapes=shapes)
+    module, verifier = read_model(model, shapes=shapes), Verifier()
     on_step("partition")
     report = hand_over(
         module,
@@ -223,9 +225,10 @@ def compile(
         objective=objective,
         after_pass=after_pass,
         options=options,
+        verifier=verifier,
     )
     on_step("generate code")
-    return generate(module, report, host=host, after_pass=after_pass)
+    return generate(module, report, host=host, after_pass=after_pass, verifier=verifier)
 
 
 def hand_over(
@@ -237,14 +240,15 @@ def hand_over(
     objective: str = "",
     after_pass: AfterPass | None = None,
     options: Mapping[str, Any] | None = None,
+    verifier: Verifier | None = None,
 ) -> Report:
     """Partitions a module unless it is partitioned already; arguments as `compile`."""
     if is_handed_over(module):
         own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
         take_up(module, targets, {**own, **(options or {})})
         # It may have been saved between the passes of the last hand-off.
-        rest = parse_pipeline(f"{LOWERING},clean-up")
-        run_passes(module, load_context(), rest, callback=after_pass)
+        rest = f"{LOWERING},clean-up"
+        run_passes(module, load_context(), rest, callback=after_pass, verifier=verifier)
         return report_of(module)
     if targets is None:
         named = TARGETS in module.attributes
@@ -256,6 +260,7 @@ def hand_over(
         placement=placement,
         objective=objective,
         after_pass=after_pass,
+        verifier=verifier,
     )
 
 
@@ -279,6 +284,7 @@ def generate(
     *,
     host: str = REFERENCE,
     after_pass: AfterPass | None = None,
+    verifier: Verifier | None = None,
 ) -> Package:
     """Runs each target's passes and code generator on a partitioned module."""
     c_host = host_of(host)
@@ -288,7 +294,7 @@ def generate(
     if c_host is not None:
         set_c_host(module, c_host)
         passes += parse_pipeline(host_pipeline(c_host_of(module)))
-    run_passes(module, context, passes, callback=after_pass)
+    run_passes(module, context, passes, callback=after_pass, verifier=verifier)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
         taken = [region for region in report.regions if region.target == target.name]

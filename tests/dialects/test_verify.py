@@ -110,7 +110,46 @@ def change_function(draw, module):
     function.function_type = FunctionType.from_lists(list(function.function_type.inputs), outputs)
 
 
-CHANGES = [change_operand, change_type, change_property, move, insert, change_function]
+def exchange_regions(draw, module):
+    """Gives two ops each other's region, or one op both."""
+    holders = [op for op in ops_of(module) if op.regions and not isinstance(op, FuncOp)]
+    one, other = pick(draw, holders), pick(draw, holders)
+    if one is other or one.is_ancestor(other) or other.is_ancestor(one):
+        return
+    first, second = one.detach_region(0), other.detach_region(0)
+    (one if draw(st.booleans()) else other).add_region(second)
+    other.add_region(first)
+
+
+def change_argument(draw, module):
+    """Adds an argument to a block, or takes one away that nobody uses."""
+    block = pick(draw, [b for op in ops_of(module) for r in op.regions for b in r.blocks])
+    unused = [arg for arg in block.args if arg.first_use is None]
+    if unused and draw(st.booleans()):
+        block.erase_arg(pick(draw, unused))
+    else:
+        index = draw(st.integers(0, len(block.args)))
+        block.insert_arg(pick(draw, [f32, tensor(f32, (4,))]), index)
+
+
+def copy(draw, module):
+    """Puts a copy of an op, with what is inside, behind another one."""
+    inner = [op for op in ops_of(module) if not isinstance(op, FuncOp)]
+    made, place = pick(draw, inner).clone(), pick(draw, inner)
+    place.parent.insert_op_after(made, place)
+
+
+def erase(draw, module):
+    """Takes an op out, whoever uses it."""
+    op = pick(draw, [op for op in ops_of(module) if not isinstance(op, FuncOp)])
+    op.detach()
+    op.erase(safe_erase=False)
+
+
+CHANGES = [
+    *(change_operand, change_type, change_property, change_function, change_argument),
+    *(move, insert, copy, erase, exchange_regions),
+]
 
 
 def refuses(verify, module) -> bool:
@@ -123,8 +162,23 @@ def refuses(verify, module) -> bool:
 
 
 def verify_everything(module) -> None:
+    """By xDSL's own walk, and as if for the first time."""
     module.verify()
     verify_module(module)
+
+
+def test_verifying_what_did_not_change_looks_at_no_op(monkeypatch):
+    module, verifier, seen = parse_module(TEXT), Verifier(), []
+    monkeypatch.setattr(ReluOp, "verify_", lambda op: seen.append(op))
+    verifier.verify(module)
+    assert seen
+    seen.clear()
+    verifier.verify(module)
+    assert not seen
+    change_nothing = module.body.block.first_op.body.block.first_op
+    change_nothing.properties["note"] = StringAttr("")
+    verifier.verify(module)
+    assert seen == [change_nothing]
 
 
 @given(st.data())

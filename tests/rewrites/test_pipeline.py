@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import PASSES, all_passes
@@ -155,6 +156,16 @@ def test_a_broken_module_is_not_noticed_without_verification(module):
         ByocirInternalError, match=r"graph\.relu \(\"second\"\) to be defined before"
     ):
         run_passes(module, load_context(), [NotePass()])
+
+
+@pytest.mark.usefixtures("_temporary")
+def test_a_verifier_that_saw_the_module_before_notices_what_changed_since(module):
+    verifier = Verifier()
+    run_passes(module, load_context(), [NotePass(), NotePass()], verifier=verifier)
+    with pytest.raises(ByocirInternalError, match=r"internal error in pass 'swap'"):
+        run_passes(module, load_context(), [SwapPass()], verifier=verifier)
+    with pytest.raises(ByocirInternalError, match=r"internal error in pass 'note'"):
+        run_passes(module, load_context(), [NotePass()], verifier=verifier)
 
 
 @pytest.mark.usefixtures("_temporary")

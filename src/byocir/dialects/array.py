@@ -1,8 +1,8 @@
 """Constant arrays: content-addressed, never text in bulk, safe for inf and nan.
 
 A constant holds a `#graph.array<…>` whose data is an `Array`: digest,
-dtype, shape and, when they are at hand, the values. Equality and hashing look at the digest only,
-so CSE and comparisons cost the same for one value as for a hundred million. Up to
+dtype, shape and, when they are at hand, the values. Arrays with the same digest are equal, so CSE
+and comparisons cost the same for one value as for a hundred million. Up to
 `INLINE_LIMIT` elements print inline; more print as their digest and live in a side file
 (safetensors), which `ArrayStore` reads and writes.
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -32,15 +31,31 @@ from byocir.errors import ByocirError
 INLINE_LIMIT = 16
 """Arrays of up to this many elements print inline."""
 
+LARGE = 2**20
+"""Arrays of more bytes than this get their digest late."""
+LOOK = 16
+"""How many elements at either end are compared first."""
 
-@dataclass(frozen=True)
+
 class Array:
-    """A read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape, bytes."""
+    """A read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape, bytes.
 
-    digest: str
-    dtype: np.dtype
-    shape: Shape
-    maybe_values: np.ndarray | None = field(default=None, compare=False, repr=False)
+    The digest of a large array is computed when something asks for it, as a copy that nobody else
+    holds is never compared.
+    """
+
+    __slots__ = ("_digest", "dtype", "maybe_values", "shape")
+
+    def __init__(
+        self,
+        digest: str | None,
+        dtype: np.dtype,
+        shape: Shape,
+        maybe_values: np.ndarray | None = None,
+    ) -> None:
+        """The digest may be None if there are values, which are read-only and contiguous."""
+        self._digest, self.dtype, self.shape = digest, dtype, shape
+        self.maybe_values = maybe_values
 
     @staticmethod
     def of(values: np.ndarray) -> Array:
@@ -49,9 +64,32 @@ class Array:
         if owned.flags.writeable:
             owned = owned.copy()
             owned.flags.writeable = False
-        digest = hashlib.sha256(f"{owned.dtype.name}{owned.shape}".encode())
-        digest.update(owned.reshape(-1).view(np.uint8).data)
-        return Array(digest.hexdigest()[:32], owned.dtype, owned.shape, owned)
+        return Array(None, owned.dtype, owned.shape, owned)
+
+    @property
+    def digest(self) -> str:
+        if self._digest is None:
+            values = self.values()
+            digest = hashlib.sha256(f"{values.dtype.name}{values.shape}".encode())
+            digest.update(values.reshape(-1).view(np.uint8).data)
+            self._digest = digest.hexdigest()[:32]
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Array):
+            return self is other
+        if self.dtype != other.dtype or self.shape != other.shape:
+            return False
+        known = self._digest is not None and other._digest is not None
+        return (known or not _differ_at_ends(self, other)) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        # The same whether or not the values are at hand.
+        large = self.size * self.dtype.itemsize > LARGE
+        return hash((self.dtype, self.shape) if large else self.digest)
+
+    def __repr__(self) -> str:
+        return f"Array({self.digest!r}, {self.dtype!r}, {self.shape!r})"
 
     @property
     def type(self) -> TensorType:
@@ -74,6 +112,15 @@ class Array:
                 help="pass the file that holds them: --weights FILE.safetensors",
             )
         return self.maybe_values
+
+
+def _differ_at_ends(one: Array, other: Array) -> bool:
+    """Whether a look at the ends tells two arrays of one type apart."""
+    if one.maybe_values is None or other.maybe_values is None:
+        return False
+    first, second = one.maybe_values.reshape(-1), other.maybe_values.reshape(-1)
+    ends = (slice(None, LOOK), slice(-LOOK, None))
+    return any(first[end].tobytes() != second[end].tobytes() for end in ends)
 
 
 class ArrayStore:

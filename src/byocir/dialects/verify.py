@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,11 +15,14 @@ from xdsl.utils.exceptions import VerifyException
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
-from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import BlockOp, YieldOp
 
-LOCAL_DIALECTS = ("arith", "byoc", "func", "graph", "math", "tir")
+LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 """Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
 inside them."""
+
+TRACED_DIALECTS = LOCAL_DIALECTS | {"affine", "builtin", "cf", "memref", "scf", "vta"}
+"""Dialects whose ops are right or wrong by what `_trace` lists of a module, and nothing else."""
 
 
 def verify_module(module: ModuleOp) -> None:
@@ -45,17 +49,32 @@ class _Facts(NamedTuple):
 @dataclass
 class Verifier:
     """Verifies a module time and again while passes change it: after the first time, only the ops
-    that changed and those directly around them. What it accepts and refuses is the same."""
+    that changed and those directly around them; nothing if nothing did. What it accepts and refuses
+    is the same."""
 
     _known: dict[Operation, _Facts] = field(default_factory=dict[Operation, _Facts])
+    _right: list[object] | None = None
+    """The trace of the module when it was last found right."""
+    _alike: dict[tuple[object, ...], _Facts] = field(
+        default_factory=dict[tuple[object, ...], _Facts]
+    )
+    """Facts of ops that were found right, by what makes other ops right, too. They keep the
+    attributes alive that are told apart by identity."""
 
     def verify(self, module: ModuleOp) -> None:
         """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
-        before, self._known = self._known, {}
         with collector_paused():
+            trace: list[object] | None = []
+            if not _trace(module, trace):
+                trace = None
+            if trace is not None and trace == self._right:
+                return
+            self._right = None
+            before, self._known = self._known, {}
             self._verify_op(module, before)
             verify_dominance(module)
             verify_calls(module)
+            self._right = trace
 
     def _verify_op(self, op: Operation, before: dict[Operation, _Facts]) -> bool:
         """Whether an op had to be looked at; what is inside comes first."""
@@ -68,14 +87,41 @@ class Verifier:
                     if self._verify_op(inner, before):
                         inside = True
         facts = _facts(op)
-        if facts is None or facts != before.get(op) or (inside and not isinstance(op, FuncOp)):
-            _verify_alone(op)
+        changed = facts is None or facts != before.get(op)
+        if changed or (inside and not isinstance(op, FuncOp)):
+            key = _likeness(op, facts) if facts is not None and not op.regions else None
+            if key is None or key not in self._alike:
+                _verify_alone(op)
+            if key is not None and facts is not None:
+                self._alike.setdefault(key, facts)
             changed = True
-        else:
-            changed = False
         if facts is not None:
             self._known[op] = facts
         return changed
+
+
+def _trace(op: Operation, trace: list[object]) -> bool:
+    """Lists all that the rules look at, of an op and of those inside, in an order that tells what
+    belongs where: of programs with equal lists both are right or both wrong. False, and a list that
+    is good for nothing, where an op is of a dialect whose rules may look at more."""
+    operands = tuple(op.operands)
+    trace.append(op)
+    trace.extend(operands)
+    trace.extend([value.type for value in operands])
+    trace.extend([result.type for result in op.results])
+    trace.append(op.properties.copy())
+    if op.attributes:
+        trace.append(op.attributes.copy())
+    for region in op.regions:
+        trace.append(region)
+        for block in region.blocks:
+            trace.append(block)
+            trace.extend([arg.type for arg in block.args])
+            if not all(_trace(inner, trace) for inner in block.ops):
+                return False
+        trace.append(region)
+    trace.extend(op.successors)
+    return op.name.partition(".")[0] in TRACED_DIALECTS
 
 
 def _verify_alone(op: Operation) -> None:
@@ -111,6 +157,28 @@ def _facts(op: Operation) -> _Facts | None:
         op.attributes.copy() or None,
         tuple(operands) if isinstance(around, BlockOp) else (),
     )
+
+
+def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
+    """What ops without regions have in common that are right or wrong alike: the very same types
+    and attributes in the same places. None where the rules look at more."""
+    if not isinstance(facts.around, type) and not isinstance(op, YieldOp):
+        return None
+    return (
+        type(op),
+        facts.around if isinstance(facts.around, type) else None,
+        facts.counts,
+        *map(id, facts.types),
+        *_identities(facts.properties),
+        *_identities(facts.attributes),
+    )
+
+
+def _identities(attributes: dict[str, Attribute] | None) -> Iterator[object]:
+    for name, attribute in (attributes or {}).items():
+        yield name
+        yield id(attribute)
+    yield None
 
 
 def verify_calls(module: ModuleOp) -> None:

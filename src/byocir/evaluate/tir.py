@@ -55,9 +55,19 @@ def evaluate_block(
     """The new contents of a block's `outs`, each of the type of its operand; the arrays given are
     not changed. Raises ByocirError B303 for an access outside an array."""
     updated = [np.array(array) for array in outs]
-    with np.errstate(all="ignore"):
-        BlockPlan(op).run(ins, updated, bases)
+    update_block(op, ins, updated, bases)
     return updated
+
+
+def update_block(
+    op: BlockOp,
+    ins: Sequence[np.ndarray],
+    outs: Sequence[np.ndarray],
+    bases: Sequence[int] = (),
+) -> None:
+    """As `evaluate_block`, but writes the new contents to the arrays given as `outs`."""
+    with np.errstate(all="ignore"):
+        BlockPlan(op).run(ins, outs, bases)
 
 
 @evaluates(ConstantOp)

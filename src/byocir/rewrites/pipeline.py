@@ -23,6 +23,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.arg_spec import parse_pipeline as parse_specs
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
 
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
@@ -84,20 +85,24 @@ def run_passes(
     *,
     callback: AfterPass | None = None,
     verify: bool = True,
+    verifier: Verifier | None = None,
 ) -> None:
-    """Runs passes on a module in place, verifying after each unless `verify` is false.
+    """Runs passes on a module in place, verifying after each unless `verify` is false; a `verifier`
+    that saw the module before need only look at what changed since.
 
     The module must be valid. Raises the ByocirError of a pass that cannot go on with what the user
     gave, and ByocirInternalError, naming the pass and a reproducer, when a pass fails in any other
     way or leaves a module that does not verify.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
-    start = module.clone() if passes else module
-    verifier = Verifier()
+    with collector_paused():
+        start = module.clone() if passes else module
+    verifier = verifier or Verifier()
     for index, pass_ in enumerate(passes):
         began = perf_counter()
         try:
-            pass_.apply(context, module)
+            with collector_paused():  # what passes make mostly stays
+                pass_.apply(context, module)
             seconds = perf_counter() - began
             if verify:
                 verifier.verify(module)

@@ -24,8 +24,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
-from byocir.lowering.tir_to_c import HostCode, emit_host
-from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.lowering.tir_to_c import HostCode, aligned, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
@@ -83,9 +82,7 @@ class HostProgram:
         check_machine(code.host)
         self._code, self._interpreter, self._flags = code, interpreter, flags
         self._calls = code.calls
-        self._weights = _aligned(len(code.weights))
-        self._weights[:] = np.frombuffer(code.weights, np.uint8)
-        self._arena = _aligned(code.program.arena.nbytes)
+        self._arena = aligned(code.program.arena.nbytes)
         self._kept: dict[Buffer, Value] = {}
         """What C cannot hold, in a run."""
         self._raised: BaseException | None = None
@@ -126,7 +123,7 @@ class HostProgram:
         code = self._function(
             _pointers(inputs),
             _pointers(outputs),
-            self._weights.ctypes.data,
+            self._code.weights.ctypes.data,
             self._arena.ctypes.data,
             self._callback,
             None,
@@ -177,13 +174,6 @@ class HostProgram:
             view = view.copy() if keeps else view
             given.append(view.item() if isinstance(value.type, IndexType) else view)
         return given
-
-
-def _aligned(nbytes: int) -> np.ndarray:
-    """Bytes at an address that the C code asks for."""
-    memory = np.zeros(nbytes + ALIGN, np.uint8)
-    start = -memory.ctypes.data % ALIGN
-    return memory[start : start + nbytes]
 
 
 def _empty(type_: Attribute) -> np.ndarray:

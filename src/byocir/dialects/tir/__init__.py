@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from byocir.dialects.tir.block import BlockOp, YieldOp
+from byocir.dialects.tir.block import BlockOp
 from byocir.dialects.tir.extern import ExternOp
 from byocir.dialects.tir.intrinsic import IntrinsicOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
@@ -17,6 +17,7 @@ from byocir.dialects.tir.ops import (
     scope_of,
 )
 from byocir.dialects.tir.read import ReadOp
+from byocir.dialects.tir.yields import YieldOp
 
 Tir = Dialect(
     "tir",

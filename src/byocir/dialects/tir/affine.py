@@ -84,6 +84,8 @@ def divided(index: AffineExpr, size: int) -> AffineExpr:
 def bounds(expr: AffineExpr, lows: Sequence[int], highs: Sequence[int]) -> tuple[int, int]:
     """An interval that contains all values of `expr` when iterator i is in [lows[i], highs[i]];
     it is tight for linear expressions."""
+    if isinstance(expr, AffineDimExpr):
+        return lows[expr.position], highs[expr.position]
     terms, rest, constant = decompose(expr)
     low, high = Linear(tuple(terms.items()), constant).bounds(lows, highs)
     for term, coefficient in rest.items():

@@ -11,12 +11,10 @@ from xdsl.dialects.builtin import (
     IndexType,
     LocationAttr,
     MemRefType,
-    TensorType,
     UnitAttr,
 )
 from xdsl.ir import (
     Attribute,
-    Block,
     Operation,
     Region,
     SSAValue,
@@ -40,10 +38,10 @@ from xdsl.traits import (
     MemoryEffect,
     MemoryEffectKind,
 )
-from xdsl.utils.exceptions import VerifyException
 
-from byocir.dialects.checks import expect
-from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
+from byocir.dialects.segments import with_quick_operands
+from byocir.dialects.tir.affine import canonical_map, format_expr
+from byocir.dialects.tir.block_rules import verify_block
 from byocir.dialects.tir.block_text import (
     Access,
     format_iterators,
@@ -53,8 +51,7 @@ from byocir.dialects.tir.block_text import (
     print_access,
 )
 from byocir.dialects.tir.iterators import IteratorAttr
-from byocir.dialects.tir.yields import YieldOp
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.types import Shape, shape_of
 
 
 class AccessEffects(MemoryEffect):
@@ -74,6 +71,7 @@ class AccessEffects(MemoryEffect):
         return effects
 
 
+@with_quick_operands
 @irdl_op_definition
 class BlockOp(IRDLOperation):
     """A computation at every point of an iteration space.
@@ -203,118 +201,7 @@ class BlockOp(IRDLOperation):
     # Verification.
 
     def verify_(self) -> None:
-        self._verify_form()
-        self._verify_maps()
-        self._verify_pads()
-        self._verify_body()
-        if not self.bases:
-            self._verify_accesses()
-
-    def _verify_form(self) -> None:
-        arrays = [*self.ins, *self.outs]
-        kinds = {type(value.type) for value in arrays}
-        expect(bool(self.outs), "expected at least one operand in outs")
-        expect(
-            kinds in ({TensorType}, {MemRefType}),
-            "expected operands that are all tensors or all memrefs, found "
-            + ", ".join(sorted(kind.__name__ for kind in kinds)),
-        )
-        expected = [v.type for v in self.outs] if kinds == {TensorType} else []
-        found = [r.type for r in self.results]
-        expect(
-            found == expected,
-            lambda: (
-                f"expected results of the types of outs ({_join(expected)}), found ({_join(found)})"
-            ),
-        )
-        expect(
-            len(self.bases) in (0, len(self.iterators)),
-            f"expected no base or one per iterator ({len(self.iterators)}), "
-            f"found {len(self.bases)}",
-        )
-        names = self.names
-        expect(len(set(names)) == len(names), f"expected distinct iterator names, found {names}")
-        expect(all(e > 0 for e in self.extents), f"expected extents > 0, found {self.extents}")
-
-    def _verify_maps(self) -> None:
-        arrays = [*self.ins, *self.outs]
-        expect(
-            len(self.maps) == len(arrays),
-            f"expected one index map per operand ({len(arrays)}), found {len(self.maps)}",
-        )
-        expect(
-            len(self.pads) == len(self.ins),
-            f"expected one pad entry per input ({len(self.ins)}), found {len(self.pads)}",
-        )
-        whole = self.whole
-        expect(
-            not whole or self.where is None,
-            "expected no where in a block that looks elements up, found one",
-        )
-        for i, (value, attr) in enumerate(zip(arrays, self.maps, strict=True)):
-            map_, rank = attr.data, len(shape_of(value.type))
-            expect(
-                map_.num_dims == len(self.iterators) and (len(map_.results) == rank or i in whole),
-                lambda map_=map_, rank=rank: (
-                    f"expected a map from {len(self.iterators)} iterators to {rank} indices, "
-                    f"found {map_}"
-                ),
-            )
-        reductions = set(self.reductions)
-        for map_ in self.out_maps:
-            used = {dim for expr in map_.results for dim in expr.used_dims()}
-            expect(not used & reductions, "expected outs to be indexed by parallel iterators only")
-
-    def _verify_pads(self) -> None:
-        whole = self.whole
-        for i, (value, pad) in enumerate(zip(self.ins, self.pad_values, strict=True)):
-            expect(pad is None or i not in whole, f"expected no pad of a whole input, found {pad}")
-            expected = element_type_of(value.type)
-            found = getattr(pad, "type", None)
-            if pad is not None and found != expected:
-                raise VerifyException(f"expected a pad of type {expected}, found {pad}")
-
-    def _verify_body(self) -> None:
-        whole = self.whole
-        expected = [
-            value.type if i in whole else element_type_of(value.type)
-            for i, value in enumerate([*self.ins, *self.outs])
-        ]
-        found = [arg.type for arg in self.body.block.args]
-        expect(
-            found == expected,
-            lambda: f"expected body arguments ({_join(expected)}), found ({_join(found)})",
-        )
-        expect(
-            isinstance(self.body.block.last_op, YieldOp), "expected the body to end in tir.yield"
-        )
-        yielded = [v.type for v in self.yielded]
-        promised = [element_type_of(v.type) for v in self.outs]
-        expect(
-            yielded == promised,
-            lambda: f"expected yielded values ({_join(promised)}), found ({_join(yielded)})",
-        )
-        for op in self.body.block.ops:
-            own = all(_parent(value) is op.parent for value in op.operands)
-            expect(own, f"expected a body of its own values, found another used by {op.name}")
-
-    def _verify_accesses(self) -> None:
-        """Every access is inside its array unless a pad or the guard covers it."""
-        if self.where is not None:
-            return
-        pads = [*self.pad_values, *([None] * len(self.outs))]
-        lows, highs = [0] * len(self.iterators), [extent - 1 for extent in self.extents]
-        whole, arrays = self.whole, [*self.ins, *self.outs]
-        for i, (value, attr, pad) in enumerate(zip(arrays, self.maps, pads, strict=True)):
-            if pad is not None or i in whole:
-                continue
-            for size, expr in zip(shape_of(value.type), attr.data.results, strict=True):
-                low, high = bounds(expr, lows, highs)
-                if low < 0 or high >= size:
-                    raise VerifyException(
-                        f"expected index {format_expr(expr, self.names)} inside [0, {size}), found "
-                        f"[{low}, {high}]; give the input a pad or the block a where"
-                    )
+        verify_block(self)
 
     # Text.
 
@@ -382,12 +269,3 @@ class BlockOp(IRDLOperation):
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
-
-
-def _join(types: Sequence[Attribute]) -> str:
-    return ", ".join(map(str, types))
-
-
-def _parent(value: SSAValue) -> Block | None:
-    """The block whose op or argument a value is."""
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent

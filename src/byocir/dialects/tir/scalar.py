@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from byocir.dialects.tir.block import YieldOp
 from byocir.dialects.tir.read import ReadOp
+from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import i1, i64, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
 
 Number = int | float

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 
 class NotComputed(Exception):
@@ -21,6 +20,10 @@ class Reference:
     implementation of an operator."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
+        from onnx.reference import (
+            ReferenceEvaluator,  # it lists all schemas, and few models need it
+        )
+
         try:
             self._evaluator = ReferenceEvaluator(model)
         except Exception as error:  # operators raise whatever they like

@@ -189,5 +189,5 @@ _FIELDS = (
 def _stored(tensor: onnx.TensorProto) -> int:
     """About how many bytes the values of a tensor take."""
     if tensor.HasField("raw_data"):
-        return tensor.ByteSize()
+        return len(tensor.raw_data)
     return max(4 * len(getattr(tensor, field)) for field in _FIELDS[1:])

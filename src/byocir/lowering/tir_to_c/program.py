@@ -84,7 +84,7 @@ class _Builder:
         self._functions = _functions_of(function)
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""
-        self._offsets: dict[str, Buffer] = {}
+        self._offsets: dict[Array, Buffer] = {}
         self._blocks = list(self._called(self.block))
         self._loops = 0
         self._contractions = self._with_epilogues()
@@ -157,12 +157,12 @@ class _Builder:
 
     def _constant(self, op: ConstantOp) -> Buffer:
         array = op.value.data
-        if array.digest not in self._offsets:
+        if array not in self._offsets:
             offset = -(-self.program.constant_bytes // ALIGN) * ALIGN
-            made = self._offsets[array.digest] = Buffer(op.result.type, CONSTANT, offset)
+            made = self._offsets[array] = Buffer(op.result.type, CONSTANT, offset)
             self.program.constants[offset] = array
             self.program.constant_bytes = offset + made.nbytes
-        return self._offsets[array.digest]
+        return self._offsets[array]
 
     def _start(self, op: FillOp | EmptyOp) -> None:
         """A buffer of its own only for what is more than the start of a block."""

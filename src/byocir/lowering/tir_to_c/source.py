@@ -68,7 +68,8 @@ class HostCode:
 
     source: str
     header: str
-    weights: bytes
+    weights: np.ndarray
+    """Bytes, read-only, at an address that the code asks for."""
     inputs: list[Port]
     outputs: list[Port]
     host: CHost
@@ -98,12 +99,20 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     return HostCode(*texts, _weights(program), inputs, outputs, host, program)
 
 
-def _weights(program: Program) -> bytes:
-    image = np.zeros(program.constant_bytes, np.uint8)
+def aligned(nbytes: int) -> np.ndarray:
+    """Zeros at an address that the code asks for, as uint8."""
+    memory = np.zeros(nbytes + ALIGN, np.uint8)
+    start = -memory.ctypes.data % ALIGN
+    return memory[start : start + nbytes]
+
+
+def _weights(program: Program) -> np.ndarray:
+    image = aligned(program.constant_bytes)
     for offset, array in program.constants.items():
         data = array.values().reshape(-1).view(np.uint8)
         image[offset : offset + data.size] = data
-    return image.tobytes()
+    image.flags.writeable = False
+    return image
 
 
 def _ports(names: Sequence[str], types: Iterable[Attribute]) -> list[Port]:

@@ -22,7 +22,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.evaluate.tir import evaluate_block
+from byocir.evaluate.tir import update_block
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ def _fold(op: BlockOp) -> None:
     if op.reductions or op.bases or not owner.value.data.present:
         return
     type_ = start.results[0].type
-    zeros = np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
-    (values,) = evaluate_block(op, [owner.value.data.values()], [zeros])
+    values = np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
+    update_block(op, [owner.value.data.values()], [values])
+    values.flags.writeable = False  # nobody else has them: no need for a copy
     made = ConstantOp.of(Array.of(values), location=op.location)
     Rewriter.replace_op(op, made)
     if not list(start.results[0].uses):
