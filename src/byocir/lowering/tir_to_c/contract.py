@@ -10,16 +10,16 @@ stand.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i16
 from byocir.lowering.tir_to_c.accesses import Offset
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel, Loop
-from byocir.lowering.tir_to_c.tile_nest import WORTH_THREADS, TileNest, pragma
+from byocir.lowering.tir_to_c.margins import writes_apart
+from byocir.lowering.tir_to_c.teams import WORTH_SHARING, alone, shared_loops
+from byocir.lowering.tir_to_c.tile_nest import TileNest
 from byocir.lowering.tir_to_c.tiles import Factor, Tile
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_fuse
 from byocir.rewrites.host.tile_shape import TileShape, tile_shape
@@ -30,26 +30,32 @@ def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
     without a form in C."""
     kernel = writer.kernel()
     nest = tiling_of(writer, host)
+    work = prod(writer.op.extents) // (1 if nest is None else nest.shape.lanes)
+    if host.threads == 1 or work < WORTH_SHARING or not _may_share(writer, kernel):
+        work = 0
+    # The outermost loops are over parallel iterators: those of reductions are inside the
+    # accumulators' scope.
+    plain = shared_loops(kernel.body, host.threads) if work else None
     if nest is None:
-        return _shared(kernel, writer.op, host)
-    lines = nest.lines()
-    helpers = {**kernel.helpers, **nest.helpers}
+        return kernel if plain is None else replace(kernel, body=plain, shared=work)
+    if not nest.is_divided:
+        work, plain = 0, None
+    tiles = nest.lines(host.threads if work else 1)
+    otherwise = plain or (alone(kernel.body) if work else kernel.body)
+    needed = f"#if {nest.tile.needs(nest.shape.lanes)}"
     return Kernel(
         kernel.parameters,
-        [f"#if {nest.tile.needs(nest.shape.lanes)}", *lines, "#else", *kernel.body, "#endif"],
-        helpers,
+        [needed, *tiles, "#else", *otherwise, "#endif"],
+        {**kernel.helpers, **nest.helpers},
+        shared=work,
     )
 
 
-def _shared(kernel: Kernel, op: BlockOp, host: CHost) -> Kernel:
-    """Plain loops, the outermost of which threads share where that pays. It is over a parallel
-    iterator: those of reductions are inside the accumulators' scope. No thread may return early."""
-    worth = host.threads > 1 and prod(op.extents) >= WORTH_THREADS and not kernel.can_fail
-    loop = re.match(r"for \(ptrdiff_t \w+ = 0; \w+ < (\d+); \w+ ?\+[+=] ?(\d*)", kernel.body[0])
-    if not worth or loop is None:
-        return kernel
-    shared = pragma(host.threads, int(loop[1]) // int(loop[2] or 1))
-    return Kernel(kernel.parameters, [*shared, *kernel.body], kernel.helpers)
+def _may_share(writer: BlockWriter, kernel: Kernel) -> bool:
+    """Whether threads can share the parallel iterators: no two write one element, and none returns
+    early."""
+    op = writer.op if writer.epilogue is None else writer.epilogue.op
+    return not kernel.can_fail and all(writes_apart(op, i) for i in range(len(op.outs)))
 
 
 @dataclass(frozen=True)

@@ -49,3 +49,5 @@ class Kernel:
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     can_fail: bool = False
     """Whether it gives an int, 0 unless an index leads outside of its array."""
+    shared: int = 0
+    """The work of it that threads share: then all of a team call it. 0 if one thread does."""

@@ -43,8 +43,32 @@ def margins_of(op: BlockOp, index: int) -> list[Runs]:
     return everything if left is None else left
 
 
+def writes_apart(op: BlockOp, index: int) -> bool:
+    """Whether no two parallel points of a block write the same element of a result."""
+    if writes_each_once(op, index):
+        return True
+    used = {i for expr in op.out_maps[index].results for i in expr.used_dims()}
+    points = [op.extents[i] for i in op.parallels]
+    if op.bases or any(op.extents[i] > 1 and i not in used for i in op.parallels):
+        return False
+    found = _written(op, index)
+    return found is not None and int(found[0].sum()) * found[1] == prod(points)
+
+
 def _left(op: BlockOp, index: int) -> list[Runs] | None:
     """The elements that a block does not write, in order; None where they are not told."""
+    found = _written(op, index)
+    if found is None:
+        return None
+    written, inner = found
+    edges = np.flatnonzero(np.diff(~written.reshape(-1), prepend=False, append=False))
+    runs = _gathered([(int(a) * inner, int(b - a) * inner) for a, b in edges.reshape(-1, 2)])
+    return runs if len(runs) <= MOST_RUNS else None
+
+
+def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
+    """Which elements a block writes, and how many of the array each stands for: the innermost
+    dimensions that are written throughout have no axis. None where there are too many."""
     shape, exprs = list(shape_of(op.outs[index].type)), list(op.out_maps[index].results)
     inner = 1
     while exprs and isinstance(last := exprs[-1], AffineDimExpr):
@@ -58,11 +82,9 @@ def _left(op: BlockOp, index: int) -> list[Runs] | None:
         return None
     space = Space(tuple(map(str, range(len(op.extents)))), tuple(op.extents), tuple(used))
     map_ = AffineMap(len(op.extents), 0, tuple(exprs))
-    empty = np.ones(shape, np.bool_)
-    empty[Access(space, map_, full=False).indices([0] * len(op.extents))] = False
-    edges = np.flatnonzero(np.diff(empty.reshape(-1), prepend=False, append=False))
-    runs = _gathered([(int(a) * inner, int(b - a) * inner) for a, b in edges.reshape(-1, 2)])
-    return runs if len(runs) <= MOST_RUNS else None
+    written = np.zeros(shape, np.bool_)
+    written[Access(space, map_, full=False).indices([0] * len(op.extents))] = True
+    return written, inner
 
 
 def _gathered(runs: list[tuple[int, int]]) -> list[Runs]:

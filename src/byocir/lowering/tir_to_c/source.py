@@ -43,6 +43,7 @@ from byocir.lowering.tir_to_c.steps import (
     buffers_of,
     inside,
 )
+from byocir.lowering.tir_to_c.teams import DIRECTIVES, teamed
 
 ANY = CHost("generic")
 
@@ -94,7 +95,7 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     types = function.function_type
     inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), types.inputs)
     outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), types.outputs)
-    writer = _Writer(name, program, inputs, outputs)
+    writer = _Writer(name, program, inputs, outputs, host.threads)
     texts = writer.source(), writer.header()
     return HostCode(*texts, _weights(program), inputs, outputs, host, program)
 
@@ -132,9 +133,14 @@ def _ports(names: Sequence[str], types: Iterable[Attribute]) -> list[Port]:
 
 class _Writer:
     def __init__(
-        self, name: str, program: Program, inputs: Sequence[Port], outputs: Sequence[Port]
+        self,
+        name: str,
+        program: Program,
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
+        threads: int,
     ) -> None:
-        self.name, self.program = name, program
+        self.name, self.program, self.threads = name, program, threads
         self.inputs, self.outputs = inputs, outputs
         self._kernels: dict[tuple[str, ...], str] = {}
         self._definitions: list[str] = []
@@ -182,9 +188,7 @@ class _Writer:
 
     def source(self) -> str:
         name = self.name
-        body: list[str] = []
-        for step in self.program.steps:
-            body += self._step(step)
+        body = self._steps(self.program.steps)
         return "\n".join(
             [
                 "/* Written by byocir. */",
@@ -199,6 +203,7 @@ class _Writer:
                 f"typedef char {name}_arena_holds_all[",
                 f"{TAB}{self._end()} <= {name.upper()}_ARENA_BYTES ? 1 : -1];",
                 "",
+                *([DIRECTIVES] if self.threads > 1 else []),
                 *(text for _, text in sorted(self._helpers.items())),
                 *self._files.values(),
                 *self._definitions,
@@ -223,6 +228,11 @@ class _Writer:
         ends = [buffer.index + buffer.nbytes for buffer in buffers if buffer.place == ARENA]
         return max(ends, default=0)
 
+    def _steps(self, steps: Sequence[Step]) -> list[str]:
+        if self.threads > 1:
+            return teamed(steps, self.threads, self._step)
+        return [line for step in steps for line in self._step(step)]
+
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Compute):
             arguments = ", ".join([*map(self._pointer, step.buffers), *step.bases])
@@ -238,8 +248,7 @@ class _Writer:
             return self._branch(step)
         if isinstance(step, Repeat):
             head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
-            inner = [line for each in step.steps for line in self._step(each)]
-            return [head, *(TAB + line for line in inner), "}"]
+            return [head, *(TAB + line for line in self._steps(step.steps)), "}"]
         if isinstance(step, Extern):
             return self._extern(step)
         return self._fill(step) if isinstance(step, Fill) else self._call(step)

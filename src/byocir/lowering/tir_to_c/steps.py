@@ -44,11 +44,16 @@ class Compute:
 
 @dataclass(frozen=True)
 class Fill:
-    """Elements of a buffer are a number, given as a C expression: all of them, or margins."""
+    """Elements of a buffer are a number, given as a C expression: all of them, or the margins of
+    what the next kernel writes, which does not read them."""
 
     buffer: Buffer
     number: str
     runs: list[Runs]
+
+    @property
+    def is_margin(self) -> bool:
+        return self.runs != [Runs(0, prod(shape_of(self.buffer.type)))]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
+from byocir.lowering.tir_to_c.teams import alone, shared_for
 from byocir.lowering.tir_to_c.tiles import Tile
 from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
-
-WORTH_THREADS = 2**17
-"""Points of a block from which threads are worth what it takes to start them."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,29 @@ class TileNest:
         self.lane, self.rows = lane, rows
         self.helpers: dict[str, str] = dict(tile.types(shape.lanes))
 
-    def lines(self) -> list[str]:
-        """The kernel's body; what it calls is then in `helpers`."""
+    @property
+    def is_divided(self) -> bool:
+        """Whether there are several tiles."""
         columns, positions = self._around()
+        return any(r.count > 1 for r in (*columns, *positions)) or (
+            len(self._chunks()) * len(self._rows()) > 1
+            or any(r.count > 1 for r in (*self._chunks(), *self._rows()[0]))
+        )
+
+    def lines(self, threads: int) -> list[str]:
+        """The kernel's body, for so many threads that all call it; what it calls is then in
+        `helpers`."""
+        columns, positions = self._around()
+        chunks, rows = self._chunks(), self._rows()
         lines: list[str] = []
-        for chunk in self._chunks():
-            for tall in self._rows():
+        for i, chunk in enumerate(chunks):
+            # Where elements are computed a second time, threads must have met.
+            overlaps = i + 1 < len(chunks) and chunks[i + 1].start < chunk.stop
+            for tall in rows:
                 ranges = self._ordered(columns, positions, chunk, tall)
-                lines += self._nested(ranges, self._body(chunk, [r.step for r in tall]))
+                inner = self._body(chunk, [r.step for r in tall])
+                waits = tall is rows[-1] and (overlaps or chunk is chunks[-1])
+                lines += self._nested(ranges, inner, threads, waits=waits)
         return lines
 
     def _around(self) -> tuple[list[_Range], list[_Range]]:
@@ -110,23 +123,21 @@ class TileNest:
             return [*positions, *tall, *columns, chunk]
         return [*columns, chunk, *positions, *tall]
 
-    def _nested(self, ranges: Sequence[_Range], inner: list[str]) -> list[str]:
-        """Loops over tiles, the outermost shared by threads where that pays."""
+    def _nested(
+        self, ranges: Sequence[_Range], inner: list[str], threads: int, *, waits: bool
+    ) -> list[str]:
+        """Loops over tiles, the outer ones shared by threads."""
         looped = [r for r in ranges if r.count > 1]
-        lines = inner
-        for r in reversed(ranges):
+        fixed = [r for r in ranges if r.count == 1 and _uses(inner, r.loop.name)]
+        lines = [*(f"const ptrdiff_t {r.loop.name} = {r.start};" for r in fixed), *inner]
+        for r in reversed(looped):
             name = r.loop.name
-            if r.count > 1:
-                head = f"for (ptrdiff_t {name} = {r.start}; {name} < {r.stop}; {name} += {r.step})"
-                lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
-                if r is looped[0] and self._is_worth_threads():
-                    lines = [*pragma(self.host.threads, r.count), *lines]
-            elif _uses(lines, name):
-                lines = [f"const ptrdiff_t {name} = {r.start};", *lines]
-        return ["{", *(indented(line) for line in lines), "}"]
-
-    def _is_worth_threads(self) -> bool:
-        return self.host.threads > 1 and prod(self.writer.op.extents) >= WORTH_THREADS
+            head = f"for (ptrdiff_t {name} = {r.start}; {name} < {r.stop}; {name} += {r.step})"
+            lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
+        if threads > 1 and looped:
+            return [shared_for([r.count for r in looped], threads, waits=waits), *lines]
+        lines = lines if looped else ["{", *(indented(line) for line in lines), "}"]
+        return lines if threads == 1 else alone(lines, waits=waits)
 
     # -- one tile and what follows it
 
@@ -218,17 +229,3 @@ def _size(writer: BlockWriter) -> int:
 
 def _uses(lines: Sequence[str], name: str) -> bool:
     return any(re.search(rf"\b{name}\b", line) for line in lines)
-
-
-SHARES = 8
-"""How many pieces of a loop there are for each thread: where one is held up, others take more."""
-
-
-def pragma(threads: int, count: int) -> list[str]:
-    """What lets threads share the `count` iterations of the loop that follows."""
-    piece = max(count // (threads * SHARES), 1)
-    return [
-        "#ifdef _OPENMP",
-        f"#pragma omp parallel for num_threads({threads}) schedule(dynamic, {piece})",
-        "#endif",
-    ]
