@@ -49,6 +49,9 @@ def test_a_run_stops_there(capsys):
 def test_stages_that_there_are_not(tmp_path, capsys):
     assert main(["compile", *DIGITS, "--emit", "fuze"]) == 1
     assert "B231" in capsys.readouterr().err
+    for run in ("clean-up:99", "clean-up:-1", "clean-up:last", "clean-up:"):
+        assert main(["compile", *DIGITS, "--emit", run]) == 1
+        assert "B231" in capsys.readouterr().err
     assert main(["compile", *DIGITS, "--target", "json", "--emit", "vta"]) == 1
     assert "found 'vta'" in capsys.readouterr().err
     assert main(["run", str(tmp_path), "--emit", "c"]) == 1

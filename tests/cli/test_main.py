@@ -154,6 +154,7 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
         (["run", MODEL, *SHAPE, "--dump", "/proc/none"], "B112", "/proc/none"),
         (["compile", MODEL, *SHAPE, "-o", MODEL], "B112", "another file than the model"),
         (["run", "none.bpkg"], "B130", "none.bpkg"),
+        (["compile", ""], "B101", "a folder"),
         (["run", "none.bpkg", "--verify"], "B114", "--verify"),
         (["run", str(DIGITS), "--target", "vta"], "B114", "job.json"),
     ],

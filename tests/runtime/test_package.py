@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import struct
 import zipfile
 from pathlib import Path
@@ -95,6 +96,9 @@ def test_a_file_that_is_no_package_is_refused(tmp_path: Path):
     refused(tmp_path / "none.bpkg", "B130")
     rewrite(tmp_path / "x.bpkg", {})
     refused(tmp_path / "x.bpkg", "B131")
+    refused(Path(os.devnull), "B131")
+    for path in (None, 3):
+        refused(path, "B130")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["../evil", "blobs/../../evil", "/etc/x", "blobs/vta/..", "extra"])

@@ -99,8 +99,8 @@ class _Wanted:
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
-        name, _, number = AFTER.get(stage, stage).partition(":")
-        self._name, self._number = name, int(number) if number.isdecimal() else None
+        self._name, colon, number = AFTER.get(stage, stage).partition(":")
+        self._number = (int(number) if number.isdecimal() else 0) if colon else None
         self._before: ModuleOp | None = None
         self.found: ModuleOp | None = None
         self.runs = Counter[str]()

@@ -243,7 +243,7 @@ def _compile(options: argparse.Namespace) -> int:
     if is_package(options.model):
         where = str(options.model)
         raise ByocirError("B102", "expected an ONNX model, found a package", where=where)
-    path = options.output or options.model.with_suffix(PACKAGE_SUFFIX)
+    path = options.output or options.model.parent / f"{options.model.stem}{PACKAGE_SUFFIX}"
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))

@@ -78,6 +78,8 @@ def write_archive(
 def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Report]:
     """The module, blobs and report of a package file; nothing of it is used before version, names,
     sizes and digests of all members were checked."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
     try:
         with zipfile.ZipFile(path) as archive:
             members = _checked_members(archive, path)

@@ -8,11 +8,12 @@ from it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -138,7 +139,7 @@ class Package:
                 for target in self.targets
             ],
         }
-        write_archive(Path(path), self.module, self.blobs, self.report, about)
+        write_archive(_path(path), self.module, self.blobs, self.report, about)
 
     def profile(self) -> list[Profile]:
         """Where each target's programs spend their time, for targets that can tell."""
@@ -163,6 +164,12 @@ def _main(module: ModuleOp) -> FuncOp:
     )
 
 
+def _path(given: object) -> Path:
+    if isinstance(given, str | os.PathLike):
+        return Path(cast("str | os.PathLike[str]", given))
+    raise ByocirError("B130", f"expected the path of a package, found {type(given).__name__}")
+
+
 def _ports(
     attributes: ArrayAttr[DictionaryAttr] | None, types: list[Attribute], default: str
 ) -> dict[str, Attribute]:
@@ -178,7 +185,7 @@ def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, B210 or B217 for a target there is not.
     """
     given = {make_known(target, "a package", str(path)) for target in targets}
-    module, blobs, report = read_archive(Path(path))
+    module, blobs, report = read_archive(_path(path))
     package = Package(module, blobs, report)
     for attribute in package.targets:
         if attribute.target_name.data in given:

@@ -68,6 +68,12 @@ def test_a_name_with_signs_is_a_name():
     assert kinds(main_of(run(module, PLACED))) == ["relu"]
 
 
+@pytest.mark.parametrize("placement", [["host"], {"a": 3}, {3: "host"}, "host", {"a": None}])
+def test_what_is_no_placement(placement):
+    with pytest.raises(ByocirError, match=r"B245.*expected a placement of names of nodes"):
+        placed(placement)
+
+
 def test_a_placement_survives_text():
     module = parsed(program(LINES, ["c"]), takes("p", "relu"))
     set_placement(module, {"a": "host"})

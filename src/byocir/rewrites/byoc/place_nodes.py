@@ -52,9 +52,27 @@ from byocir.rewrites.byoc.markers import erase_markers, marked_ops
 
 
 def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
-    """Places nodes by hand: name or regular expression to target or "host", first entry first."""
+    """Places nodes by hand: name or regular expression to target or "host", first entry first.
+    Raises ByocirError B245 for what is no mapping of strings."""
+    found = _no_placement(placement)
+    if found:
+        raise ByocirError(
+            "B245",
+            f"expected a placement of names of nodes to names of targets, found {found}",
+            help='e.g. placement={"conv_1": "npu", "block2/.*": "host"}',
+        )
     entries = [PlaceAttr(StringAttr(n), StringAttr(place)) for n, place in placement.items()]
     module.attributes[PLACEMENT] = ArrayAttr([*placement_of(module), *entries])
+
+
+def _no_placement(given: object) -> str:
+    """What is there instead of strings to strings; empty if it is that."""
+    if not isinstance(given, Mapping):
+        return type(given).__name__
+    for nodes, place in cast("Mapping[object, object]", given).items():
+        if not isinstance(nodes, str) or not isinstance(place, str):
+            return f"{nodes!r}: {place!r}"
+    return ""
 
 
 def placement_of(module: ModuleOp) -> list[PlaceAttr]:
