@@ -180,6 +180,21 @@ def test_mistakes_while_compiling(mistake: str, message: str):
         byocir.compile(model(), targets=[Npu(mistake=mistake), "json"], objective="latency")
 
 
+def test_hooks_may_be_attributes():
+    @dataclass(frozen=True)
+    class Plain(byocir.Target):
+        name: ClassVar[str] = "plain"
+        patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
+        region_policy: ClassVar[RegionPolicy] = RegionPolicy(merge="none")  # type: ignore[misc]
+        fixed_point: str = "half_up"  # type: ignore[assignment]
+
+    for rounding in ("half_up", ""):
+        package = byocir.compile(model(), targets=[Plain(rounding)])
+        assert len(package.report.regions) == 2
+    with pytest.raises(byocir.ByocirError, match=r"B291.*"):
+        byocir.compile(model(), targets=[Plain("down")])
+
+
 def test_mistakes_while_exporting():
     package = byocir.compile(model(), targets=[Npu()], host="c")
     with pytest.raises(byocir.ByocirError, match=r"B219.*failed in device with KeyError: 'device'"):

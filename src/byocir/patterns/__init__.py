@@ -47,6 +47,7 @@ from byocir.patterns.nodes import (
     wildcard,
 )
 from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.region_rules import GatheredRegion
 from byocir.patterns.scalars import ScalarPattern, number
 from byocir.patterns.structure import parallel, path, repeat, result
 from byocir.patterns.value_tests import (
@@ -64,6 +65,7 @@ __all__ = [
     "Bound",
     "BoundBlock",
     "Composite",
+    "GatheredRegion",
     "Match",
     "Pattern",
     "RegionPolicy",

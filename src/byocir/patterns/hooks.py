@@ -40,10 +40,14 @@ def mistakes_of(
 
 
 def ask(target: Any, hook: str, *arguments: Any) -> Any:
-    """What a method or property of a target gives; raises ByocirError B219 where it fails."""
+    """What a method or property of a target gives, or what it has as an attribute instead; raises
+    ByocirError B219 where it fails."""
     kind = cast("type[Any]", type(target))
     found: Any = getattr(kind, hook)
     function: Any = found.fget if isinstance(found, property) else found
+    if not callable(function):
+        with mistakes_of(target.name, kind, hook, None):
+            return getattr(target, hook)
     with mistakes_of(target.name, kind, hook, function):
         return function(target, *arguments)
 

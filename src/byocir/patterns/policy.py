@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from byocir.patterns.region_rules import RegionRule
+
 Merge = Literal["any", "connected", "none"]
 
 ConstantPolicy = Literal["match", "bind", "argument", "transform"]
@@ -23,12 +25,13 @@ class RegionPolicy:
     `merge`: "any" gathers all that can run in one call, connected or not, which gives the fewest
     calls; "connected" joins neighbours only; "none" leaves every composite alone. Smaller regions
     than `min_composites`, glue not counted, or than `min_macs` multiply-accumulates go back to the
-    host.
+    host, and so do those that break one of `rules` (see `byocir.patterns.region_rules`).
     """
 
     merge: Merge = "any"
     min_composites: int = 1
     min_macs: int = 0
+    rules: tuple[RegionRule, ...] = ()
 
     def __post_init__(self) -> None:
         if self.merge not in ("any", "connected", "none"):

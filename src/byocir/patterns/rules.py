@@ -90,7 +90,7 @@ class Rule:
         return self.fix if isinstance(self.fix, str) else self.fix(match)
 
 
-def sentence_of(check: Check, composite: str) -> str:
+def sentence_of(check: Callable[..., Any], composite: str) -> str:
     """The docstring as one sentence; raises ByocirError B201 when there is none."""
     sentence = " ".join((check.__doc__ or "").split()).rstrip(".")
     if not sentence:

@@ -24,7 +24,7 @@ from byoc_graphs import (
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.dominance import verify_dominance
 from byocir.dialects.text import parse_module
-from byocir.patterns import Composite, constant, op, supports, wildcard
+from byocir.patterns import Composite, block, constant, op, supports, wildcard
 from byocir.rewrites.byoc.set_targets import set_targets
 
 
@@ -279,3 +279,33 @@ def test_what_was_handed_off_reads_back_and_goes_on():
     module = handed_off(["a = relu x", "h = softmax a"], ["h"], takes("a", "relu"))
     again = parse_module(text_of(module))
     assert text_of(run(again)) == text_of(module)
+
+
+def test_writers_of_one_buffer_keep_their_order():
+    """No value leads from one to the other: what the first wrote is read between them."""
+
+    def doubled(source: str, destination: str) -> str:
+        return (
+            f"tir.block [i: 4] ins(%{source}[i] : {BUFFER}) outs(%{destination}[i] : {BUFFER}) {{\n"
+            "^bb0(%a: f32, %b: f32):\n%c = arith.addf %a, %a : f32\ntir.yield %c : f32\n}\n"
+        )
+
+    inputs = ", ".join(f"%{name}: {BUFFER}" for name in "xyopq")
+    text = (
+        f"func.func public @main({inputs}) {{\n"
+        + doubled("x", "o")
+        + doubled("o", "p").replace("addf", "mulf")
+        + doubled("y", "o")
+        + doubled("o", "q").replace("addf", "mulf")
+        + "func.return\n}\n"
+    )
+    x = wildcard("x")
+    sums = Composite("npu.sum", (block("*i", x["*i"], lambda acc, v: v + v),))
+    module = parsed(text, toy("npu", sums))
+    expected = values(module, "xy")
+    run(module, "match-composites{level=tensor},assign-targets,merge-regions,outline-regions")
+    assert kinds(main_of(module)) == ["@npu_0", "tir.block"] * 2
+    assert_same(values(module, "xy"), expected)
+
+
+BUFFER = "memref<4xf32>"

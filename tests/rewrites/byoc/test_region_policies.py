@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from byoc_graphs import (
+    F,
+    assert_same,
     composites,
     kinds,
     main_of,
@@ -14,12 +16,14 @@ from byoc_graphs import (
     takes,
     toy,
     trail,
+    values,
 )
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.dominance import InvalidOp
 from byocir.dialects.locations import names
-from byocir.patterns import Composite, block, constant, op, wildcard
+from byocir.errors import ByocirError
+from byocir.patterns import Composite, GatheredRegion, block, constant, op, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 
@@ -164,3 +168,79 @@ def test_composites_of_a_function_are_those_of_its_region():
     module = with_policy(RegionPolicy())
     (function,) = region_functions(module).values()
     assert sorted(composites(function)) == ["a.add", "a.relu", "a.relu"]
+
+
+# -- rules of whole regions
+
+
+def one_input(region: GatheredRegion):
+    """A region has one input."""
+    return len(region.inputs) == 1, len(region.inputs)
+
+
+APART = ["a = relu x", "b = relu a", "c = relu y", "d = sub b c"]
+"""Two chains that one call could run, and the host's op behind."""
+
+
+def with_rules(lines, results, *rules):
+    policy = RegionPolicy(rules=rules)
+    return run(parsed(program(lines, results), takes("a", "relu", "add", policy=policy)))
+
+
+def test_what_breaks_a_rule_together_is_tried_apart():
+    assert kinds(main_of(with_rules(APART, ["d"]))) == ["@a_0", "sub"]
+    assert sorted(kinds(main_of(with_rules(APART, ["d"], one_input)))) == ["@a_0", "@a_1", "sub"]
+
+
+def test_what_breaks_a_rule_alone_goes_back_and_says_why():
+    lines = ["a = relu x", "b = add a y", "h = softmax b", "c = relu h"]
+    module = with_rules(lines, ["c"], one_input)
+    assert kinds(main_of(module)) == ["relu", "add", "softmax", "@a_0"]
+    told = {(nodes, reason) for _, outcome, nodes, reason in trail(module) if outcome == "declined"}
+    reason = "A region has one input, found 2"
+    assert {(("a",), reason), (("b",), reason)} <= told
+
+
+def test_a_rule_sees_what_crosses_and_all_rules_are_told():
+    seen: list[GatheredRegion] = []
+
+    def looks(region: GatheredRegion):
+        """It looks good."""
+        seen.append(region)
+        return False, region.composites
+
+    lines = ["k = constant 2.0", "a = relu x", "b = add a k", "h = softmax a", "c = sub b h"]
+    module = with_rules(lines, ["c"], one_input, looks)
+    assert kinds(main_of(module)) == ["relu", "add", "softmax", "sub"]
+    (region,) = set(seen)
+    assert region.composites == ("a.relu", "a.add")
+    assert [len(types) for types in (region.inputs, region.outputs)] == [1, 2]
+    assert {str(each) for each in region.inputs + region.outputs} == {F}
+    assert ("a.add", "declined", ("b",), f"It looks good, found {region.composites}") in trail(
+        module
+    )
+
+
+def test_rules_that_cannot_be():
+    def silent(region: GatheredRegion):
+        return True, None
+
+    def wrong(region: GatheredRegion):
+        """It is wrong."""
+        return region.none
+
+    def odd(region: GatheredRegion):
+        """It is odd."""
+        return True
+
+    for rule, code in ((silent, "B201"), (wrong, "B202"), (odd, "B202")):
+        with pytest.raises(ByocirError, match=f"{code}.*rule {rule.__name__} of regions of a"):
+            with_rules(APART, ["d"], rule)
+
+
+def test_a_rule_keeps_results_whatever_it_splits():
+    module = parsed(
+        program(APART, ["d"]), takes("a", "relu", policy=RegionPolicy(rules=(one_input,)))
+    )
+    expected = values(module)
+    assert_same(values(run(module)), expected)

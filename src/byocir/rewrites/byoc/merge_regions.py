@@ -5,8 +5,8 @@ them passes through a node outside both (see `grouping`); each target's policy s
 unconnected ones may share a call, and which regions are too small to be worth one.
 Guarantees: for one target with policy "any" no grouping has fewer regions, for "connected" no
 further legal merge along an edge exists; inputs and outputs of a region are each listed once; glue
-composites that do not serve others, and regions that are too small, are given back to the host; a
-region that could not join an earlier one records what lies between.
+composites that do not serve others, and regions that are too small or break a rule of the policy,
+are given back to the host; a region that could not join an earlier one records what lies between.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.dialects.collector import collector_paused
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
+from byocir.patterns.region_rules import GatheredRegion, broken_rules
 from byocir.patterns.targets import Taker, composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
@@ -76,6 +78,23 @@ class _Graph:
     def regions(self, nodes: Iterable[int]) -> list[RegionOp]:
         return [op for i in nodes if isinstance(op := self.ops[i], RegionOp)]
 
+    def neighbours(self) -> dict[int, list[int]]:
+        """For each node those that an edge connects it to."""
+        near: dict[int, list[int]] = {}
+        for a, b in self.edges:
+            near.setdefault(a, []).append(b)
+            near.setdefault(b, []).append(a)
+        return near
+
+    def broken_rules(self, members: Sequence[int]) -> str:
+        """The rules of the policy that nodes of one target break as one region."""
+        colour = self.colours[members[0]] if members else None
+        if colour is None or not self.policies[colour].rules:
+            return ""
+        region = _gathered(self.regions(members))
+        name = self.targets[colour].target_name.data
+        return broken_rules(self.policies[colour].rules, region, name)
+
 
 def _policy(target: Taker) -> RegionPolicy:
     policy: Any = ask(target, "region_policy")
@@ -93,6 +112,7 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
     count = len(graph.ops)
     merge: list[Merge] = [policy.merge for policy in graph.policies]
     quotient = group_nodes(count, graph.edges, graph.colours, merge)
+    quotient = _apart_where_rules_break(graph, quotient)
     reasons = _not_worth_a_call(graph, quotient)
     if reasons:
         graph.colours = [None if i in reasons else c for i, c in enumerate(graph.colours)]
@@ -114,17 +134,45 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
     return given_back
 
 
+def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
+    """What regions would be as one."""
+    composites, members = _composites(regions), set[Operation](regions)
+    given = dict.fromkeys(value for region in regions for value in region.inputs)
+    made = [result for region in regions for result in region.outputs]
+    used = [r for r in made if any(use.operation not in members for use in r.uses)]
+    return GatheredRegion(
+        tuple(composite.pattern.data for composite in composites),
+        tuple(v.type for v in given if v.owner not in members and not _is_constant(v)),
+        tuple(result.type for result in used),
+        macs_of(composites),
+    )
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
+
+
+def _apart_where_rules_break(graph: _Graph, quotient: Quotient) -> Quotient:
+    """The groups, but those that break a rule in parts that no edge connects. No cycle comes of
+    that: it would have been one of the groups."""
+    if not any(policy.rules for policy in graph.policies):
+        return quotient
+    near, groups = graph.neighbours(), list[list[int]]()
+    for group in quotient.order():
+        members = sorted(quotient.members(group))
+        parts = components(members, near) if graph.broken_rules(members) else [members]
+        groups += parts
+    return Quotient(len(graph.ops), graph.edges, groups=groups)
+
+
 def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
     return [op for r in regions for op in r.body.block.ops if isinstance(op, CompositeOp)]
 
 
 def _not_worth_a_call(graph: _Graph, quotient: Quotient) -> dict[int, str]:
-    """The regions to give back: glue that serves nothing, and what is too small."""
+    """The regions to give back: glue that serves nothing, what is too small, what breaks a rule."""
     glue = [frozenset(c.name for c in composites_of(t) if c.glue) for t in graph.targets]
-    near: dict[int, list[int]] = {}
-    for a, b in graph.edges:
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
+    near = graph.neighbours()
     reasons: dict[int, str] = {}
     for members in quotient.groups:
         colour = graph.colours[members[0]]
@@ -143,7 +191,7 @@ def _not_worth_a_call(graph: _Graph, quotient: Quotient) -> dict[int, str]:
             for composite in _composites(graph.regions(rest))
             if composite.pattern.data not in glue[colour]
         ]
-        reason = _too_small(worth, graph.policies[colour])
+        reason = _too_small(worth, graph.policies[colour]) or graph.broken_rules(rest)
         if reason:
             reasons.update(dict.fromkeys(rest, reason))
     return reasons

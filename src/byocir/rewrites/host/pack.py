@@ -33,6 +33,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of
+from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
 from byocir.rewrites.host.tile_shape import tile_shape
@@ -48,6 +49,12 @@ class PackWeightsPass(ModulePass):
     cpu: str = "generic"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.cpu not in CPUS:
+            raise ByocirError(
+                "B222",
+                f"expected a cpu of {', '.join(CPUS)}, found '{self.cpu}'",
+                help=did_you_mean(self.cpu, list(CPUS)),
+            )
         cpu = CPUS[self.cpu]
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:

@@ -1,0 +1,64 @@
+"""Rules of whole regions: what a device wants of all that it is handed in one call.
+
+```python
+def one_batch(region):
+    \"\"\"All inputs have the same first size.\"\"\"
+    sizes = {each.get_shape()[0] for each in region.inputs}
+    return len(sizes) < 2, sorted(sizes)
+
+RegionPolicy(rules=(one_batch,))
+```
+
+They are asked once regions are gathered. What is unconnected is then tried apart; what still does
+not fit goes back to the host, and the reason is told with the sentence of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from byocir.errors import ByocirError
+from byocir.patterns.mistakes import place_of
+from byocir.patterns.rules import sentence_of
+
+
+@dataclass(frozen=True)
+class GatheredRegion:
+    """What would be one call: the names of its composites, the types of what goes in, constants
+    aside, and of what comes out, and its multiply-accumulates."""
+
+    composites: tuple[str, ...]
+    inputs: tuple[Attribute, ...]
+    outputs: tuple[Attribute, ...]
+    macs: int
+
+
+RegionRule = Callable[[GatheredRegion], tuple[bool, Any]]
+"""Gives whether it holds and what was seen; its docstring is the sentence that users read."""
+
+
+def broken_rules(rules: Sequence[RegionRule], region: GatheredRegion, target: str) -> str:
+    """The rules that a region breaks, with what was seen; empty if it keeps all. Raises ByocirError
+    B201 for a rule without a docstring, B202 for one that fails."""
+    told: list[str] = []
+    for rule in rules:
+        sentence = sentence_of(rule, f"regions of {target}")
+        try:
+            holds, seen = rule(region)
+            if not holds:
+                told.append(f"{sentence}, found {seen}")
+        except ByocirError:
+            raise
+        except Exception as error:
+            raise ByocirError(
+                "B202",
+                f"rule {rule.__name__} of regions of {target} failed with "
+                f"{type(error).__name__}: {error}",
+                where=place_of(rule, error),
+                help="a rule gives (holds, seen); a region has composites, inputs, outputs, macs",
+            ) from error
+    return "; ".join(told)
