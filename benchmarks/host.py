@@ -1,13 +1,17 @@
-"""How long the host's C code takes beside ONNX Runtime.
+"""How long the host's C code takes beside ONNX Runtime, and IREE and TVM where they are installed.
 
-    python benchmarks/host.py [--rounds N] [--threads N] [--cpu CPU] [NET ...]
+    python benchmarks/host.py [--rounds N] [--threads N] [--passive] [--cpu CPU] [NET ...]
 
-Float nets in full size with seeded weights, each in a process of its own. Both run pinned to as
-many CPUs as they have threads, in interleaved rounds in which either begins. Printed are the least
-and the median of the rounds' times with their ratios, the largest difference of the outputs as a
-share of their largest value, seconds from the model file to the first result (`cold` with an empty
-cache, `kept` with what that left in it, the interpreter's start aside), and the most memory that
-was resident.
+Float nets in full size with seeded weights, each in a process of its own. All run pinned to as many
+CPUs as they have threads, in interleaved rounds whose order turns around. Threads wait as they do
+by default: they spin for a while, then sleep. So that none of one program's run into another's
+time, each is given a pause, and then a run that is not measured. With `--passive` the threads of
+byocir and ONNX Runtime sleep at once, as on a machine that is shared.
+
+Printed are the least and the median of the rounds' times, with byocir's share of each other's, the
+largest difference of the outputs as a share of their largest value, seconds from the model file to
+the first result (`cold` with an empty cache, `kept` with what that left in it, the interpreter's
+start aside), and the most memory that was resident.
 """
 
 from __future__ import annotations
@@ -19,25 +23,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from host_nets import NETS
+from host_rivals import INSTALLED, Feeds, Run, ort
 
 import byocir
 from byocir.evaluate.module import random_feeds
 from byocir.runtime.package import Package
 
-
-def session(model: str, threads: int) -> onnxruntime.InferenceSession:
-    """ONNX Runtime at its best on so many threads."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # Threads that spin between rounds would take time from the other program.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+PAUSE = 0.02
+"""Seconds after which threads that have nothing to do sleep."""
+ENOUGH = 10
+"""Seconds of measured runs after which three rounds do."""
 
 
 def compiled(path: str, options: argparse.Namespace) -> tuple[Package, float]:
@@ -57,6 +57,23 @@ def most_resident() -> float:
     return next((int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM")), 0)
 
 
+def measured(runs: Mapping[str, Run], feeds: Feeds, rounds: int) -> dict[str, list[float]]:
+    """The milliseconds of each round, by program."""
+    times: dict[str, list[float]] = {program: [] for program in runs}
+    order = list(runs)
+    for _ in range(rounds):
+        for program in order:
+            if len(times[program]) >= 3 and sum(times[program]) > 1e3 * ENOUGH:
+                continue
+            time.sleep(PAUSE)
+            runs[program](feeds)
+            start = time.perf_counter()
+            runs[program](feeds)
+            times[program].append(1e3 * (time.perf_counter() - start))
+        order.reverse()
+    return times
+
+
 def compare(options: argparse.Namespace) -> None:
     """Prints the row of one net, whose model file is in this folder with the cache."""
     (name,), folder = options.nets, options.child
@@ -67,26 +84,25 @@ def compare(options: argparse.Namespace) -> None:
         print(f"{name:<12} cold {seconds:5.1f} s", end="   ", flush=True)
         return
     feeds = random_feeds(package.module)
-    other = session(path, options.threads)
-    (found,), (expected,) = package.run(feeds).values(), other.run(None, feeds)
+    runs: dict[str, Run] = {
+        "byocir": lambda feeds: list(package.run(feeds).values()),
+        "ONNX Runtime": ort(path, options.threads, spins=not options.passive),
+        **{rival: make(path, options.threads) for rival, make in INSTALLED.items()},
+    }
+    (found,), (expected,) = (runs[program](feeds) for program in ("byocir", "ONNX Runtime"))
     difference = np.abs(found - expected).max() / np.abs(expected).max()
-    ours: list[float] = []
-    theirs: list[float] = []
-    pairs = [(lambda: package.run(feeds), ours), (lambda: other.run(None, feeds), theirs)]
-    for _ in range(options.rounds):
-        for run, times in pairs:
-            start = time.perf_counter()
-            run()
-            times.append(1e3 * (time.perf_counter() - start))
-        pairs.reverse()
+    times = measured(runs, feeds, options.rounds)
     memory = package.report.memory
     print(f"kept {seconds:4.1f} s   resident {resident:5.0f} MB", end="   ")
     print(f"arena {memory['arena'] / memory['arena_lower_bound']:.2f} of the least", end="   ")
     print(f"differs {difference:.1e}")
     for what, pick in (("least", min), ("median", statistics.median)):
-        mine, rival = pick(ours), pick(theirs)
-        print(f"{'':<12} {what:<6} byocir {mine:8.2f} ms   ONNX Runtime {rival:8.2f} ms", end="   ")
-        print(f"ratio {mine / rival:5.2f}", flush=True)
+        mine = pick(times["byocir"])
+        print(f"{'':<12} {what:<6} byocir {mine:8.2f} ms", end="")
+        for rival in list(runs)[1:]:
+            theirs = pick(times[rival])
+            print(f"   {rival} {theirs:8.2f} ms ratio {mine / theirs:5.2f}", end="")
+        print(flush=True)
 
 
 def main(options: argparse.Namespace) -> None:
@@ -100,10 +116,12 @@ def main(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "model.onnx").write_bytes(NETS[name]())
             known = ["--rounds", options.rounds, "--threads", options.threads, "--cpu", options.cpu]
+            known += ["--passive"] if options.passive else []
             for cold in (["--cold"], []):
                 command = [*known, "--child", folder, *cold, name]
                 environment = {**os.environ, "BYOCIR_CACHE": f"{folder}/cache"}
-                environment["OMP_WAIT_POLICY"] = "passive"  # as ONNX Runtime's threads wait here
+                if options.passive:
+                    environment["OMP_WAIT_POLICY"] = "passive"
                 arguments = [sys.executable, __file__, *map(str, command)]
                 subprocess.run(arguments, env=environment, check=True)
 
@@ -115,6 +133,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("nets", nargs="*", metavar="NET", help=", ".join(NETS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--passive", action="store_true")
     parser.add_argument("--cpu", default="native")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--cold", action="store_true", help=argparse.SUPPRESS)
