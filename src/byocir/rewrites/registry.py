@@ -10,6 +10,8 @@ from importlib import import_module
 
 from xdsl.passes import ModulePass
 
+from byocir.dialects.collector import collector_paused
+
 PassThunk = Callable[[], type[ModulePass]]
 """Imports a pass class."""
 
@@ -71,6 +73,7 @@ def _thunk(place: str) -> PassThunk:
     module, _, attribute = place.partition(":")
 
     def load() -> type[ModulePass]:
-        return getattr(import_module(module), attribute)
+        with collector_paused():
+            return getattr(import_module(module), attribute)
 
     return load

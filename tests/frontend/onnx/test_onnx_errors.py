@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -119,10 +119,10 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "m.onnx"
     onnx.save(one_node("Relu", {"x": X}), path)
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, mode: str) -> NoReturn:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     fails(path, "B101", "expected a file that can be read, found: Permission denied")
 
 

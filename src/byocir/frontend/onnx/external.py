@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 import onnx
 
-from byocir.frontend.onnx.tensors import Unsupported, any_dtype, type_name, values_of
+from byocir.frontend.onnx.tensors import Unsupported, any_dtype, is_packed, type_name, values_of
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
@@ -43,7 +43,7 @@ def _read(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
     dtype = any_dtype(tensor.data_type)
     if dtype is None:
         raise Unsupported(f"expected a tensor of numbers, found {type_name(tensor.data_type)}")
-    if not _is_packed(dtype):
+    if not is_packed(dtype):
         needed = math.prod(tensor.dims) * dtype.itemsize
         if needed != length:
             raise Unsupported(f"expected {needed} bytes of values, found {length}")
@@ -55,11 +55,6 @@ def _read(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
         packed = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
         packed.raw_data = file.read(length)
     return values_of(packed)
-
-
-def _is_packed(dtype: np.dtype) -> bool:
-    """Whether ONNX's raw data has several elements in one byte, which numpy's arrays have not."""
-    return any(part in dtype.name for part in ("int2", "int4", "float4", "float6"))
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:

@@ -16,15 +16,18 @@ errors:
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import numpy as np
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError, EncodeError
 
 from byocir.errors import ByocirError
+from byocir.frontend.onnx.lifted import Lifted, lift
 from byocir.frontend.onnx.names import broken_text, name_nodes
 from byocir.frontend.onnx.opset import OLDEST_OPSET
 from byocir.frontend.onnx.stripped import Weights, graphs_in, nodes_in
@@ -46,7 +49,7 @@ class Loaded(NamedTuple):
 
 def load_model(model: Model) -> Loaded:
     """The model, checked; never the caller's own object. Raises ByocirError B101 to B105."""
-    proto, where, folder = _read(model)
+    proto, where, folder, raw = _read(model)
     if not proto.HasField("graph") or not proto.opset_import:
         raise ByocirError(
             "B102", "expected an ONNX model, found no graph in it", where=where, help=_NOT_ONNX
@@ -58,7 +61,7 @@ def load_model(model: Model) -> Loaded:
         )
     weights = Weights()
     try:
-        weights.strip(proto, folder)
+        weights.strip(proto, folder, raw)
     except Unsupported as error:
         raise ByocirError("B103", str(error), where=where, help=_weights_help(error)) from error
     _open_sizes(proto.graph)
@@ -97,14 +100,24 @@ def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _read(model: Model) -> tuple[onnx.ModelProto, str, Path | None]:
-    """The model as it is in the file, a name for it in messages, and its folder."""
+class _Found(NamedTuple):
+    """The model as it is in the file, a name for it in messages, its folder, and the large weights
+    that were lifted out of it."""
+
+    proto: onnx.ModelProto
+    where: str
+    folder: Path | None
+    raw: dict[int, np.ndarray]
+
+
+def _read(model: Model) -> _Found:
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        return copy, "model", None
+        return _Found(copy, "model", None, {})
     if isinstance(model, bytes | bytearray | memoryview):
-        return _decode(bytes(model), "model"), "model", None
+        lifted = lift(BytesIO(model), len(model)) or Lifted(bytes(model), {})
+        return _Found(_decode(lifted.content, "model"), "model", None, lifted.raw)
     given = cast(object, model)
     if not isinstance(given, str | PathLike):
         raise ByocirError(
@@ -115,12 +128,15 @@ def _read(model: Model) -> tuple[onnx.ModelProto, str, Path | None]:
         if not path.is_file():
             found = "a folder" if path.is_dir() else "nothing"
             raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            lifted = lift(file, path.stat().st_size)
+        if lifted is None:
+            lifted = Lifted(path.read_bytes(), {})
     except OSError as error:
         raise ByocirError(
             "B101", f"expected a file that can be read, found: {error.strerror}", where=str(path)
         ) from error
-    return _decode(content, str(path)), str(path), path.parent
+    return _Found(_decode(lifted.content, str(path)), str(path), path.parent, lifted.raw)
 
 
 def _decode(content: bytes, where: str) -> onnx.ModelProto:

@@ -8,7 +8,7 @@ the weights are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,8 @@ import onnx
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph.values import Strings, StringsAttr
 from byocir.frontend.onnx.external import is_external, read_external
-from byocir.frontend.onnx.tensors import Unsupported, any_dtype, values_of
-
-LARGE = 1024
-"""Tensors of more bytes than this leave the protobuf."""
+from byocir.frontend.onnx.lifted import LARGE
+from byocir.frontend.onnx.tensors import Unsupported, any_dtype, is_packed, values_of
 
 MAX_DENSE = 2**26
 """The most elements that a sparse tensor is made dense for: 256 MiB of f32."""
@@ -85,26 +83,33 @@ class Weights:
         self._arrays: dict[int, Array] = {}
         self._left: list[tuple[onnx.TensorProto, list[int]]] = []
 
-    def strip(self, model: onnx.ModelProto, folder: Path | None) -> None:
-        """Takes the large tensors out of a model. For onnx's checker, which wants all values of a
-        tensor, they have no element until `restore`. Raises Unsupported for a tensor that is not
-        complete, naming it."""
-        for tensor in tensors_in(model):
+    def strip(
+        self, model: onnx.ModelProto, folder: Path | None, raw: Mapping[int, np.ndarray]
+    ) -> None:
+        """Takes the large tensors out of a model; `raw` has the bytes of those initializers that
+        were lifted. For onnx's checker, which wants all values of a tensor, they have no element
+        until `restore`. Raises Unsupported for a tensor that is not complete, naming it."""
+        for index, tensor in enumerate(tensors_in(model)):  # the graph's initializers come first
             tensor.ClearField("doc_string")
             try:
-                self._strip(tensor, folder)
+                self._strip(tensor, folder, raw.get(index))
             except (Unsupported, OSError) as error:
                 raise Unsupported(f"{error} (tensor '{tensor.name}')") from error
 
-    def _strip(self, tensor: onnx.TensorProto, folder: Path | None) -> None:
+    def _strip(self, tensor: onnx.TensorProto, folder: Path | None, raw: np.ndarray | None) -> None:
+        dtype = any_dtype(tensor.data_type)
+        if raw is not None and (dtype is None or is_packed(dtype)):
+            tensor.raw_data, raw = raw.tobytes(), None
         if is_external(tensor):
             if folder is None:
                 raise Unsupported("expected a model that holds its weights, found external data")
             values = read_external(tensor, folder)
             tensor.ClearField("data_location")
             tensor.ClearField("external_data")
-        elif _stored(tensor) > LARGE and tensor.data_type != onnx.TensorProto.STRING:
-            values = values_of(tensor)
+        elif raw is not None or (
+            tensor.data_type != onnx.TensorProto.STRING and _stored(tensor) > LARGE
+        ):
+            values = values_of(tensor, raw)
             if list(values.shape) != list(tensor.dims):
                 raise Unsupported(f"expected shape {list(tensor.dims)}, found {values.shape}")
             for field in _FIELDS:

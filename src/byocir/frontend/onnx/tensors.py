@@ -43,9 +43,17 @@ def array_of(tensor: onnx.TensorProto) -> Array:
     return Array.of(values_of(tensor))
 
 
-def values_of(tensor: onnx.TensorProto) -> np.ndarray:
-    """The values of a tensor, of strings as objects; raises Unsupported if it is not complete."""
+def is_packed(dtype: np.dtype) -> bool:
+    """Whether ONNX's raw data has several elements in one byte, which numpy's arrays have not."""
+    return any(part in dtype.name for part in ("int2", "int4", "float4", "float6"))
+
+
+def values_of(tensor: onnx.TensorProto, raw: np.ndarray | None = None) -> np.ndarray:
+    """The values of a tensor, of strings as objects; raises Unsupported if it is not complete. If
+    its bytes are not in it but in `raw`, it is of a dtype that is not packed."""
     try:
+        if raw is not None:
+            return np.frombuffer(raw, any_dtype(tensor.data_type)).reshape(tuple(tensor.dims))
         return onnx.numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise Unsupported(f"expected a complete tensor, found: {error}") from error
