@@ -309,3 +309,82 @@ def test_a_device_of_ones_own_is_five_functions_in_c(tmp_path, alone):
     feeds = random_feeds(package.module, 7)
     found = run(package, tmp_path / "project", feeds)
     np.testing.assert_allclose(found["z"], package.run(feeds)["z"], rtol=1e-6)
+
+
+TWO_MODELS = """
+#include <string.h>
+#include "npy.h"
+#include "first.h"
+#include "first_blob.h"
+#include "first_regions.h"
+#include "second.h"
+#include "second_blob.h"
+
+static unsigned char arena[FIRST_ARENA_BYTES + SECOND_ARENA_BYTES + FIRST_ALIGN];
+static _Alignas(FIRST_ALIGN) float image[64], logits[10], doubled[10];
+
+int main(void)
+{
+    static const size_t flat[] = {1, 1, 8, 8}, row[] = {1, 10};
+    const npy_type in = {"image", "<f4", 4, flat, sizeof image};
+    const npy_type out = {"y", "<f4", 2, row, sizeof doubled};
+    void *const bytes = arena + (FIRST_ALIGN - (size_t)arena % FIRST_ALIGN) % FIRST_ALIGN;
+    first_regions r;
+    if (npy_read("in0.npy", &in, image) || first_regions_open(&r, first_bytes)) return 1;
+    const struct first_inputs a = {image};
+    const struct first_outputs b = {logits};
+    if (first_run(&a, &b, first_bytes, bytes, first_regions_run, &r)) return 2;
+    const struct second_inputs c = {logits};
+    const struct second_outputs d = {doubled};
+    if (second_run(&c, &d, second_bytes, bytes, NULL, NULL)) return 3;
+    first_regions_close(&r);
+    return npy_write("out0.npy", &out, doubled);
+}
+"""
+
+
+def test_two_models_in_one_program(tmp_path, alone):
+    """One with regions, one without, and no name twice (apache/tvm#8014)."""
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
+    second = byocir.compile(model_of(nodes, {"x": (1, 10)}, ["y"]), targets=[])
+    first = byocir.compile(DIGITS, shapes=SHAPES)
+    with pytest.raises(ByocirError, match=r"B354.*found 'device_vta'"):
+        export_project(first, name="device_vta")
+    files = export_project(first, weights="c", name="first")
+    more = export_project(second, weights="c", name="second")
+    own = {"project.h", "main.c", "Makefile", "CMakeLists.txt"}
+    shared = {*files} & {*more} - own
+    assert all(files[name] == more[name] for name in shared)
+    assert shared == {"device.h", "npy.c", "npy.h", "sha256.c", "sha256.h"}
+    both = {name: data for name, data in {**more, **files}.items() if name not in own}
+    both["main.c"] = TWO_MODELS.encode()
+    sources = " ".join(sorted(name for name in both if name.endswith(".c")))
+    both["Makefile"] = f"model:\n\t$(CC) -std=c11 $(CFLAGS) -o $@ {sources} -lm\n".encode()
+    folder = tmp_path / "project"
+    build(both, folder, alone, flags="-O0 -Wall -Werror")
+    feeds = random_feeds(first.module, 7)
+    np.save(folder / "in0.npy", feeds["image"])
+    done = subprocess.run(["./model"], cwd=folder, env={"PATH": ""}, capture_output=True)
+    assert done.returncode == 0
+    np.testing.assert_array_equal(np.load(folder / "out0.npy"), first.run(feeds)["logits"] * 2)
+
+
+def test_a_named_project_runs_under_its_name(tmp_path, alone):
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
+    files = export_project(package, name="detector")
+    assert "detector.bin" in files
+    assert b"model_" not in files["detector.h"] + files["project.h"]
+    folder = tmp_path / "project"
+    build(files, folder, alone)
+    (folder / "detector").rename(folder / "model")
+    feeds = random_feeds(package.module, 7)
+    for name, array in run(package, folder, feeds).items():
+        np.testing.assert_array_equal(array, package.run(feeds)[name])
+
+
+def test_names_that_a_project_cannot_have():
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
+    package = byocir.compile(model_of(nodes, {"x": (1, 10)}, ["y"]), targets=[])
+    for name in ("", "main", "a b", "1a", "Upper", "é", "../x", "a" * 99):
+        with pytest.raises(ByocirError, match=r"B354.*expected a name of small letters"):
+            export_project(package, name=name)

@@ -27,7 +27,7 @@ def export(options: argparse.Namespace) -> int:
             help="choose another place for it",
         )
     package = _package(options)
-    files = export_project(package, weights=options.weights_as)
+    files = export_project(package, weights=options.weights_as, name=options.name)
     make_folder(folder)
     for name, data in files.items():
         write_bytes(folder / name, data)
@@ -36,7 +36,7 @@ def export(options: argparse.Namespace) -> int:
     if memory:  # the C compiler checks it again
         arena, least = memory["arena"], memory["arena_lower_bound"]
         print(f"arena of {arena} bytes; {least} are alive at once, no plan can do with less")
-    print(f"wrote {len(files)} files into {folder}: make, then ./model")
+    print(f"wrote {len(files)} files into {folder}: make, then ./{options.name}")
     return 0
 
 

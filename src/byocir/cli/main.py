@@ -159,6 +159,11 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     _add_host(parser, default="c{cpu=generic}, C for any machine")
     parser.add_argument(
+        "--name",
+        default="model",
+        help="what files and symbols of the model begin with, for several in one program",
+    )
+    parser.add_argument(
         "--weights-as",
         default="file",
         metavar="file|c",

@@ -14,12 +14,17 @@
 
 The target adds the files of its default device. The same package gives the same bytes.
 
+Files and symbols of a model begin with its name: `model`, or one that is given, so that several fit
+into one program. (The regions and weights of `model` are called so alone.) The others are the same
+for all models.
+
 | code | what is wrong |
 | --- | --- |
 | B350 | an op that has no form in C |
 | B351 | a target without a device in C, or several targets with one |
 | B352 | an input or output of a type that .npy files do not have |
 | B353 | a place for weights that there is not |
+| B354 | a name that files and symbols in C cannot begin with |
 """
 
 from __future__ import annotations
@@ -38,61 +43,65 @@ from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.runtime.called_back import where_open
-from byocir.runtime.native import host_code, made_for
+from byocir.runtime.native import NAME, host_code, made_for
 from byocir.runtime.package import Package
-from byocir.runtime.project_build import BLOB_HEADER, blob_as_c, cmake_lists
+from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
 from byocir.targets import calls
 from byocir.targets.device import Device, DeviceRegion
 
-BLOB = "model.bin"
 FILE = "file"
 WEIGHTS = (FILE, "c")
 """Where an exported program has its weights."""
 FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 
-def export_project(package: Package, *, weights: str = FILE) -> dict[str, bytes]:
+def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -> dict[str, bytes]:
     """The project's files by name. `weights` are a "file" beside the program, or "c", arrays that
-    are compiled in. Raises ByocirError B350 to B352 for what it cannot hold, B353 for other
-    `weights`."""
+    are compiled in; with `name` files and symbols of the model begin. Raises ByocirError B350 to
+    B352 for what it cannot hold, B353 and B354 for other `weights` and names."""
+    called = Names(name)
+    called.check(())
     if weights not in WEIGHTS:
         raise ByocirError(
             "B353",
             f"expected weights as {' or '.join(WEIGHTS)}, found '{weights}'",
             help=did_you_mean(weights, list(WEIGHTS)),
         )
-    code = _checked_code(package)
+    code = _checked_code(package, name)
     device = _device(package, code)
     symbols = list(device.regions)
     blob, offsets = _blob(code, device)
     files = {
-        "model.c": code.source.encode(),
-        "model.h": code.header.encode(),
-        "project.h": _project(code, blob, bool(symbols), weights).encode(),
+        f"{name}.c": code.source.encode(),
+        f"{name}.h": code.header.encode(),
+        "project.h": _project(code, blob, bool(symbols), weights, called).encode(),
     }
     if weights == FILE:
-        files[BLOB] = blob
+        files[called.blob] = blob
     else:
-        files |= {"blob.c": blob_as_c(blob).encode(), "blob.h": BLOB_HEADER.encode()}
+        files[f"{called.arrays}.c"] = blob_as_c(blob, name, called.arrays).encode()
+        files[f"{called.arrays}.h"] = blob_header(name, called.arrays).encode()
     folder = resources.files("byocir.runtime") / "project"
-    for name in ("main.c", "npy.c", "npy.h", "device.h", "sha256.c", "sha256.h"):
-        files[name] = (folder / name).read_bytes()
+    for file in ("main.c", "npy.c", "npy.h", "device.h", "sha256.c", "sha256.h"):
+        files[file] = (folder / file).read_bytes()
     if symbols:
-        files["regions.h"] = _regions_header(symbols).encode()
-        files["regions.c"] = _regions_source(code, device, offsets).encode()
+        files[f"{called.regions}.h"] = _regions_header(symbols, called).encode()
+        files[f"{called.regions}.c"] = _regions_source(code, device, offsets, called).encode()
+        called.check(device.files)
         files |= dict(device.files)
-    sources = sorted(name for name in files if name.endswith(".c"))
+    sources = sorted(file for file in files if file.endswith(".c"))
     flags = " ".join((FLAGS, *made_for(code.host)))
-    files["Makefile"] = _makefile(sources, flags).encode()
-    files["CMakeLists.txt"] = cmake_lists(sources, flags, BLOB if BLOB in files else None).encode()
+    files["Makefile"] = _makefile(sources, flags, name).encode()
+    beside = called.blob if called.blob in files else None
+    files["CMakeLists.txt"] = cmake_lists(sources, flags, beside, name).encode()
     return dict(sorted(files.items()))
 
 
 # -- what can be exported
 
 
-def _checked_code(package: Package) -> HostCode:
-    code = host_code(package.module)
+def _checked_code(package: Package, name: str) -> HostCode:
+    code = host_code(package.module, name)
     found = where_open(code)
     if found:
         raise ByocirError(
@@ -155,34 +164,37 @@ def _blob(code: HostCode, device: Device) -> tuple[bytes, dict[str, tuple[int, i
     return bytes(blob), offsets
 
 
-def _regions_header(symbols: Sequence[str]) -> str:
+def _regions_header(symbols: Sequence[str], called: Names) -> str:
+    name, guard = called.regions, called.regions.upper()
     return f"""/* Written by byocir: the model's regions on a device. */
-#ifndef REGIONS_H
-#define REGIONS_H
+#ifndef {guard}_H
+#define {guard}_H
 
 #include <stdint.h>
 
 #include "device.h"
 
-typedef struct regions {{
+typedef struct {name} {{
     device *device;
     device_region region[{len(symbols)}];
-}} regions;
+}} {name};
 
-/* Opens a device and loads all regions from the bytes of {BLOB}; 0, or what the device gave. */
-int regions_open(regions *r, const unsigned char *blob);
+/* Opens a device and loads all regions from {called.blob}; 0, or what the device gave. */
+int {name}_open({name} *r, const unsigned char *blob);
 
-/* What model_run calls: `context` is a regions. */
-int regions_run(void *context, int index, const void *const *inputs, void *const *outputs);
+/* What {called.model}_run calls: `context` is a {name}. */
+int {name}_run(void *context, int index, const void *const *inputs, void *const *outputs);
 
-void regions_close(regions *r);
+void {name}_close({name} *r);
 
 #endif
 """
 
 
-def _regions_source(code: HostCode, device: Device, offsets: Mapping[str, tuple[int, int]]) -> str:
-    symbols = list(device.regions)
+def _regions_source(
+    code: HostCode, device: Device, offsets: Mapping[str, tuple[int, int]], called: Names
+) -> str:
+    name, symbols = called.regions, list(device.regions)
     tables = "".join(_tables(i, region) for i, region in enumerate(device.regions.values()))
     loads = "".join(
         _load(i, symbol, region, offsets[symbol])
@@ -194,12 +206,12 @@ def _regions_source(code: HostCode, device: Device, offsets: Mapping[str, tuple[
         if isinstance(call.op, CallOp)
     ]
     return f"""/* Written by byocir. */
-#include "regions.h"
+#include "{name}.h"
 
 {tables}/* The region of each call. */
 static const int of_call[] = {{{", ".join(map(str, of_call))}}};
 
-int regions_open(regions *r, const unsigned char *blob)
+int {name}_open({name} *r, const unsigned char *blob)
 {{
     int code = 0;
     r->device = device_open();
@@ -207,14 +219,14 @@ int regions_open(regions *r, const unsigned char *blob)
 {loads}    return 0;
 }}
 
-int regions_run(void *context, int index, const void *const *inputs, void *const *outputs)
+int {name}_run(void *context, int index, const void *const *inputs, void *const *outputs)
 {{
-    regions *r = context;
+    {name} *r = context;
     const int code = device_run(r->device, of_call[index], inputs);
     return code != 0 ? code : device_wait(r->device, of_call[index], outputs);
 }}
 
-void regions_close(regions *r)
+void {name}_close({name} *r)
 {{
     device_close(r->device);
     r->device = NULL;
@@ -243,19 +255,21 @@ def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int
 """
 
 
-def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str) -> str:
+def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, called: Names) -> str:
     ports = [*code.inputs, *code.outputs]
     room = sum(-(-_nbytes(port) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
-    run = _RUN_WITH_REGIONS if with_regions else _RUN
+    run = _run_with_regions(called) if with_regions else _run(called)
     return f"""/* Written by byocir: inputs and outputs, for main.c. */
 #ifndef PROJECT_H
 #define PROJECT_H
 
-#include "model.h"
+#include "{called.model}.h"
 #include "npy.h"
-{'#include "regions.h"' if with_regions else ""}
-{_IN_FILE if weights == FILE else '#include "blob.h"'}
+{f'#include "{called.regions}.h"' if with_regions else ""}
+{_blob_of(called, weights)}
+#define PROJECT_ALIGN {called.macro}_ALIGN
+#define PROJECT_ARENA_BYTES {called.macro}_ARENA_BYTES
 #define PROJECT_BLOB_BYTES {len(blob)}
 #define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"
 #define PROJECT_INPUTS {len(code.inputs)}
@@ -270,20 +284,31 @@ def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str) -> s
 static int project_run(const void *const *in, void *const *out, const unsigned char *blob,
                        unsigned char *arena)
 {{
-    const struct model_inputs inputs = {{{_members("in", code.inputs)}}};
-    const struct model_outputs outputs = {{{_members("out", code.outputs)}}};
+    const struct {called.model}_inputs inputs = {{{_members("in", code.inputs)}}};
+    const struct {called.model}_outputs outputs = {{{_members("out", code.outputs)}}};
 {run}}}
 
 #endif
 """
 
 
-_IN_FILE = f'#define PROJECT_BLOB "{BLOB}"'
-_RUN = "    return model_run(&inputs, &outputs, blob, arena, NULL, NULL);\n"
-_RUN_WITH_REGIONS = """    regions r;
-    int code = regions_open(&r, blob);
-    if (code == 0) code = model_run(&inputs, &outputs, blob, arena, regions_run, &r);
-    regions_close(&r);
+def _blob_of(called: Names, weights: str) -> str:
+    """Where main.c finds the blob."""
+    if weights == FILE:
+        return f'#define PROJECT_BLOB "{called.blob}"'
+    return f'#include "{called.arrays}.h"\n#define PROJECT_BYTES {called.model}_bytes'
+
+
+def _run(called: Names) -> str:
+    return f"    return {called.model}_run(&inputs, &outputs, blob, arena, NULL, NULL);\n"
+
+
+def _run_with_regions(called: Names) -> str:
+    run, name = f"{called.model}_run", called.regions
+    return f"""    {name} r;
+    int code = {name}_open(&r, blob);
+    if (code == 0) code = {run}(&inputs, &outputs, blob, arena, {name}_run, &r);
+    {name}_close(&r);
     return code;
 """
 
@@ -317,18 +342,18 @@ def _port_table(table: str, ports: Sequence[Port]) -> str:
     return f"{shapes}static const npy_type {table}[] = {{\n{rows}}};\n"
 
 
-def _makefile(sources: Sequence[str], flags: str) -> str:
-    return f"""# Written by byocir. make && ./model IN.npy… OUT.npy…
+def _makefile(sources: Sequence[str], flags: str, name: str) -> str:
+    return f"""# Written by byocir. make && ./{name} IN.npy… OUT.npy…
 CC ?= cc
 CFLAGS ?= -O3
 # Floats are rounded after every operation, so that results are those of byocir's evaluator.
 MODEL_FLAGS = {flags}
 SOURCES = {" ".join(sources)}
 
-model: $(SOURCES) $(wildcard *.h)
+{name}: $(SOURCES) $(wildcard *.h)
 \t$(CC) $(MODEL_FLAGS) $(CFLAGS) -o $@ $(SOURCES) -lm
 
 .PHONY: clean
 clean:
-\trm -f model
+\trm -f {name}
 """

@@ -50,9 +50,9 @@ _REGION = ctypes.CFUNCTYPE(
 )
 
 
-def host_code(module: ModuleOp) -> HostCode:
-    """The C code of a module's @main."""
-    return emit_host(Interpreter(module).function(MAIN), NAME, c_host_of(module))
+def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
+    """The C code of a module's @main; what it declares begins with the name."""
+    return emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
 
 
 def made_for(host: CHost) -> tuple[str, ...]:

@@ -1,21 +1,63 @@
-"""How an exported project is built by CMake, and its weights as C."""
+"""How an exported project is named, how it is built by CMake, and its weights as C."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c.arena import ALIGN
+from byocir.runtime.native import NAME
 
 BYTES_PER_LINE = 24
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_OTHERS = ("blob", "clean", "device", "main", "npy", "project", "regions", "sha256")
 
 
-def cmake_lists(sources: Sequence[str], flags: str, blob: str | None) -> str:
-    """CMakeLists.txt; `blob` is a file that the program finds beside itself, if there is one."""
+@dataclass(frozen=True)
+class Names:
+    """What files and symbols of a model are called."""
+
+    model: str
+
+    @property
+    def macro(self) -> str:
+        return self.model.upper()
+
+    @property
+    def regions(self) -> str:
+        return "regions" if self.model == NAME else f"{self.model}_regions"
+
+    @property
+    def arrays(self) -> str:
+        """The file of weights in C, without its ending."""
+        return "blob" if self.model == NAME else f"{self.model}_blob"
+
+    @property
+    def blob(self) -> str:
+        return f"{self.model}.bin"
+
+    def check(self, files: Iterable[str]) -> None:
+        """Raises ByocirError B354 for what is no name, or that of one of these files."""
+        taken = {*_OTHERS, *(file.rpartition(".")[0] for file in files)}
+        if _NAME.fullmatch(self.model) is None or self.model in taken:
+            raise ByocirError(
+                "B354",
+                "expected a name of small letters, digits and _ that no other file of a project "
+                f"has, found {self.model!r}",
+                help="files and symbols in C begin with it, e.g. detector",
+            )
+
+
+def cmake_lists(sources: Sequence[str], flags: str, blob: str | None, name: str) -> str:
+    """CMakeLists.txt of a program of this name; `blob` is a file that the program finds beside
+    itself, if there is one."""
     options = " ".join(flag for flag in flags.split() if not flag.startswith("-std="))
     copied = f"configure_file({blob} {blob} COPYONLY)\n" if blob is not None else ""
     return f"""# Written by byocir. cmake -B build && cmake --build build
 cmake_minimum_required(VERSION 3.10)
-project(model C)
+project({name} C)
 set(CMAKE_C_STANDARD 99)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -24,34 +66,36 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Floats are rounded after every operation, so that results are those of byocir's evaluator.
 set(CMAKE_C_FLAGS "${{CMAKE_C_FLAGS}} {options}")
-add_executable(model {" ".join(sources)})
-target_link_libraries(model PRIVATE m)
+add_executable({name} {" ".join(sources)})
+target_link_libraries({name} PRIVATE m)
 {copied}"""
 
 
-def blob_as_c(blob: bytes) -> str:
-    """blob.c: the bytes of the blob, at an address that the model wants where the compiler can be
+def blob_as_c(blob: bytes, name: str, file: str) -> str:
+    """blob.c: the bytes of a model's blob, at an address that it wants where the compiler can be
     told."""
     rows = [
         f"    {','.join(map(str, blob[i : i + BYTES_PER_LINE]))},\n"
         for i in range(0, len(blob), BYTES_PER_LINE)
     ]
     return f"""/* Written by byocir: weights, and each region's program and constants. */
-#include "blob.h"
+#include "{file}.h"
 
 #if defined(__GNUC__)
 __attribute__((aligned({ALIGN})))
 #endif
-const unsigned char project_bytes[] = {{
+const unsigned char {name}_bytes[] = {{
 {"".join(rows) or "    0,"}}};
 """
 
 
-BLOB_HEADER = """/* Written by byocir: what model.bin would hold, as an array. */
-#ifndef BLOB_H
-#define BLOB_H
+def blob_header(name: str, file: str) -> str:
+    """blob.h: the declaration of that array."""
+    return f"""/* Written by byocir: what {name}.bin would hold, as an array. */
+#ifndef {file.upper()}_H
+#define {file.upper()}_H
 
-extern const unsigned char project_bytes[];
+extern const unsigned char {name}_bytes[];
 
 #endif
 """

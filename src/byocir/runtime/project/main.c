@@ -3,19 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model.h"
 #include "npy.h"
 #include "project.h"
 #include "sha256.h"
 
 /* Bytes at aligned addresses: C99 has no way to ask for more than a type's own alignment. */
-static unsigned char blob[PROJECT_BLOB_BYTES + 1 + MODEL_ALIGN];
-static unsigned char arena[MODEL_ARENA_BYTES + MODEL_ALIGN];
-static unsigned char ports[PROJECT_PORT_BYTES + MODEL_ALIGN];
+static unsigned char blob[PROJECT_BLOB_BYTES + 1 + PROJECT_ALIGN];
+static unsigned char arena[PROJECT_ARENA_BYTES + PROJECT_ALIGN];
+static unsigned char ports[PROJECT_PORT_BYTES + PROJECT_ALIGN];
 
 static unsigned char *aligned(unsigned char *bytes)
 {
-    return bytes + (MODEL_ALIGN - (uintptr_t)bytes % MODEL_ALIGN) % MODEL_ALIGN;
+    return bytes + (PROJECT_ALIGN - (uintptr_t)bytes % PROJECT_ALIGN) % PROJECT_ALIGN;
 }
 
 #ifdef PROJECT_BLOB
@@ -47,8 +46,8 @@ static const unsigned char *find_blob(const char *program)
 static const unsigned char *find_blob(const char *program)
 {
     (void)program;
-    if ((uintptr_t)project_bytes % MODEL_ALIGN == 0) return project_bytes;
-    return memcpy(aligned(blob), project_bytes, PROJECT_BLOB_BYTES);
+    if ((uintptr_t)PROJECT_BYTES % PROJECT_ALIGN == 0) return PROJECT_BYTES;
+    return memcpy(aligned(blob), PROJECT_BYTES, PROJECT_BLOB_BYTES);
 }
 #endif
 
