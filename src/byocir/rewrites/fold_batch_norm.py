@@ -120,6 +120,14 @@ def bias_is_one_or_one_per_column(w: Bound, b: Bound | None = None) -> tuple[boo
     return shape in ((), (1,), w.type.shape[-1:]), shape
 
 
+@fold_batch_norm_into_conv.where
+@fold_batch_norm_into_matmul.where
+def there_is_a_spread(variance: Bound, norm: Bound) -> tuple[bool, object]:
+    """The variance of each channel, with epsilon, is above 0."""
+    least = variance.numbers.min(initial=np.inf) + norm.attrs["epsilon"]
+    return bool(least > 0), least
+
+
 @dataclass(frozen=True)
 class FoldBatchNormPass(RewritePass):
     """Takes batch norms into the weights and biases of what comes before them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
 from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
-from byocir.patterns import Bound, Pattern, op, wildcard
+from byocir.patterns import Bound, Pattern, constant, op, wildcard
 
 _LEAST, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
 
@@ -84,14 +85,19 @@ def _shown(numbers: np.ndarray) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def quantize(value: Pattern, name: str) -> Pattern:
-    """A quantize op on a value, whatever its grid."""
-    return op("graph.quantize", value, wildcard(), wildcard()) @ name
+def quantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
+    """A quantize op on a value; what its scale and zero point may be is a `leaf`."""
+    return op("graph.quantize", value, leaf(), leaf()) @ name
 
 
-def dequantize(value: Pattern, name: str) -> Pattern:
-    """A dequantize op on a value, whatever its grid."""
-    return op("graph.dequantize", value, wildcard(), wildcard()) @ name
+def dequantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
+    """A dequantize op on a value; what its scale and zero point may be is a `leaf`."""
+    return op("graph.dequantize", value, leaf(), leaf()) @ name
+
+
+def anything() -> Pattern:
+    """A scale or zero point that is a constant, or computed."""
+    return constant() | wildcard()
 
 
 def grid_at(bound: Bound) -> Grid | None:

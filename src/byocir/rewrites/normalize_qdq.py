@@ -40,7 +40,7 @@ from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern
 from byocir.rewrites.activation import through_activations
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import dequantize, dequantized, grid_at, grid_of, quantize
+from byocir.rewrites.grid import anything, dequantize, dequantized, grid_at, grid_of, quantize
 from byocir.rewrites.matching import rewrites
 from byocir.rewrites.windows import window_counts
 
@@ -157,7 +157,7 @@ def _shape_op(value: AnyPattern) -> AnyPattern:
     return either(*(op_pattern(kind.name, value) for kind in kinds)) @ "shape"
 
 
-@rewrites(_shape_op(dequantize(wildcard("x"), "source")))
+@rewrites(_shape_op(dequantize(wildcard("x"), "source", anything)))
 def move_dequantize_after_shape_op(x: Bound, shape: Bound, source: Bound, new: NewOps) -> SSAValue:
     """`reshape(dequantize(x))` is `dequantize(reshape(x))`; the same for the other shape ops and
     for max_pool."""
@@ -201,7 +201,7 @@ class MoveDequantizeAfterConcat(Pattern):
         return [new.again(first, moved, *first.operands[1:], location=fuse(*dequantizes))]
 
 
-@rewrites(quantize(_shape_op(wildcard("x")), "last"), one_use=True)
+@rewrites(quantize(_shape_op(wildcard("x")), "last", anything), one_use=True)
 def move_quantize_before_shape_op(x: Bound, shape: Bound, last: Bound, new: NewOps) -> SSAValue:
     """`quantize(reshape(x))` is `reshape(quantize(x))`; the same for the other shape ops and for
     max_pool, whose pads of minus infinity quantise to the least integer."""

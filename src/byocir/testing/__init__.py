@@ -1,7 +1,8 @@
 """What the tests of a target import: random programs and mutations of them, onnx's own tests.
 
 `matching(composite)` and `near_miss(composite)` make programs that a target takes and just misses;
-`unflipped(composite)` lists the rules that nothing was found to break.
+`unflipped(composite)` lists the rules that nothing was found to break. `check_rewrite(rewrite)`
+checks that a rewrite changes what it must and no meaning.
 
 Strategies need Hypothesis (the extra `byocir[test]`), which is imported when one is made. Every
 generator also works without it, from a seed: it draws integers from a `Choose`.
@@ -15,5 +16,14 @@ from byocir.testing.matches import (
     near_miss,
     unflipped,
 )
+from byocir.testing.rewriting import check_rewrite
 
-__all__ = ["Example", "find_match", "find_near_miss", "matching", "near_miss", "unflipped"]
+__all__ = [
+    "Example",
+    "check_rewrite",
+    "find_match",
+    "find_near_miss",
+    "matching",
+    "near_miss",
+    "unflipped",
+]

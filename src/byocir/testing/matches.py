@@ -37,6 +37,7 @@ from byocir.errors import ByocirError
 from byocir.patterns import Attempt, Composite, Pattern
 from byocir.patterns.legality import describe
 from byocir.patterns.rules import Rule
+from byocir.rewrites.matching import MatchedRewrite
 from byocir.testing.choose import Choose, pick, seeded
 from byocir.testing.draft import Unfit, wants_of
 from byocir.testing.flips import Flip, OtherNode, flips_of
@@ -86,28 +87,39 @@ Miss = Rule | Flip | OtherNode | Leak
 changed."""
 
 
-def matching(composite: Composite) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite takes. Drawing raises ByocirError B365 when
-    none is found."""
+Matcher = Composite | MatchedRewrite
+"""What has a pattern and rules: a composite, or a rewrite."""
+
+
+def _composite_of(matcher: Matcher) -> Composite:
+    return matcher.composite if isinstance(matcher, MatchedRewrite) else matcher
+
+
+def matching(matcher: Matcher) -> SearchStrategy[Example]:
+    """Hypothesis strategy: programs that the composite, or the rewrite, takes. Drawing raises
+    ByocirError B365 when none is found."""
     from hypothesis import strategies as st
 
+    composite = _composite_of(matcher)
     seeds = st.integers(0, 2**32 - 1)
-    return seeds.map(lambda seed: _found(composite, find_match(composite, seed), "takes"))
+    return seeds.map(lambda seed: required(composite, find_match(composite, seed), "takes"))
 
 
-def near_miss(composite: Composite) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite declines for one reason. Either one rule
-    fails and all others hold, or one test of the pattern does: the kind of an op, an attribute, the
-    number of operands, an element type, a test of a value, a constant, the same value twice, an
-    index, body or pad of a block; or a value inside the match is used outside, or comes back to it.
-    Drawing raises ByocirError B365 when none is found."""
+def near_miss(matcher: Matcher) -> SearchStrategy[Example]:
+    """Hypothesis strategy: programs that the composite, or the rewrite, declines for one reason.
+    Either one rule fails and all others hold, or one test of the pattern does: the kind of an op,
+    an attribute, the number of operands, an element type, a test of a value, a constant, the same
+    value twice, an index, body or pad of a block; or a value inside the match is used outside, or
+    comes back to it. Drawing raises ByocirError B365 when none is found."""
     from hypothesis import strategies as st
 
+    composite = _composite_of(matcher)
     seeds = st.integers(0, 2**32 - 1)
-    return seeds.map(lambda seed: _found(composite, any_miss(composite, seed), "just misses"))
+    return seeds.map(lambda seed: required(composite, any_miss(composite, seed), "just misses"))
 
 
-def _found(composite: Composite, found: Example | None, does: str) -> Example:
+def required(composite: Composite, found: Example | None, does: str) -> Example:
+    """The example; raises ByocirError B365 where none was found."""
     if found is None:
         raise ByocirError(
             "B365",
@@ -117,8 +129,9 @@ def _found(composite: Composite, found: Example | None, does: str) -> Example:
     return found
 
 
-def unflipped(composite: Composite) -> list[str]:
+def unflipped(matcher: Matcher) -> list[str]:
     """The sentences of rules for which no program was found that breaks them alone."""
+    composite = _composite_of(matcher)
     return [rule.sentence for rule in composite.rules if first_miss(composite, rule) is None]
 
 

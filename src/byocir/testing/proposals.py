@@ -245,8 +245,20 @@ def _norm(d: Draft) -> Proposal:
     return types, {"axis": axis, "epsilon": d.attribute("epsilon", 1e-5)}
 
 
+def _batch_norm(d: Draft) -> Proposal:
+    """Four numbers for each channel."""
+    shape = d.known(0)
+    shape = (1, d.size((0, 1)), 4, 4) if shape is None else shape
+    if len(shape) < 2:
+        raise Unfit
+    element = d.kind(0, f32)
+    types = d.types((shape, element), *[((shape[1],), element)] * 4)
+    return types, {"epsilon": d.attribute("epsilon", 1e-5)}
+
+
 PROPOSALS: dict[str, Propose] = {
     "graph.average_pool": _pool(count_include_pad=(0, 1)),
+    "graph.batch_norm": _batch_norm,
     "graph.clip": _clip,
     "graph.concat": _concat,
     "graph.conv": _conv,
