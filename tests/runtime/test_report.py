@@ -74,6 +74,41 @@ def test_a_model_on_unsigned_grids_hears_of_symmetric_ones():
     assert "zero point 0" in note
 
 
+FLOATS = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[1, 4] x) => (float[1, 4] y)
+<float s = {0.5}, uint8 z = {128}, int8 o = {0},
+ int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
+  xq = QuantizeLinear (x, s, z)
+  xf = DequantizeLinear (xq, s, z)
+  wf = DequantizeLinear (w, s)
+  p = MatMul (xf, wf)
+  q = QuantizeLinear (p, s, o)
+  r = DequantizeLinear (q, s, o)
+  t = MatMul (r, wf)
+  y = Softmax (t)
+}"""
+
+
+def test_a_node_that_stayed_in_float_says_why():
+    """The cause stands before what patterns on integers miss for it, also where a placement asks
+    for more."""
+    module = byocir.import_onnx(onnx.parser.parse_model(FLOATS))
+    report = byocir.partition(module.clone(), ["vta"])
+    lines = explain(report, "MatMul_3").splitlines()
+    assert lines[1] == "  stays float: qdq-to-integer.quantized_matmul"
+    _, _, rule = lines[2].split(maxsplit=2)
+    sentence, seen = "The input has 8 bits, one scale and zero point 0", "zero point 128"
+    assert rule == f"{sentence} seen ui8 with scale 0.5 and {seen}"
+    assert "expected x of i8, found f32" in lines[3]
+    why = "expected graph.quantize to use its result, found graph.softmax"
+    assert f"stays float: qdq-to-integer.quantized_matmul, {why}" in explain(report, "MatMul_6")
+    assert not any("stays float" in line for line in explain(report, "Softmax_7").splitlines())
+    with pytest.raises(byocir.ByocirError) as raised:
+        byocir.partition(module, ["vta"], placement={"MatMul_3": "vta"})
+    assert raised.value.message.startswith("expected vta to take MatMul_3 (MatMul), as placed")
+    assert "zero point 0: seen ui8 with scale 0.5 and zero point 128" in raised.value.message
+
+
 def test_a_host_node_lists_every_pattern_once(float_report: Report):
     lines = explain(float_report, "/stem/conv/Conv").splitlines()
     assert lines[0] == "/stem/conv/Conv  Conv  host"

@@ -112,14 +112,17 @@ def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
     return ValueTest(sentence, look, holds)
 
 
+def _present(value: SSAValue) -> tuple[bool, str]:
+    array = constant_array(value)
+    return array is not None and array.present, "none"
+
+
+PRESENT = ValueTest("numbers that were supplied", _present)
+
+
 def present() -> ValueTest:
     """A constant whose numbers are at hand: those of a module read without its weights are not."""
-
-    def look(value: SSAValue) -> tuple[bool, str]:
-        array = constant_array(value)
-        return array is not None and array.present, "none"
-
-    return ValueTest("numbers that were supplied", look)
+    return PRESENT
 
 
 def within(low: float, high: float) -> ValueTest:

@@ -12,52 +12,56 @@ import math
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.graph import AveragePoolOp, GlobalAveragePoolOp, SumPoolOp
-from byocir.dialects.types import shape_of
+from byocir.dialects.graph import AveragePoolOp, SumPoolOp
+from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import symmetric_bytes
-from byocir.rewrites.integers import Integers, QuantizedToInteger
+from byocir.rewrites.grid import dequantize, known_grid
+from byocir.rewrites.integers import Integers, requantized, symmetric, to_integers
 from byocir.rewrites.windows import window_counts
 
+_DATA = dequantize(wildcard("x"), "data")
 
-class AveragePoolToInteger(QuantizedToInteger):
+
+@to_integers(op("graph.average_pool", _DATA) @ "pool")
+def average_pool_to_integer(
+    x: Bound, data: Bound, pool: Bound, quantize: Bound, new: NewOps
+) -> SSAValue:
     """`quantize(average_pool(dequantize(x)))` becomes a sum of integers and a requantize."""
-
-    def integers(self, value: SSAValue, new: NewOps) -> Integers | None:
-        match value.owner:
-            case AveragePoolOp() as op:
-                return _average_pool(op, new)
-            case GlobalAveragePoolOp() as op:
-                return _global_average_pool(op, new)
-            case _:
-                return None
-
-
-def _average_pool(op: AveragePoolOp, new: NewOps) -> Integers | None:
-    found = symmetric_bytes(op.input)
-    counts = window_counts(op, include_pads=bool(op.count_include_pad.value.data))
-    if found is None or not found[1].per_tensor or not counts.all():
-        return None  # a window over pads alone has no mean
-    pool = SumPoolOp.make(
-        found[0],
-        kernel_shape=op.kernel_shape,
-        strides=op.strides,
-        pads=op.pads,
-        dilations=op.dilations,
-        ceil_mode=op.ceil_mode,
-    )
+    same = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
+    sums = new.add(SumPoolOp.make(x.value, **{name: pool.attrs[name] for name in same})).result
+    counts = _counts(pool)
     count = counts if counts.min() < counts.max() else counts.max()
-    return Integers(new.add(pool).result, found[1].scale, np.asarray(count, np.float32))
+    return _averaged(quantize, data, sums, count, new)
 
 
-def _global_average_pool(op: GlobalAveragePoolOp, new: NewOps) -> Integers | None:
-    found = symmetric_bytes(op.input)
-    if found is None or not found[1].per_tensor:
-        return None
-    kernel = shape_of(op.input.type)[2:]
+@average_pool_to_integer.where
+def no_window_is_over_pads_alone(pool: Bound) -> tuple[bool, str]:
+    """No window covers pads alone, which has no mean."""
+    return bool(_counts(pool).all()), "one of nothing"
+
+
+@to_integers(op("graph.global_average_pool", _DATA))
+def global_average_pool_to_integer(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+    """`quantize(global_average_pool(dequantize(x)))` becomes a sum of integers and a requantize."""
+    kernel = x.type.shape[2:]
     ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
     pool = SumPoolOp.make(
-        found[0], kernel_shape=kernel, strides=ones, pads=zeros, dilations=ones, ceil_mode=0
+        x.value, kernel_shape=kernel, strides=ones, pads=zeros, dilations=ones, ceil_mode=0
     )
-    count = np.array(math.prod(kernel), np.float32)
-    return Integers(new.add(pool).result, found[1].scale, count)
+    return _averaged(quantize, data, new.add(pool).result, math.prod(kernel), new)
+
+
+for _pool in (average_pool_to_integer, global_average_pool_to_integer):
+    _pool.where(symmetric("data", "The input"))
+
+
+def _counts(pool: Bound) -> np.ndarray:
+    assert isinstance(pool.op, AveragePoolOp)
+    return window_counts(pool.op, include_pads=bool(pool.attrs["count_include_pad"]))
+
+
+def _averaged(
+    quantize: Bound, data: Bound, sums: SSAValue, count: np.ndarray | int, new: NewOps
+) -> SSAValue:
+    scale, counted = known_grid(data).scale, np.asarray(count, np.float32)
+    return requantized(quantize, Integers(sums, scale, counted), new)

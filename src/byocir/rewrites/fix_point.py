@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import (
@@ -43,10 +44,19 @@ from byocir.dialects.graph.fixed_point import (
 )
 from byocir.dialects.types import i32
 from byocir.errors import ByocirError, did_you_mean
-from byocir.rewrites.average_pools import AveragePoolToInteger
+from byocir.patterns import Bound, Match, op, wildcard
+from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import Grid, constant_array, integer_range, symmetric_bytes
-from byocir.rewrites.integers import QuantizedChain, ToGrid
+from byocir.rewrites.grid import (
+    Grid,
+    constant_array,
+    dequantize,
+    grid_at,
+    integer_range,
+    known_grid,
+)
+from byocir.rewrites.integers import brought_to_grid, symmetric, to_integers
+from byocir.rewrites.matching import MatchedRewrite
 
 _ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even"}
 
@@ -70,8 +80,8 @@ class FixPointPass(ModulePass):
                 where="pass fix-point",
                 help=did_you_mean(self.rounding, list(_ROUNDINGS)),
             )
-        rewrite_module(op, [AveragePoolToInteger()])
-        rewrite_module(op, [FloatScalesToMultiplier(rounding), ResidualAddToInteger(rounding)])
+        rewrite_module(op, [average_pool_to_integer, global_average_pool_to_integer])
+        rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add_to_integer(rounding)])
 
 
 @dataclass(frozen=True)
@@ -96,44 +106,47 @@ class FloatScalesToMultiplier(Pattern):
         return [_requantize(op.input, multipliers, rounding, op.to, new)]
 
 
-@dataclass(frozen=True)
-class ResidualAddToInteger(QuantizedChain):
+@cache
+def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
     """A quantised sum of two dequantised tensors becomes an i32 sum on a common fine grid."""
+    one_term, other = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
 
-    rounding: Rounding
+    @to_integers(op("graph.add", one_term, other))
+    def residual_add(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+        """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum."""
+        parameters, element = _parameters(m), known_grid(quantize).element
+        assert parameters is not None
+        (lhs, rhs), shift = parameters
+        to_fine = FixedAttr.of(0, rounding)
+        terms = [_requantize(x.value, f, to_fine, i32, new) for x, f in ((a, lhs), (b, rhs))]
+        total = new.add(AddOp.make(*terms)).result
+        back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
 
-    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
-        added = _sum_on_fine_grid(value.owner, grid, self.rounding, new)
-        if added is None:
-            return None
-        total, shift = added
-        back, one = FixedAttr.of(shift, self.rounding), np.array(1, np.int32)
-        return total, lambda wide: _requantize(wide, one, back, grid.element, new)
+        def to_grid(wide: SSAValue) -> SSAValue:
+            return _requantize(wide, one, back, element, new)
+
+        return brought_to_grid(quantize, total, to_grid, new)
+
+    residual_add.where(symmetric("lhs", "The first term"))
+    residual_add.where(symmetric("rhs", "The second term"))
+
+    @residual_add.where
+    def sum_fits(m: Match) -> tuple[bool, str]:
+        """The sum on a fine grid fits in i32."""
+        grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
+        plain = all(grid is not None and grid.is_plain for grid in grids)
+        return not plain or _parameters(m) is not None, "scales too far apart"
+
+    return residual_add
 
 
-def _sum_on_fine_grid(
-    op: Operation | Block, grid: Grid, rounding: Rounding, new: NewOps
-) -> tuple[SSAValue, int] | None:
-    """The i32 sum that stands for `grid.scale / 2^shift` per step, and the shift; None when `op` is
-    not a sum of two symmetric 8-bit tensors or the sum leaves i32 whatever the shift."""
-    if not isinstance(op, AddOp):
-        return None
-    terms = [symmetric_bytes(value) for value in (op.lhs, op.rhs)]
-    found = [term for term in terms if term is not None and term[1].per_tensor]
-    if len(found) < 2:
-        return None
-    scales = np.array([term[1].scale for term in found], np.float64) / np.float64(grid.scale)
-    farthest = [max(abs(end) for end in term[1].range) for term in found]
-    parameters = _sum_parameters(scales, farthest, grid)
-    if parameters is None:
-        return None
-    multipliers, shift = parameters
-    to_fine = FixedAttr.of(0, rounding)
-    lhs, rhs = (
-        _requantize(value, np.asarray(multiplier), to_fine, i32, new)
-        for (value, _), multiplier in zip(found, multipliers, strict=True)
-    )
-    return new.add(AddOp.make(lhs, rhs)).result, shift
+def _parameters(m: Match) -> tuple[np.ndarray, int] | None:
+    """The multipliers (int32) of two terms for their sum of `scale / 2^shift` per step, and the
+    shift; None when the sum leaves i32 whatever the shift."""
+    terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
+    scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
+    farthest = [max(abs(end) for end in term.range) for term in terms]
+    return _sum_parameters(scales, farthest, grid)
 
 
 def _sum_parameters(

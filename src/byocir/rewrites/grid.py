@@ -56,6 +56,11 @@ class Grid:
         return not self.zero_point.any()
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it has 8 bits, one scale and zero point 0."""
+        return self.is_8_bit and self.per_tensor and self.symmetric
+
+    @property
     def is_8_bit(self) -> bool:
         return self.element in (i8, ui8)
 
@@ -77,6 +82,11 @@ class Grid:
         with np.errstate(over="ignore"):
             steps = np.rint(np.float32(value) / self.scale) + self.zero_point
         return int(np.clip(steps, *self.range))
+
+
+def shown(grid: Grid | None) -> str:
+    """A grid as rules show it."""
+    return "scales that are not f32, or not between 2^-100 and 2^100" if grid is None else str(grid)
 
 
 def _shown(numbers: np.ndarray) -> str:
@@ -104,6 +114,13 @@ def grid_at(bound: Bound) -> Grid | None:
     """The grid of the quantize or dequantize op that a name is bound to."""
     assert isinstance(bound.op, QuantizeOp | DequantizeOp)
     return grid_of(bound.op)
+
+
+def known_grid(bound: Bound) -> Grid:
+    """The same where a rule has seen that there is one."""
+    grid = grid_at(bound)
+    assert grid is not None
+    return grid
 
 
 def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:

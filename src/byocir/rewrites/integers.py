@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from byocir.dialects.graph import FloatHalfEvenAttr, QuantizeOp, RequantizeOp
+from byocir.dialects.graph import ClipOp, FloatHalfEvenAttr, QuantizeOp, ReluOp, RequantizeOp
 from byocir.dialects.types import element_type_of
+from byocir.patterns import Bound, Match, Pattern, path
 from byocir.rewrites.activation import (
     clip_after,
     only_quantized,
@@ -18,8 +18,9 @@ from byocir.rewrites.activation import (
     relu_before,
     through_activations,
 )
-from byocir.rewrites.driver import NewOps, Pattern
-from byocir.rewrites.grid import Grid, grid_of
+from byocir.rewrites.driver import NewOps
+from byocir.rewrites.grid import Grid, grid_at, known_grid, quantize, shown
+from byocir.rewrites.matching import MatchedRewrite, Replace, rewrites
 
 ONE = np.ones((), np.float32)
 
@@ -40,44 +41,73 @@ class Integers:
 ToGrid = Callable[[SSAValue], SSAValue]
 
 
-class QuantizedChain(Pattern):
-    """`quantize(clip(f(dequantize(x), …)))` becomes integers wherever `wide` knows f."""
+def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
+    """Decorator: rewrites `quantize(clip(start))`, with any number of relu and clip ops between,
+    where the result is on a symmetric 8-bit grid. The quantize op is bound to "quantize"."""
 
-    roots = (QuantizeOp,)
+    def build(replace: Replace) -> MatchedRewrite:
+        made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)
+        for rule in (_result_is_symmetric, _bounds_are_numbers, _floats_are_not_used):
+            made.where(rule)
+        return made
 
-    @abstractmethod
-    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
-        """The integers that a float value stands for, computed without floats, and what brings them
-        to the grid; or None."""
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, QuantizeOp)
-        grid = grid_of(op)
-        if grid is None or not (grid.per_tensor and grid.symmetric and grid.is_8_bit):
-            return None
-        activations, start = through_activations(op.input)
-        bounds = quantized_bounds(activations, grid)
-        if bounds is None or not only_quantized(start, activations):
-            return None
-        found = self.wide(start, grid, new)
-        if found is None:
-            return None
-        value, to_grid = found
-        return [clip_after(to_grid(relu_before(value, bounds, grid, new)), bounds, grid, new)]
+    return build
 
 
-class QuantizedToInteger(QuantizedChain):
-    """A chain whose integers have a scale, so that one `graph.requantize` brings them back."""
+def _result_is_symmetric(quantize: Bound) -> tuple[bool, str]:
+    """The result has 8 bits, one scale and zero point 0."""
+    grid = grid_at(quantize)
+    return grid is not None and grid.is_plain, shown(grid)
 
-    @abstractmethod
-    def integers(self, value: SSAValue, new: NewOps) -> Integers | None:
-        """The integers that a float value stands for, computed without floats, or None."""
 
-    def wide(self, value: SSAValue, grid: Grid, new: NewOps) -> tuple[SSAValue, ToGrid] | None:
-        found = self.integers(value, new)
-        if found is None:
-            return None
-        return found.value, lambda wide: _requantize(replace(found, value=wide), grid, new)
+def _bounds_are_numbers(quantize: Bound) -> tuple[bool, str]:
+    """No bound of a clip is NaN."""
+    grid, (activations, _) = grid_at(quantize), _before(quantize)
+    if grid is None or not grid.per_tensor:
+        return True, "no bounds"
+    return quantized_bounds(activations, grid) is not None, "NaN"
+
+
+def _floats_are_not_used(quantize: Bound) -> tuple[bool, str]:
+    """Nothing but quantize ops uses the floats in between."""
+    activations, start = _before(quantize)
+    users = [use.operation.name for use in start.uses]
+    users += [use.operation.name for op in activations for use in op.result.uses]
+    return only_quantized(start, activations), ", ".join(dict.fromkeys(users))
+
+
+def _before(quantize: Bound) -> tuple[list[ReluOp | ClipOp], SSAValue]:
+    assert isinstance(quantize.op, QuantizeOp)
+    return through_activations(quantize.op.input)
+
+
+def symmetric(name: str, called: str) -> Replace:
+    """A rule: what the dequantize op of this name gives has 8 bits, one scale and zero point 0."""
+
+    def is_symmetric(m: Match) -> tuple[bool, str]:
+        grid = grid_at(m[name])
+        return grid is not None and grid.is_plain, shown(grid)
+
+    is_symmetric.__doc__ = f"{called} has 8 bits, one scale and zero point 0"
+    return is_symmetric
+
+
+def brought_to_grid(quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps) -> SSAValue:
+    """The 8-bit integers of a chain whose start stands for the integers `wide`, which `to_grid`
+    brings to the grid of its end."""
+    grid, (activations, _) = known_grid(quantize), _before(quantize)
+    bounds = quantized_bounds(activations, grid)
+    assert bounds is not None
+    return clip_after(to_grid(relu_before(wide, bounds, grid, new)), bounds, grid, new)
+
+
+def requantized(quantize: Bound, integers: Integers, new: NewOps) -> SSAValue:
+    """The 8-bit integers of a chain whose start stands for these integers."""
+
+    def back(wide: SSAValue) -> SSAValue:
+        return _requantize(replace(integers, value=wide), known_grid(quantize), new)
+
+    return brought_to_grid(quantize, integers.value, back, new)
 
 
 def _requantize(integers: Integers, grid: Grid, new: NewOps) -> SSAValue:

@@ -15,6 +15,8 @@ Guarantees: no value is more than one step off. The float form rounds each produ
 sum to f32, the integer form only the final sum, so a value may land on the other side of a tie:
 less than one in 10,000 does. Where all scales are powers of two and sums stay below 2^24, nothing
 changes. Locations are kept.
+
+What stays in float is told why, in the module's trail.
 """
 
 from __future__ import annotations
@@ -28,140 +30,161 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.graph import (
-    AddOp,
-    ConvOp,
-    DequantizeOp,
-    MatmulOp,
-)
-from byocir.dialects.types import element_type_of, i32, shape_of
+from byocir.dialects.graph import AddOp, MatmulOp
+from byocir.dialects.types import element_type_of, i8, i32, shape_of, ui8
+from byocir.patterns import Bound, Match, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
 from byocir.rewrites.grid import (
     constant_array,
-    dequantized,
-    grid_of,
+    dequantize,
+    grid_at,
     integer_range,
-    symmetric_bytes,
+    known_grid,
+    shown,
 )
-from byocir.rewrites.integers import ONE, Integers, QuantizedToInteger
+from byocir.rewrites.integers import ONE, Integers, requantized, symmetric, to_integers
+from byocir.rewrites.left_in_float import tell_left_in_float
 
 BIAS_SCALE_TOLERANCE = 1e-6
 """How far, relatively, a bias scale may be from input scale times weight scale."""
 
 
-@dataclass(frozen=True)
-class QdqToIntegerPass(ModulePass):
-    """Turns float ops between dequantize and quantize into integer ops and requantize."""
-
-    name = "qdq-to-integer"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_module(op, [QuantizedFloatToInteger()])
+_DATA = dequantize(wildcard("x"), "data")
+_WEIGHT = dequantize(wildcard("w"), "weight")
+_BIAS = dequantize(constant("b"), "bias")
 
 
-class QuantizedFloatToInteger(QuantizedToInteger):
-    """`quantize(clip(conv(dequantize(x), dequantize(w))))` and its like."""
-
-    def integers(self, value: SSAValue, new: NewOps) -> Integers | None:
-        match value.owner:
-            case ConvOp() as op:
-                return _conv(op, new)
-            case MatmulOp() as op:
-                return _matmul(op, None, new)
-            case AddOp() as op:
-                return _biased_matmul(op, new)
-            case DequantizeOp() as op:
-                return _dequantized(op)
-            case _:
-                return None
+@to_integers(op("graph.conv", _DATA, _WEIGHT, optional_operand(_BIAS)) @ "conv")
+def quantized_conv(
+    m: Match, x: Bound, w: Bound, conv: Bound, quantize: Bound, new: NewOps, b: Bound | None = None
+) -> SSAValue:
+    """`quantize(conv(dequantize(x), dequantize(w), dequantize(b)))` becomes a conv of integers."""
+    sums = new.again(conv, x, w, *([] if b is None else [b]))
+    scale = _scale_of_sums(m)
+    assert scale is not None
+    per_channel = (-1, *[1] * (x.type.rank - 2)) if scale.ndim else ()
+    return requantized(quantize, Integers(sums, scale.reshape(per_channel), ONE), new)
 
 
-def _dequantized(op: DequantizeOp) -> Integers | None:
-    grid = grid_of(op)
-    if grid is None or not (grid.per_tensor and grid.symmetric):
+_PRODUCT = op("graph.matmul", _DATA, _WEIGHT) @ "product"
+
+
+@to_integers(optional(_PRODUCT, lambda product: op("graph.add", product, _BIAS)))
+def quantized_matmul(
+    m: Match,
+    x: Bound,
+    w: Bound,
+    quantize: Bound,
+    new: NewOps,
+    b: Bound | None = None,
+) -> SSAValue:
+    """`quantize(matmul(dequantize(x), dequantize(w)) + dequantize(b))` becomes a matmul of integers
+    and an add."""
+    sums = new.add(MatmulOp.make(x.value, w.value)).result
+    if b is not None:
+        sums = new.add(AddOp.make(sums, b.value)).result
+    scale = _scale_of_sums(m)
+    assert scale is not None
+    return requantized(quantize, Integers(sums, scale, ONE), new)
+
+
+@to_integers(_DATA)
+def changed_grid(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+    """`quantize(dequantize(x))` is a change of grid."""
+    return requantized(quantize, Integers(x.value, known_grid(data).scale, ONE), new)
+
+
+@changed_grid.where
+def _input_has_one_scale(data: Bound) -> tuple[bool, str]:
+    """The input has 8 bits or is i32, has one scale and zero point 0."""
+    grid = grid_at(data)
+    if grid is None or not (grid.is_8_bit or grid.element == i32):
+        return False, shown(grid)
+    return grid.per_tensor and grid.symmetric, shown(grid)
+
+
+# --- rules of contractions ----------------------------------------------------------------------
+
+for _contraction in (quantized_conv, quantized_matmul):
+    _contraction.where(symmetric("data", "The input"))
+
+
+@quantized_conv.where
+@quantized_matmul.where
+def _weight_is_symmetric(m: Match, weight: Bound) -> tuple[bool, str]:
+    """The weight has 8 bits, zero point 0, and one scale or one for each output channel."""
+    grid = grid_at(weight)
+    if grid is None or not (grid.is_8_bit and grid.symmetric):
+        return False, shown(grid)
+    return grid.axis in (None, _output_axis(m)), shown(grid)
+
+
+@quantized_matmul.where
+def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, str]:
+    """Nothing but the add of the bias uses the product, and the bias does not broadcast it."""
+    if b is None:
+        return True, "no bias"
+    users = [use.operation for use in product.value.uses]
+    fits = len(users) == 1 and users[0].results[0].type == product.value.type
+    return fits, ", ".join(user.name for user in users)
+
+
+@quantized_conv.where
+@quantized_matmul.where
+def _bias_is_on_the_grid_of_the_sums(
+    m: Match, b: Bound | None = None, bias: Bound | None = None
+) -> tuple[bool, str]:
+    """The bias is i32 with zero point 0, and its scale that of the input times that of the
+    weight."""
+    expected = _scale_of_sums(m)
+    if b is None or bias is None or expected is None:
+        return True, "no bias"
+    grid = grid_at(bias)
+    if grid is None or grid.element != i32 or not grid.symmetric:
+        return False, shown(grid)
+    along = grid.per_tensor or grid.axis == b.type.rank - 1
+    close = np.isclose(grid.scale, expected, rtol=BIAS_SCALE_TOLERANCE, atol=0.0)
+    return along and bool(np.all(close)), f"{grid} for {_range(expected)}"
+
+
+def _range(scales: np.ndarray) -> str:
+    return f"{scales.min():.6g} to {scales.max():.6g}" if scales.ndim else f"{scales:.6g}"
+
+
+@quantized_conv.where
+@quantized_matmul.where
+def _sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[bool, int]:
+    """No sum of products can leave i32."""
+    if not all(_is_byte(each) for each in (x, w)):
+        return True, 0
+    rank = w.type.rank
+    inner = tuple(range(1, rank)) if "conv" in m else (max(rank - 2, 0),)
+    worst = _farthest(x.value) * _largest_column(w.value, inner)
+    if b is not None:
+        worst += int(np.abs(b.numbers.astype(np.int64)).max(initial=0))
+    return worst < 2**31, worst
+
+
+def _is_byte(bound: Bound) -> bool:
+    return bound.type.element in (i8, ui8)
+
+
+def _output_axis(m: Match) -> int | None:
+    """The axis of a weight that counts outputs; None for a vector, which has one."""
+    rank = m["w"].type.rank
+    columns = rank - 1 if rank > 1 else None
+    return 0 if "conv" in m else columns
+
+
+def _scale_of_sums(m: Match) -> np.ndarray | None:
+    """The scale of the sums of a contraction, a scalar or one for each output; None where the grids
+    of its operands do not give one."""
+    data, weight = grid_at(m["data"]), grid_at(m["weight"])
+    if data is None or weight is None or not data.per_tensor:
         return None
-    if not (grid.is_8_bit or grid.element == i32):
+    if weight.axis not in (None, _output_axis(m)):
         return None
-    return Integers(op.input, grid.scale, ONE)
-
-
-# --- contractions -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Factors:
-    """The integer operands of a contraction and the scale of its sums, a scalar or per column."""
-
-    data: SSAValue
-    weight: SSAValue
-    scale: np.ndarray
-
-
-def _factors(data: SSAValue, weight: SSAValue, weight_axis: int) -> _Factors | None:
-    x, w = symmetric_bytes(data), symmetric_bytes(weight)
-    if x is None or w is None or not x[1].per_tensor or w[1].axis not in (None, weight_axis):
-        return None
-    return _Factors(x[0], w[0], np.multiply(x[1].scale, w[1].scale, dtype=np.float32))
-
-
-def _conv(op: ConvOp, new: NewOps) -> Integers | None:
-    factors = _factors(op.input, op.weight, 0)
-    if factors is None:
-        return None
-    bias = None if op.bias is None else _bias(op.bias, factors.scale)
-    inner = tuple(range(1, len(shape_of(op.weight.type))))
-    if (op.bias is not None and bias is None) or not _sums_fit(factors, inner, bias):
-        return None
-    conv = new.again(op, factors.data, factors.weight, *([] if bias is None else [bias]))
-    per_channel = (1,) * (len(shape_of(op.input.type)) - 2)
-    scale = factors.scale
-    return Integers(conv, scale.reshape(-1, *per_channel) if scale.ndim else scale, ONE)
-
-
-def _matmul(op: MatmulOp, bias: SSAValue | None, new: NewOps) -> Integers | None:
-    rhs = shape_of(op.rhs.type)
-    columns, inner = len(rhs) - 1, (max(len(rhs) - 2, 0),)
-    factors = _factors(op.lhs, op.rhs, columns)
-    if factors is None or (factors.scale.ndim and len(rhs) == 1):
-        return None
-    integers = None if bias is None else _bias(bias, factors.scale)
-    if (bias is not None and integers is None) or not _sums_fit(factors, inner, integers):
-        return None
-    result = new.add(MatmulOp.make(factors.data, factors.weight)).result
-    if integers is not None:
-        result = new.add(AddOp.make(result, integers)).result
-    return Integers(result, factors.scale, ONE)
-
-
-def _biased_matmul(op: AddOp, new: NewOps) -> Integers | None:
-    for product, bias in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        if isinstance(product.owner, MatmulOp) and product.type == op.result.type:
-            return _matmul(product.owner, bias, new) if product.has_one_use() else None
-    return None
-
-
-def _bias(value: SSAValue, scale: np.ndarray) -> SSAValue | None:
-    """The constant i32 integers of a dequantised bias on the grid of the sums it is added to."""
-    found = dequantized(value)
-    if found is None or constant_array(found[0]) is None:
-        return None
-    integers, grid = found
-    if grid.element != i32 or not grid.symmetric:
-        return None
-    if not grid.per_tensor and grid.axis != len(shape_of(integers.type)) - 1:
-        return None
-    close = np.isclose(grid.scale, scale, rtol=BIAS_SCALE_TOLERANCE, atol=0.0)
-    return integers if bool(np.all(close)) else None
-
-
-def _sums_fit(factors: _Factors, inner: tuple[int, ...], bias: SSAValue | None) -> bool:
-    """Whether no sum of products leaves i32: at worst every input is the farthest from 0. Sums run
-    over the dimensions `inner` of the weights."""
-    worst = _farthest(factors.data) * _largest_column(factors.weight, inner)
-    added = None if bias is None else constant_array(bias)
-    if added is not None:
-        worst += int(np.abs(added.values().astype(np.int64)).max(initial=0))
-    return worst < 2**31
+    return np.multiply(data.scale, weight.scale, dtype=np.float32)
 
 
 def _largest_column(weight: SSAValue, inner: tuple[int, ...]) -> int:
@@ -175,3 +198,19 @@ def _largest_column(weight: SSAValue, inner: tuple[int, ...]) -> int:
 
 def _farthest(value: SSAValue) -> int:
     return max(abs(end) for end in integer_range(element_type_of(value.type)))
+
+
+# --- the pass -----------------------------------------------------------------------------------
+
+REWRITES = (quantized_conv, quantized_matmul, changed_grid)
+
+
+@dataclass(frozen=True)
+class QdqToIntegerPass(ModulePass):
+    """Turns float ops between dequantize and quantize into integer ops and requantize."""
+
+    name = "qdq-to-integer"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_module(op, REWRITES)
+        tell_left_in_float(op, self.name, REWRITES)

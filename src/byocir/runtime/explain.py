@@ -115,10 +115,11 @@ def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str,
 
 
 def closest_miss(report: Report, node: str) -> str:
-    """The pattern that came closest to a node, how far it came, and every rule that failed, in one
-    line; empty if none was tried and declined."""
-    declined = _furthest(report.reasons.get(node, []))[:1]
-    return "; ".join(" ".join(line.split()) for line in _declined(declined))
+    """The pattern that came closest to a node, how far it came, every rule that failed, and why the
+    node stayed in float if it did, in one line; empty if none was tried and declined."""
+    decisions = report.reasons.get(node, [])
+    lines = [*_declined(_furthest(decisions)[:1]), *_left_in_float(decisions)]
+    return "; ".join(" ".join(line.split()) for line in lines)
 
 
 def node_data(report: Report, name: str) -> str:
@@ -163,6 +164,7 @@ def _node(
     yield f"{node.name}  {node.op_type}  {HOST}"
     if node.name in report.foreign:
         yield f"  stays an ONNX operator: {report.foreign[node.name]}"
+    yield from _left_in_float(decisions)
     if node.name in report.called_back:
         yield f"  called back from C: {report.called_back[node.name]}"
     declined = _furthest(decisions)
@@ -207,9 +209,19 @@ def _furthest(decisions: list[Decision]) -> list[Decision]:
     furthest: dict[tuple[str, str], Decision] = {}
     for decision in decisions:
         known = furthest.get((decision.level, decision.pattern))
-        if not decision.taken and (known is None or decision.matched > known.matched):
+        tried = decision.target and not decision.taken
+        if tried and (known is None or decision.matched > known.matched):
             furthest[decision.level, decision.pattern] = decision
     return sorted(furthest.values(), key=_distance)
+
+
+def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
+    """Why a node between dequantize and quantize has no integer form: what a rewrite said, before
+    any target was asked. The cause of what patterns on integers then miss."""
+    for decision in (decision for decision in decisions if not decision.target):
+        why = f", {decision.reason}" if not decision.rules else ""
+        yield f"  stays float: {decision.pattern}{why}"
+        yield from _failed(decision)
 
 
 def _distance(decision: Decision) -> tuple[float, int]:
@@ -222,8 +234,12 @@ def _declined(decisions: list[Decision]) -> Iterator[str]:
     for decision in decisions:
         matched = f"{decision.matched}/{decision.total} ops matched"
         yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
-        for rule in decision.rules:
-            if not rule.holds:
-                yield f"         rule fails: {rule.sentence:<44} seen {rule.seen}"
-                if rule.fix:
-                    yield f"         to fix it: {rule.fix}"
+        yield from _failed(decision)
+
+
+def _failed(decision: Decision) -> Iterator[str]:
+    for rule in decision.rules:
+        if not rule.holds:
+            yield f"         rule fails: {rule.sentence:<44} seen {rule.seen}"
+            if rule.fix:
+                yield f"         to fix it: {rule.fix}"

@@ -180,7 +180,7 @@ def elementwise():
 
 @elementwise.rule
 def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
-    """The scale is one number or one per channel."""
+    """The scale is one number or varies along one dimension."""
     shape = m["scale"].type.shape
     return sum(size > 1 for size in shape) <= 1, shape
 

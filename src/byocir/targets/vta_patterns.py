@@ -60,10 +60,10 @@ def _is_fixed(m: Match) -> tuple[bool, Any]:
 
 
 def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
-    """The scale is one number or one per channel."""
+    """The scale is one number or one for each channel, dimension 1 of the result."""
     scale, result = m["scale"].type.shape, m["requantize"].type.shape
     channels = (*result[1:2], *[1] * len(result[2:]))
-    return all(size == 1 for size in scale) or scale == channels, scale
+    return all(size == 1 for size in scale) or scale == channels, f"{scale} for a result {result}"
 
 
 @composite("conv")

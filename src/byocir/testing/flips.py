@@ -24,6 +24,7 @@ from byocir.patterns.nodes import (
     WildcardPattern,
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+from byocir.patterns.value_tests import PRESENT
 from byocir.testing.block_flips import block_changes
 from byocir.testing.by_example import choices, graph_ops, operand_range
 from byocir.testing.choose import Choose, pick
@@ -237,6 +238,8 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
         others = [element for element in NUMBERS if element != part.dtype]
         yield lambda choose: (changed(part, dtype=pick(choose, others)), told)
     for test in part.tests:
+        if test is PRESENT:  # all constants of a program that is made have numbers
+            continue
         rest = tuple(other for other in part.tests if other is not test)
         yield lambda choose, rest=rest: (changed(part, tests=rest), told)
 

@@ -37,6 +37,7 @@ from byocir.dialects.byoc import (
     BeginOp,
     CallOp,
     CompositeOp,
+    DecisionAttr,
     EndOp,
     PlaceAttr,
     RegionOp,
@@ -162,27 +163,39 @@ class CheckPlacementPass(ModulePass):
                 if isinstance(place, StringAttr) and place.data != HOST:
                     raise ByocirError(
                         "B244",
-                        f"expected {place.data} to take {describe(inner)}, as placed, "
+                        f"expected {place.data} to take {_known_as(op, inner)}, as placed, "
                         f"found {_why_not(op, inner, place.data)}",
                         help="`explain` without the placement tells every pattern that was tried",
                     )
 
 
 def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
-    """What the target's nearest pattern said of the nodes of an op."""
+    """What the target's nearest pattern said of the nodes of an op, and why they stayed in float if
+    they did, for which a decision names no target."""
     mine = set(names(op.location))
-    declined = [
-        decision
-        for trail in module.body.block.ops
-        if isinstance(trail, TrailOp)
-        for decision in trail.decisions
-        if decision.target.data == target
-        and decision.outcome.data == "declined"
-        and mine & {node.data for node in decision.nodes}
-    ]
-    if not declined:
-        return "no pattern with such an op"
-    nearest = max(declined, key=lambda decision: decision.matched.data / decision.total.data)
-    failed = [r for r in nearest.rules if r.outcome.data == "fails"]
+    declined: dict[str, list[DecisionAttr]] = {target: [], "": []}
+    for trail in (o for o in module.body.block.ops if isinstance(o, TrailOp)):
+        for decision in trail.decisions:
+            named = mine & {node.data for node in decision.nodes}
+            if decision.outcome.data == "declined" and named:
+                declined.setdefault(decision.target.data, []).append(decision)
+    floats = "".join(f"; stays float, {_said(decision)}" for decision in declined[""])
+    if not declined[target]:
+        return f"no pattern with such an op{floats}"
+    nearest = max(declined[target], key=lambda each: each.matched.data / each.total.data)
+    return f"{_said(nearest)}{floats}"
+
+
+def _said(decision: DecisionAttr) -> str:
+    failed = [r for r in decision.rules if r.outcome.data == "fails"]
     rules = "".join(f"; {rule.sentence.data}: seen {rule.seen.data}" for rule in failed)
-    return f"{nearest.pattern.data}: {nearest.reason.data}{rules}"
+    return f"{decision.pattern.data}: {decision.reason.data}{rules}"
+
+
+def _known_as(module: ModuleOp, op: Operation) -> str:
+    """An op as the model's user knows it: by the nodes it came from and their operators. What it
+    is by now may be an op of the compiler's own."""
+    sources = [o for o in module.body.block.ops if isinstance(o, SourceOp)]
+    kinds = {node.name: node.op_type for source in sources for node in source.entries()}
+    nodes = [f"{name} ({kinds[name]})" for name in names(op.location) if name in kinds]
+    return ", ".join(nodes) or describe(op)
