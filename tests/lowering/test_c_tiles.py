@@ -7,9 +7,9 @@ import pytest
 from c_host import SANITIZED, run_c
 from conv_nets import conv_nets
 from graph_ops import Case, sizes
-from host_passes import EXACT, numbers, run_on, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pass_checks import EXACT, numbers, run_on, same
 
 from byocir.compiler import host_pipeline
 from byocir.dialects import graph

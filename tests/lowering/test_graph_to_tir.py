@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graph_families import FAMILIES
+from family_checks import each_family
 from graph_ops import Case, examples_of
 from hypothesis import given, settings
 from xdsl.context import Context
@@ -42,7 +42,7 @@ def check(case):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("cases", FAMILIES, ids=lambda cases: cases.__name__)
+@each_family
 def test_lowering_computes_what_the_op_computes(cases):
     @settings(max_examples=2 * settings.default.max_examples // 3)
     @given(cases())

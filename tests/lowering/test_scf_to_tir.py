@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from graph_families import FAMILIES
-from hypothesis import HealthCheck, event, given, settings
+from family_checks import check_few, each_family
+from hypothesis import event, given, settings
 from loop_programs import Matmul, matmuls
+from pass_checks import LOOPS, run_on, same
 from random_loops import BUFFERS, SIZE, programs
-from test_tir_to_scf import LOOPS, lowered, run_on, same
 
 from byocir.compiler import generate, import_onnx, meaning_pipeline, partition
 from byocir.dialects.byoc import CompositeOp
@@ -37,24 +37,18 @@ def only_blocks(module):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("cases", FAMILIES, ids=lambda c: c.__name__)
+@each_family
 def test_what_was_made_loops_is_raised_again(cases):
-    few = max(2, settings.default.max_examples // 20)
-
-    @settings(max_examples=few, suppress_health_check=list(HealthCheck))
-    @given(cases())
-    def check(case):
-        module = lowered(case)
-        expected = evaluate_function(module, "main", case.arrays)
+    def check(module, arrays, expected):
         # Loops over time carry their state on; routines are calls; computed indices stay loops.
         is_blocks = not any(isinstance(op, ForOp | ExternOp | ReadOp) for op in module.walk())
         run_on(module, f"{LOOPS},{RAISE}")
         if is_blocks:
             assert not reasons(module)
             assert only_blocks(module)
-        same(evaluate_function(module, "main", case.arrays), expected)
+        same(evaluate_function(module, "main", arrays), expected)
 
-    check()
+    check_few(cases, check)
 
 
 def product(acc, x, y):

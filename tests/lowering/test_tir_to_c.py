@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from c_host import SANITIZED, run_c
-from graph_families import FAMILIES
+from family_checks import each_family
 from graph_ops import examples_of, numbers_for
 from hypothesis import given, settings
 from xdsl.context import Context
@@ -43,7 +43,7 @@ def check_module(module, arrays):
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("cases", FAMILIES, ids=lambda cases: cases.__name__)
+@each_family
 def test_c_computes_what_the_evaluator_computes(cases):
     @settings(max_examples=settings.default.max_examples // 20, deadline=None)
     @given(cases())

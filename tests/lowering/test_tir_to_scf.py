@@ -2,65 +2,36 @@
 
 import numpy as np
 import pytest
+from family_checks import check_few, each_family, lowered
 from graph_families import FAMILIES
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from mlir_tools import lower, mismatches
+from pass_checks import LOOPS, run_on, same
 from test_vta_tile import conv_net
 from vta_programs import apply
-from xdsl.context import Context
 
-from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.tir import AllocOp, CopyOp, ExternOp, scope_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate_function
-from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
 from byocir.lowering.tir_to_vta.tile import VtaTilePass
-from byocir.rewrites.pipeline import run_passes
-
-LOOPS = "bufferize,convert-tir-to-scf"
-
-
-def lowered(case):
-    module = case.module()
-    ConvertGraphToTirPass().apply(Context(), module)
-    assume(not any(op.name.startswith("graph.") for op in module.walk()))
-    return module
-
-
-def same(found, expected):
-    for left, right in zip(found, expected, strict=True):
-        assert (left.dtype, left.shape) == (right.dtype, right.shape)
-        np.testing.assert_array_equal(left, right)
-
-
-def run_on(module, pipeline):
-    run_passes(module, load_context(), pipeline)
-    return module
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("cases", FAMILIES, ids=lambda c: c.__name__)
+@each_family
 def test_every_step_keeps_every_bit(cases):
-    few = max(2, settings.default.max_examples // 20)
-
-    @settings(max_examples=few, suppress_health_check=list(HealthCheck))
-    @given(cases())
-    def check(case):
-        module = lowered(case)
-        expected = evaluate_function(module, "main", case.arrays)
-        module = run_on(module, "bufferize")
-        same(evaluate_function(module, "main", case.arrays), expected)
-        module = run_on(module, "convert-tir-to-scf")
-        same(evaluate_function(module, "main", case.arrays), expected)
+    def check(module, arrays, expected):
+        for step in LOOPS.split(","):
+            run_on(module, step)
+            same(evaluate_function(module, "main", arrays), expected)
         again = parse_module(print_module(module))
-        same(evaluate_function(again, "main", case.arrays), expected)
+        same(evaluate_function(again, "main", arrays), expected)
 
-    check()
+    check_few(cases, check)
 
 
 @pytest.mark.hypothesis

@@ -2,9 +2,9 @@
 
 import pytest
 from conv_nets import conv_nets
-from host_passes import run_on, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pass_checks import run_on, same
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
 

@@ -1,9 +1,9 @@
 """flatten-windows, fuse-blocks and pack-weights keep every bit of what blocks compute."""
 
 import pytest
-from graph_families import FAMILIES
-from host_passes import EXACT, numbers, run_on, same
+from family_checks import each_family
 from hypothesis import given, settings
+from pass_checks import EXACT, numbers, run_on, same
 
 from byocir.dialects import tir
 from byocir.dialects.locations import names
@@ -12,7 +12,7 @@ from byocir.evaluate.module import evaluate_function
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("cases", FAMILIES, ids=lambda c: c.__name__)
+@each_family
 def test_passes_keep_every_bit(cases):
     @settings(max_examples=settings.default.max_examples // 4)
     @given(cases())

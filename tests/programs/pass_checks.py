@@ -1,4 +1,4 @@
-"""The passes that prepare C code, run one by one, and their results compared."""
+"""Passes run one by one, and their results compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from byocir.dialects.context import load_context
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 
 EXACT = "assign-layouts,flatten-windows,fuse-blocks,pack-weights{cpu=x86-64-v3},fold-copies"
-"""Those that keep every bit."""
+"""The passes that prepare C code and keep every bit."""
+
+LOOPS = "bufferize,convert-tir-to-scf"
+"""Blocks as loops on memory."""
 
 
 def run_on(module, pipeline):
