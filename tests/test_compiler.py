@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from qdq_models import small_net
 
 import byocir
 from byocir.compiler import generate, partition_pipeline
@@ -30,6 +32,11 @@ def images(count: int) -> list[np.ndarray]:
     return test + extremes
 
 
+@cache
+def compiled(model: str, levels: tuple[str, ...]) -> byocir.Package:
+    return byocir.compile(DIGITS / model, shapes=SHAPES, levels=levels)
+
+
 def after_fix_point(model: str, rounding: str = "half_up"):
     module = byocir.import_onnx(DIGITS / model, shapes=SHAPES)
     rewrites = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
@@ -40,7 +47,7 @@ def after_fix_point(model: str, rounding: str = "half_up"):
 @pytest.mark.parametrize("levels", LEVELS, ids="+".join)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_level_gives_the_evaluators_integers(model: str, levels: tuple[str, ...]):
-    package = byocir.compile(DIGITS / model, shapes=SHAPES, levels=levels)
+    package = compiled(model, levels)
     reference = after_fix_point(model)
     for image in images(4):
         ours, expected = package.run({"image": image}), evaluate(reference, {"image": image})
@@ -49,7 +56,7 @@ def test_every_level_gives_the_evaluators_integers(model: str, levels: tuple[str
 
 @pytest.mark.parametrize("levels", LEVELS, ids="+".join)
 def test_the_report_shows_which_level_took_which_node(levels: tuple[str, ...]):
-    report = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, levels=levels).report
+    report = compiled(MODELS[0], levels).report
     assert {region.level for region in report.regions} == {levels[0]}
     assert report.macs["vta"] == sum(node.macs for node in report.nodes) > 0
     placement = report.placement
@@ -61,7 +68,7 @@ def test_the_report_shows_which_level_took_which_node(levels: tuple[str, ...]):
 
 def test_half_even_rounding_is_exact_and_costs_cycles():
     even = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, targets=[byocir.Vta("half_even")])
-    up = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES)
+    up = compiled(MODELS[0], LEVELS[-1])
     reference = after_fix_point(MODELS[0], "half_even")
     for image in images(2):
         expected = evaluate(reference, {"image": image})
@@ -88,10 +95,10 @@ def reparsed(module):
 def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
     levels: tuple[str, ...], tmp_path: Path
 ):
-    straight = byocir.compile(DIGITS / MODELS[0], shapes=SHAPES, levels=levels)
+    straight = byocir.compile(small_net(), levels=levels)
     straight.save(tmp_path / "straight.bpkg")
 
-    module = byocir.import_onnx(DIGITS / MODELS[0], shapes=SHAPES)
+    module = byocir.import_onnx(small_net())
     for pass_ in partition_pipeline(module, ["vta"], levels):
         module = reparsed(module)
         run_passes(module, load_context(), [pass_])

@@ -80,53 +80,45 @@ TARGETS = {
     "exposing": [lambda: exposing("a")],
     "exposing and fused": [lambda: exposing("a"), lambda: fused("b")],
 }
-both = pytest.mark.parametrize("targets", TARGETS.values(), ids=TARGETS)
 
 
-@both
+@pytest.mark.parametrize("targets", TARGETS.values(), ids=TARGETS)
 @given(programs())
-def test_every_stage_computes_the_same(targets, graph):
+def test_the_hand_off_keeps_values_and_its_promises(targets, graph):
+    """All properties of one run, as most of the time goes into running."""
     module = parsed(program(*graph), *(target() for target in targets))
-    expected = values(module)
+    expected, before = values(module), kinds_of(module)
     for name in HAND_OFF.split(","):
         run(module, name)
         verify_regions(module)
         assert_same(values(module), expected)
-    assert_same(values(parse_module(text_of(module))), expected)
+        if name == "merge-regions":
+            interfaces_list_each_value_once(module)
+            regions_of_one_target_do_not_touch_without_need(module)
+            inlining_everything_gives_the_program_back(module.clone(), before, expected)
+    once = text_of(module)
+    assert_same(values(parse_module(once)), expected)
+    calls_stand_for_what_was_taken(module)
+    assert text_of(run(module)) == once  # a second run changes nothing
 
 
-@both
-@given(programs())
-def test_a_second_run_changes_nothing(targets, graph):
-    module = parsed(program(*graph), *(target() for target in targets))
-    once = text_of(run(module))
-    assert text_of(run(module)) == once
+def kinds_of(module):
+    """The names of all ops but constants, which may be copied, and records."""
+    others = "graph.constant", "byoc.trail"
+    return sorted(o.name for o in module.walk() if o.name not in others)
 
 
-@both
-@given(programs())
-def test_inlining_everything_gives_the_program_back(targets, graph):
-    module = parsed(program(*graph), *(target() for target in targets))
-    expected = values(module)
-    before = sorted(o.name for o in module.walk() if o.name != "graph.constant")
-    run(module, "match-composites,assign-targets,merge-regions")
+def inlining_everything_gives_the_program_back(module, before, expected):
     for kind in (RegionOp, CompositeOp):
         for found in [o for o in module.walk() if isinstance(o, kind)]:
             inline(found)
-    assert (
-        sorted(o.name for o in module.walk() if o.name not in ("graph.constant", "byoc.trail"))
-        == before
-    )
+    assert kinds_of(module) == before
     verify_dominance(module)
     assert_same(values(module), expected)
 
 
-@both
-@given(programs())
-def test_interfaces_list_each_value_once(targets, graph):
+def interfaces_list_each_value_once(module):
     """Inputs and outputs of regions and composites; nothing dead unless all of it is."""
-    module = parsed(program(*graph), *(target() for target in targets))
-    run(module, "match-composites,assign-targets,merge-regions")
     for found in module.walk():
         if isinstance(found, RegionOp | CompositeOp):
             yielded = found.body.block.last_op.operands
@@ -137,12 +129,8 @@ def test_interfaces_list_each_value_once(targets, graph):
             assert all(arg.uses for arg in found.body.block.args)
 
 
-@both
-@given(programs())
-def test_regions_of_one_target_do_not_touch_without_need(targets, graph):
+def regions_of_one_target_do_not_touch_without_need(module):
     """No further merge along an edge is legal: there is a path between the two from outside."""
-    module = parsed(program(*graph), *(target() for target in targets))
-    run(module, "match-composites,assign-targets,merge-regions")
     for later in regions(module):
         for value in later.inputs:
             earlier = value.owner
@@ -164,11 +152,7 @@ def leads_to(start, goal) -> bool:
     return False
 
 
-@both
-@given(programs())
-def test_calls_stand_for_what_was_taken(targets, graph):
-    module = parsed(program(*graph), *(target() for target in targets))
-    run(module)
+def calls_stand_for_what_was_taken(module):
     functions = region_functions(module)
     calls = [o for o in module.walk() if isinstance(o, CallOp)]
     called = dict.fromkeys(c.callee.root_reference.data for c in calls)

@@ -166,6 +166,22 @@ def models(draw: st.DrawFn) -> onnx.ModelProto:
     return m.build()
 
 
+def small_net() -> onnx.ModelProto:
+    """A convolution in more than one tile, a pool and a product: no stage is empty."""
+    net = Model((1, 16, 8, 8), seed=0)
+    net.first = net.shape
+    weight, scale = net.weights((16, 16, 3, 3), per_channel=True, axis=0)
+    bias = net.bias(16, scale, per_channel=True)
+    value = net.node("Relu", [net.node("Conv", [net.value, weight, bias], pads=[1] * 4)])
+    net.value = net.requantize(value, 0.5)
+    net.value = net.node("MaxPool", [net.value], kernel_shape=[2, 2], strides=[4, 4])
+    net.value = net.requantize(net.node("Flatten", [net.requantize(net.value, 0.5)]), 0.5)
+    weight, scale = net.weights((10, 64), per_channel=False, axis=0)
+    net.value = net.requantize(net.node("Gemm", [net.value, weight], transB=1), 2.0)
+    net.shape = (1, 10)
+    return net.build()
+
+
 def images(shape: tuple[int, ...]) -> list[np.ndarray]:
     """Ordinary, all-negative and saturating inputs."""
     random = np.random.default_rng(0)
