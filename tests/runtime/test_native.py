@@ -268,13 +268,35 @@ def test_names_that_c_does_not_allow():
     assert_equal(model, targets=[])
 
 
-def test_a_compiler_without_native_code_will_do(tmp_path, monkeypatch):
+def compiler_without(flag, folder, monkeypatch):
+    """A compiler that refuses a flag, and the file that lists what it was asked."""
     real = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    wrapper = tmp_path / "cc"
-    refuse = 'case "$*" in *march=native*) echo "error: no" >&2; exit 1;; esac'
-    wrapper.write_text(f'#!/bin/sh\n{refuse}\n{real} "$@"\n')
+    wrapper, asked = folder / "cc", folder / "asked"
+    refuse = f'case "$*" in *{flag}*) echo "error: no" >&2; exit 1;; esac'
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >> {asked}\n{refuse}\n{real} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("CC", str(wrapper))
-    monkeypatch.setenv("BYOCIR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("BYOCIR_CACHE", str(folder / "cache"))
+    return asked
+
+
+@pytest.mark.skipif(x86_64_level() < 2, reason="no flags")
+@pytest.mark.parametrize(("missing", "kept"), [("-march=", "-fopenmp"), ("-fopenmp", "-march=")])
+def test_a_compiler_without_processors_or_threads_will_do(missing, kept, tmp_path, monkeypatch):
+    asked = compiler_without(missing, tmp_path, monkeypatch)
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
-    assert_equal(model_of(nodes, {"x": (5,)}, ["y"]), targets=[])
+    model = model_of(nodes, {"x": (5,)}, ["y"])
+    assert_equal(model, targets=[], host="c{cpu=x86-64-v2,threads=2}")
+    built = asked.read_text().splitlines()[-1]
+    assert "model.c" in built
+    assert kept in built
+    assert missing not in built
+
+
+def test_c_that_a_compiler_refuses_is_not_tried_again(monkeypatch, tmp_path):
+    asked = compiler_without("model.c", tmp_path, monkeypatch)
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    package = byocir.compile(model_of(nodes, {"x": (5,)}, ["y"]), targets=[], host="c{threads=2}")
+    with pytest.raises(ByocirError, match="B403"):
+        package.run({"x": np.zeros(5, np.float32)})
+    assert sum("model.c" in line for line in asked.read_text().splitlines()) == 1

@@ -28,7 +28,7 @@ from byocir.lowering.tir_to_c import HostCode, aligned, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
-from byocir.toolchain import build_shared, load_shared
+from byocir.toolchain import build_shared, load_shared, takes
 
 FLAGS = (
     *("-std=c99", "-O3"),
@@ -57,7 +57,13 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
 
 def made_for(host: CHost) -> tuple[str, ...]:
     """The flags that code for a host is built with beside those of all hosts."""
-    return (*host.description.flags, *([OPENMP] if host.threads > 1 else []))
+    return tuple(flag for group in _groups(host) for flag in group)
+
+
+def _groups(host: CHost) -> list[tuple[str, ...]]:
+    """The same, those together that a compiler knows or not."""
+    groups = [host.description.flags, (OPENMP,) if host.threads > 1 else ()]
+    return [group for group in groups if group]
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
@@ -99,13 +105,9 @@ class HostProgram:
         files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
         if self._flags is not None:
             return build_shared("host", files, self._flags)
-        try:
-            return build_shared("host", files, (*made_for(self._code.host), *FLAGS))
-        except ByocirError as error:
-            if error.code != "B403":
-                raise
-            # A compiler that does not know the processor or threads still builds the same C.
-            return build_shared("host", files, FLAGS)
+        # A compiler that does not know the processor, or has no threads, still builds the same C.
+        known = [flag for group in _groups(self._code.host) if takes(group) for flag in group]
+        return build_shared("host", files, (*known, *FLAGS))
 
     def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
         """The outputs for inputs of the types of the function; raises what a call raises, and

@@ -12,8 +12,8 @@
 | B405 | code is for another processor than this machine's |
 """
 
-from byocir.toolchain.build import build_shared, load_shared
+from byocir.toolchain.build import build_shared, load_shared, takes
 from byocir.toolchain.compiler import Compiler, find_compiler
 from byocir.toolchain.machine import x86_64_level
 
-__all__ = ["Compiler", "build_shared", "find_compiler", "load_shared", "x86_64_level"]
+__all__ = ["Compiler", "build_shared", "find_compiler", "load_shared", "takes", "x86_64_level"]

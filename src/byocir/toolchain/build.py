@@ -56,6 +56,30 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
     raise AssertionError(f"expected {_own_folder()} to be writable")
 
 
+def takes(flags: Sequence[str]) -> bool:
+    """Whether the compiler builds anything with these flags: it may not know a processor, or have
+    no OpenMP. Raises ByocirError B401, B402."""
+    try:
+        build_shared("probe", {"probe.c": _PROBE}, flags)
+    except ByocirError as error:
+        if error.code != "B403":
+            raise
+        return False
+    return True
+
+
+_PROBE = """int probe(int n)
+{
+    int sum = 0;
+#ifdef _OPENMP
+#pragma omp parallel for reduction(+ : sum)
+#endif
+    for (int i = 0; i < n; i++) sum += i;
+    return sum;
+}
+"""
+
+
 def load_shared(path: Path) -> ctypes.CDLL:
     """A library that was built, ready to be called. Raises ByocirError B404 if it cannot be loaded,
     as from a file system that forbids execution."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from byocir.errors import ByocirError
-from byocir.toolchain import build_shared, load_shared
+from byocir.toolchain import build_shared, load_shared, takes
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths, computes
 from byocir.vta_sim.isa import Opcode, as_stream, decode
@@ -70,12 +70,7 @@ class _Counters(Structure):
 def core() -> ctypes.CDLL:
     """The C core, compiled on first use: for this machine, or for its kind where the compiler has
     no `-march=native`. Raises ByocirError B401 to B404."""
-    try:
-        return load_core(FLAGS)
-    except ByocirError as error:
-        if error.code != "B403":
-            raise
-        return load_core(PORTABLE)
+    return load_core(FLAGS if takes(FLAGS) else PORTABLE)
 
 
 @cache
