@@ -12,6 +12,8 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.evaluate.module import evaluate
+from byocir.patterns.files import import_file
+from byocir.testing import check_rewrite
 
 ROOT = Path(__file__).parents[1]
 TOY = str(ROOT / "examples" / "toy_npu.py")
@@ -95,3 +97,8 @@ def test_an_emit_that_fails_is_the_targets_mistake(tmp_path: Path):
         byocir.compile(DIGITS, targets=str(path), shapes={"image": (1, 1, 8, 8)})
     line = len(path.read_text().splitlines())
     assert (error.value.code, error.value.where) == ("B219", f"{path}:{line}")
+
+
+def test_the_rewrite_of_the_examples_keeps_the_meaning():
+    module = import_file(ROOT / "examples" / "drop_relus.py", "B295")
+    check_rewrite(module.drop_relu)
