@@ -6,6 +6,7 @@ numbers) are only held, for `graph.foreign` and constants.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 import ml_dtypes
@@ -118,8 +119,14 @@ def holds_numbers(element: Attribute) -> bool:
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
-    """The ranked tensor type `tensor<shape x element>`."""
-    return TensorType(element, tuple(shape))
+    """The ranked tensor type `tensor<shape x element>`; often the same object, which is quick to
+    compare."""
+    return _tensor(element, tuple(map(int, shape)))
+
+
+@lru_cache(maxsize=4096)
+def _tensor(element: Attribute, shape: Shape) -> TensorType:
+    return TensorType(element, shape)
 
 
 def shape_of(type_: Attribute) -> Shape:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import HasAncestor, HasParent
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.byoc import CallOp
@@ -23,6 +25,9 @@ inside them."""
 
 TRACED_DIALECTS = LOCAL_DIALECTS | {"affine", "builtin", "cf", "memref", "scf", "vta"}
 """Dialects whose ops are right or wrong by what `_trace` lists of a module, and nothing else."""
+
+BRANCHING_DIALECTS = frozenset(("builtin", "cf"))
+"""Those of them whose ops may have successors, `builtin` for its unregistered ops."""
 
 
 def verify_module(module: ModuleOp) -> None:
@@ -117,11 +122,19 @@ def _trace(op: Operation, trace: list[object]) -> bool:
         for block in region.blocks:
             trace.append(block)
             trace.extend([arg.type for arg in block.args])
-            if not all(_trace(inner, trace) for inner in block.ops):
-                return False
+            for inner in block.ops:
+                if not _trace(inner, trace):
+                    return False
         trace.append(region)
-    trace.extend(op.successors)
-    return op.name.partition(".")[0] in TRACED_DIALECTS
+    dialect = _dialect(op.name)
+    if dialect in BRANCHING_DIALECTS:
+        trace.extend(op.successors)
+    return dialect in TRACED_DIALECTS
+
+
+@cache
+def _dialect(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _verify_alone(op: Operation) -> None:
@@ -136,7 +149,7 @@ def _verify_alone(op: Operation) -> None:
 
 def _facts(op: Operation) -> _Facts | None:
     """What decides whether an op by itself is right; None if that takes more."""
-    if op.name.partition(".")[0] not in LOCAL_DIALECTS or isinstance(op, FuncCallOp):
+    if _dialect(op.name) not in LOCAL_DIALECTS or isinstance(op, FuncCallOp):
         return None
     operands, results = op.operands, op.results
     types = [value.type for value in operands]
@@ -166,12 +179,18 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
         return None
     return (
         type(op),
-        facts.around if isinstance(facts.around, type) else None,
+        facts.around if _looks_around(type(op)) else isinstance(facts.around, type),
         facts.counts,
         *map(id, facts.types),
         *_identities(facts.properties),
         *_identities(facts.attributes),
     )
+
+
+@cache
+def _looks_around(kind: type[Operation]) -> bool:
+    """Whether rules of an op that is not the last of its block ask where it is."""
+    return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
 
 
 def _identities(attributes: dict[str, Attribute] | None) -> Iterator[object]:
