@@ -200,6 +200,17 @@ def test_integer_conv(
     results(ConvOp, operands, group=group, **window)
 
 
+@pytest.mark.parametrize("sizes", [(0, 2, 3), (1, 0, 3), (1, 2, 0)])
+def test_integer_conv_of_nothing(sizes: tuple[int, int, int]) -> None:
+    """No images, no channels to sum over, none to compute."""
+    images, channels, out = sizes
+    x, w = np.ones((images, channels, 4), np.int8), np.ones((out, channels, 2), np.int8)
+    window = {"strides": [1], "pads": [0, 0], "dilations": [1]}
+    operands = [x, w, np.full(out, 7, np.int32)]
+    found = results(ConvOp, operands, reference=False, group=1, **window)
+    np.testing.assert_array_equal(found, np.full((images, out, 3), 7 + 2 * channels))
+
+
 def test_integer_sums_wrap() -> None:
     x = np.full((1, 1, 1, 1), 127, np.int8)
     bias = np.array([2**31 - 1], np.int32)

@@ -126,6 +126,30 @@ def test_a_product_over_nothing_is_zero():
     check(made, feeds, [np.zeros((3, 4), np.float32)])
 
 
+@pytest.mark.parametrize("sizes", [(0, 16, 8), (1, 0, 8), (1, 16, 0)])
+def test_a_quantised_convolution_of_nothing(sizes: tuple[int, int, int]):
+    """No images, no channels to sum over, none to compute: no target needs to think of it."""
+    images, channels, out = sizes
+    grid = ["s", "z"]
+    made = model(
+        node("QuantizeLinear", ["x", *grid], ["q"]),
+        node("DequantizeLinear", ["q", *grid], ["d"]),
+        node("DequantizeLinear", ["w", *grid], ["wd"]),
+        node("Conv", ["d", "wd"], ["c"]),
+        node("QuantizeLinear", ["c", *grid], ["cq"]),
+        node("DequantizeLinear", ["cq", *grid], ["y"]),
+        inputs=[port("x", (images, channels, 2, 2))],
+        w=np.ones((out, channels, 1, 1), np.int8),
+        s=np.float32(0.5),
+        z=np.int8(0),
+    )
+    feeds = {"x": np.ones((images, channels, 2, 2), np.float32)}
+    expected = np.full((images, out, 2, 2), channels / 2, np.float32)
+    for targets in ("vta", "json"):
+        found = byocir.compile(made, targets=targets).run(feeds)["y"]
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
 @pytest.mark.parametrize("alpha", [np.inf, -np.inf, np.nan])
 def test_slopes_that_are_not_finite(alpha: float):
     """They meet negative numbers only: no product of zero and infinity shows."""

@@ -183,7 +183,7 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[n
     weights = weights.reshape(*w.shape[2:], group, w.shape[0] // group, w.shape[1])
     total = np.zeros((x.shape[0], group, w.shape[0] // group, math.prod(out[2:])))
     for position, part in _slices(x.astype(np.float64), out[2:], op, w.shape[2:], 0):
-        columns = part.reshape(x.shape[0], group, w.shape[1], -1)
+        columns = part.reshape(x.shape[0], group, w.shape[1], math.prod(out[2:]))
         total += weights[position] @ columns
     result = total.astype(np.int64).reshape(out)
     if len(operands) > 2:

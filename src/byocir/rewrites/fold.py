@@ -1,6 +1,7 @@
 """fold-constants: ops whose operands are all constants become constants.
 
-Does: evaluates such ops with byocir's own numpy rules.
+Does: evaluates such ops with byocir's own numpy rules. What has no elements is a constant, too,
+whatever it is made from: no target needs to think of it.
 
 Requires: nothing. Constants whose values were not supplied, and ops that read them, stay.
 
@@ -41,7 +42,7 @@ class FoldConstantsPass(ModulePass):
     """How many bytes a folded constant may be larger than the constants it is made from."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_module(op, [EvaluateConstantOp(self.max_growth)])
+        rewrite_module(op, [EvaluateConstantOp(self.max_growth), ReplaceEmptyOp()])
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,21 @@ class EvaluateConstantOp(Pattern):
         except ByocirError:  # an index out of range, say: the program says so when it runs
             return None
         return [new.constant(value) for value in results]
+
+
+class ReplaceEmptyOp(Pattern):
+    """An op whose results have no elements becomes arrays without any."""
+
+    roots = EvaluateConstantOp.roots
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        types = [result.type for result in op.results]
+        if any(_bytes(type_) for type_ in types):
+            return None
+        return [
+            new.constant(np.zeros(shape_of(type_), dtype_of(element_type_of(type_))))
+            for type_ in types
+        ]
 
 
 def _bytes(type_: Attribute) -> int:

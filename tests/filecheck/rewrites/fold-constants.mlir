@@ -92,3 +92,12 @@ func.func @sums() -> (tensor<i32>, tensor<f32>) {
   %1 = graph.reduce_sum %b {axes = array<i64: 0>, keepdims = 0 : i64} : (tensor<2xf32>) -> tensor<f32>
   func.return %0, %1 : tensor<i32>, tensor<f32>
 }
+
+// What has no elements is known, whatever it is made from.
+// CHECK-LABEL: @nothing
+// CHECK-NEXT:    %[[E:.*]] = graph.constant #graph.array<[] : tensor<0x4xf32>>
+// CHECK-NEXT:    func.return %[[E]]
+func.func @nothing(%x: tensor<0x3xf32>, %w: tensor<3x4xf32>) -> tensor<0x4xf32> {
+  %0 = graph.matmul %x, %w : (tensor<0x3xf32>, tensor<3x4xf32>) -> tensor<0x4xf32>
+  func.return %0 : tensor<0x4xf32>
+}
