@@ -69,7 +69,7 @@ def test_each_routine_is_defined_by_a_file_of_its_name(name):
     text = (FOLDER / ROUTINES[name].file).read_text()
     told = re.search(r"/\* numbers: ([a-z_, ]+)\.", text)
     assert told is not None
-    assert tuple(told[1].split(", ")) == ROUTINES[name].numbers
+    assert tuple(told[1].split(", ")) == (ROUTINES[name].numbers or ("none",))
     assert f"static int {name}(const routine_in *in, const routine_out *out" in text
 
 

@@ -19,6 +19,7 @@ from xdsl.traits import SymbolTable
 from byocir.dialects.byoc.records import DIMS, NAME
 from byocir.dialects.graph.foreign import ForeignOp
 from byocir.dialects.locations import names
+from byocir.dialects.tir.extern import ExternOp
 from byocir.dialects.types import element_type_of, has_element, static_shape
 
 
@@ -52,6 +53,7 @@ class Origin:
             return f"input '{_port(self.value, NAME)}'"
         op = cast(Operation, self.value.owner)
         kind = op.kind if isinstance(op, ForeignOp) else op.name
+        kind = op.routine.data if isinstance(op, ExternOp) else kind
         nodes = ", ".join(f"'{name}'" for name in names(op.location))
         return f"node {nodes} ({kind})" if nodes else kind
 

@@ -16,6 +16,7 @@ import numpy as np
 from byocir.dialects.locations import names
 from byocir.dialects.tir import ExternOp
 from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.suppression import non_max_suppression
 
 FOLDER = resources.files("byocir") / "runtime" / "routines"
 """Where the C files are."""
@@ -129,12 +130,58 @@ def _remainder(arrays: Sequence[np.ndarray], towards_zero: int) -> list[np.ndarr
     return [np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest).astype(x.dtype)]
 
 
+def _non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The indices of what is not zero, in order: one row for each dimension."""
+    return [np.stack(np.nonzero(arrays[0])).astype(np.int64)]
+
+
+def _compress(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
+    """The slices along an axis, or the elements where it is -1, for which a condition holds."""
+    x, holds = arrays
+    return [np.compress(holds, x, None if axis < 0 else axis)]
+
+
+def _take(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
+    """The slices along an axis that indices name: one for each."""
+    x, indices = arrays
+    return [np.take(x, _inside(indices, x.shape[axis]), axis)]
+
+
+def _squeeze(arrays: Sequence[np.ndarray], dropped: int) -> list[np.ndarray]:
+    """The same elements without the dimensions whose bits are set."""
+    sizes = [size for i, size in enumerate(arrays[0].shape) if not dropped >> i & 1]
+    return [arrays[0].reshape(sizes)]
+
+
+def order_of(perm: Sequence[int]) -> int:
+    """A permutation as one number, of which each dimension takes 4 bits, the first the lowest."""
+    return sum(axis << 4 * i for i, axis in enumerate(perm))
+
+
+def _permute(arrays: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
+    """The same elements with dimensions in another order."""
+    perm = [order >> 4 * i & 15 for i in range(arrays[0].ndim)]
+    return [np.ascontiguousarray(arrays[0].transpose(perm))]
+
+
+def _sizes_of(arrays: Sequence[np.ndarray], start: int, end: int) -> list[np.ndarray]:
+    """The sizes of the dimensions from the start to before the end."""
+    return [np.array(arrays[0].shape[start:end], np.int64)]
+
+
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
+        Routine("compress", ("axis",), _compress),
         Routine("float_remainder", ("towards_zero",), _remainder),
+        Routine("non_max_suppression", ("center", "least"), non_max_suppression),
+        Routine("non_zero", (), _non_zero),
+        Routine("permute", ("order",), _permute),
         Routine("scatter_elements", ("axis", "how"), _scatter_elements),
         Routine("scatter_nd", ("how",), _scatter_nd),
+        Routine("sizes_of", ("start", "end"), _sizes_of),
+        Routine("squeeze", ("dropped",), _squeeze),
+        Routine("take", ("axis",), _take),
         Routine("top_k", ("axis", "k", "largest"), _top_k),
     )
 }

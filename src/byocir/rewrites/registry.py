@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
+    "convert-bounded-to-tir": "byocir.lowering.graph_to_tir.bounded:ConvertBoundedToTirPass",
     # tensor level, blocks in buffer form
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, on memory and as loops

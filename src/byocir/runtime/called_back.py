@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp, YieldOp
@@ -38,9 +38,17 @@ def reason(op: Operation) -> str:
 
 
 def where_open(code: HostCode) -> list[Origin]:
-    """Where the values come from that C cannot hold."""
-    calls = [call.op for call in code.calls]
-    return origins(value for op in calls for value in (*read_by(op), *op.results))
+    """Where values come from that C cannot hold, or what takes open ones that it holds: inputs, and
+    the first ops on the way that have no form in C."""
+    kept: list[SSAValue] = []
+    found: list[Origin] = []
+    for call in code.calls:
+        read = [v for v, b in zip(read_by(call.op), call.inputs, strict=True) if b.place == KEPT]
+        kept += read
+        if not read and any(b.place == KEPT or b.sizes for b in (*call.inputs, *call.outputs)):
+            op = call.op.parent_op() if isinstance(call.op, YieldOp) else call.op
+            found += [Origin(result) for result in (op.results if op else ())][:1]
+    return [*(origin for origin in origins(kept) if origin.is_input), *found]
 
 
 def about_calls(code: HostCode) -> list[str]:
@@ -49,7 +57,7 @@ def about_calls(code: HostCode) -> list[str]:
     found = where_open(code)
     if not found:
         return []
-    calls = [call for call in code.calls if any(b.place == KEPT for b in buffers_of(call))]
+    calls = [c for c in code.calls if any(b.place == KEPT or b.sizes for b in buffers_of(c))]
     nodes = {name for call in calls for name in names(call.op.location)}
     whole = "" if code.is_worth_it else ", and all that is left with them"
     return [

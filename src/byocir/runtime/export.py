@@ -42,6 +42,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.source import Port, comment
+from byocir.lowering.tir_to_c.steps import KEPT
 from byocir.runtime.called_back import where_open
 from byocir.runtime.native import NAME, host_code, made_for
 from byocir.runtime.package import Package
@@ -103,10 +104,11 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
 def _checked_code(package: Package, name: str) -> HostCode:
     code = host_code(package.module, name)
     found = where_open(code)
-    if found:
+    ports = (*code.program.arguments, *code.program.results)
+    if found or any(port.place == KEPT for port in ports):
         raise ByocirError(
             "B350",
-            f"expected values of known sizes and types, found {listed(found)}",
+            f"expected values of known sizes and types, found {listed(found) or 'inputs'}",
             help=how_to_close(found),
         )
     for call in code.calls:
@@ -274,18 +276,25 @@ def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, call
 #define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"
 #define PROJECT_INPUTS {len(code.inputs)}
 #define PROJECT_OUTPUTS {len(code.outputs)}
+#define PROJECT_RANK {max([1, *(len(shape_of(port.type)) for port in code.outputs)])}
 #define PROJECT_PORT_BYTES {room} /* of all inputs and outputs, each aligned */
 #define PROJECT_ROOM(bytes) (((bytes) + {ALIGN - 1}) / {ALIGN} * {ALIGN})
 #define PROJECT_USAGE "{usage}"
 
 {_port_table("project_inputs", code.inputs)}
 {_port_table("project_outputs", code.outputs)}
-/* The model on arrays in the order of the tables; 0, or what the device gave. */
-static int project_run(const void *const *in, void *const *out, const unsigned char *blob,
+/* Whether the shape of an output is open: the table has that of the largest. */
+static const unsigned char project_open[] = {{{_flags(code.outputs)}}};
+
+/* The model on arrays in the order of the tables; it sets open shapes. 0, or what the device
+   gave. */
+static int project_run(const void *const *in, void *const *out,
+                       int64_t (*shapes)[PROJECT_RANK], const unsigned char *blob,
                        unsigned char *arena)
 {{
     const struct {called.model}_inputs inputs = {{{_members("in", code.inputs)}}};
     const struct {called.model}_outputs outputs = {{{_members("out", code.outputs)}}};
+    (void)shapes;
 {run}}}
 
 #endif
@@ -314,7 +323,12 @@ def _run_with_regions(called: Names) -> str:
 
 
 def _members(array: str, ports: Sequence[Port]) -> str:
-    return ", ".join(f"{array}[{i}]" for i in range(len(ports))) or f"{array}[0]"
+    members = [f"{array}[{i}]" + (f", shapes[{i}]" * p.is_open) for i, p in enumerate(ports)]
+    return ", ".join(members) or f"{array}[0]"
+
+
+def _flags(ports: Sequence[Port]) -> str:
+    return ", ".join(str(int(port.is_open)) for port in ports) or "0"
 
 
 def _nbytes(port: Port) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,11 @@ class HostProgram:
         given = dict(zip(program.arguments, arrays, strict=True))
         self._kept = {buffer: value for buffer, value in given.items() if buffer.place == KEPT}
         inputs = [np.ascontiguousarray(v) for b, v in given.items() if b.place != KEPT]
-        outputs = {b: _empty(b.type) for b in program.results if b.place != KEPT}
+        places = [b for r in program.results for b in (r, r.sizes) if b and b.place != KEPT]
+        outputs = {buffer: _empty(buffer.type) for buffer in places}
         self._call(inputs, [*outputs.values()])
         made, self._kept = {**self._kept, **outputs}, {}
-        return [made[buffer] for buffer in program.results]
+        return [_part(made[b], made[b.sizes]) if b.sizes else made[b] for b in program.results]
 
     def _call(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         code = self._function(
@@ -158,24 +160,33 @@ class HostProgram:
         """What an op makes of values; what a graph of an If hands on is that, whatever its type."""
         if isinstance(op, YieldOp):
             return given
-        count = len(op.operands)
-        self._interpreter.assume(dict(zip(read_by(op)[count:], given[count:], strict=True)))
+        operands = len(op.operands)
+        self._interpreter.assume(dict(zip(read_by(op)[operands:], given[operands:], strict=True)))
         with np.errstate(all="ignore"):
-            return rule_of(op)(self._interpreter, op, given[:count])
+            return rule_of(op)(self._interpreter, op, given[:operands])
 
     def _given(self, call: Call, inputs: Any) -> list[Value]:
         """What an op in the evaluator is given. Of what it makes and is kept, some may be a part of
         what it was given, in memory that C uses again."""
         keeps = any(buffer.place == KEPT for buffer in call.outputs)
         given: list[Value] = []
-        for i, (value, buffer) in enumerate(zip(read_by(call.op), call.inputs, strict=True)):
+        places = count()
+        for value, buffer in zip(read_by(call.op), call.inputs, strict=True):
+            place = next(places)
             if buffer.place == KEPT:
                 given.append(self._kept[buffer])
                 continue
-            view = _view(inputs[i], buffer)
+            view = _view(inputs[place], buffer)
+            if buffer.sizes is not None:
+                view = _part(view, _view(inputs[next(places)], buffer.sizes))
             view = view.copy() if keeps else view
             given.append(view.item() if isinstance(value.type, IndexType) else view)
         return given
+
+
+def _part(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """The array of a shape that lies at the start of another."""
+    return array.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
 
 def _empty(type_: Attribute) -> np.ndarray:

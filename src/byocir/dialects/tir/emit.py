@@ -187,6 +187,19 @@ class Emitter:
         results = cast("Sequence[TensorType]", types)
         return self.add(ExternOp.of(routine, inputs, results, numbers, self.location)).results
 
+    def bounded(
+        self,
+        routine: str,
+        inputs: Sequence[SSAValue],
+        types: Sequence[Attribute],
+        bounds: Sequence[Shape],
+        **numbers: int,
+    ) -> Sequence[SSAValue]:
+        """The results of a routine, which are at most of the shapes `bounds`."""
+        results = cast("Sequence[TensorType]", types)
+        op = ExternOp.of(routine, inputs, results, numbers, self.location, bounds)
+        return self.add(op).results
+
     def elementwise(
         self,
         shape: Shape,

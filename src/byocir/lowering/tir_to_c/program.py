@@ -17,7 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ForeignOp
@@ -25,7 +25,7 @@ from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
-from byocir.dialects.types import element_type_of, i64, shape_of, tensor
+from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
@@ -41,6 +41,7 @@ from byocir.lowering.tir_to_c.steps import (
     INPUT,
     KEPT,
     OUTPUT,
+    SIZES,
     Branch,
     Buffer,
     Call,
@@ -263,6 +264,8 @@ class _Builder:
     def _copied(self, source: Buffer) -> Buffer:
         made = Buffer(source.type, ARENA)
         self._move(source, made)
+        if source.sizes is not None:
+            made.sizes = self._copied(source.sizes)
         return made
 
     def _move(self, source: Buffer, target: Buffer) -> None:
@@ -308,7 +311,7 @@ class _Builder:
         sources, places = [self._held(value) for value in op.operands], iter(results)
         targets = [next(places) if there else None for there in present]
         pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if t is not None]
-        if all(t.place != KEPT and s.type == t.type for s, t in pairs):
+        if all(t.place != KEPT and s.type == t.type and not s.sizes for s, t in pairs):
             self._steps += [Copy(*pair) for pair in pairs]
             return
         outputs = [t or Buffer(s.type, KEPT) for s, t in zip(sources, targets, strict=True)]
@@ -346,17 +349,22 @@ class _Builder:
         outputs = count()
         for value in op.operands:
             held = self._held(value)
+            if held.place not in (ARENA, KEPT):
+                held = self._copied(held)
             if held.place == ARENA:
                 held.place, held.index = OUTPUT, next(outputs)
-            elif held.place != KEPT:
-                made = Buffer(value.type, OUTPUT, next(outputs))
-                self._steps.append(Copy(held, made))
-                held = made
+                if held.sizes is not None:
+                    held.sizes.place, held.sizes.index = SIZES, held.index
             self.program.results.append(held)
 
 
-def _result(value: SSAValue) -> Buffer:
+def _result(value: OpResult) -> Buffer:
     """A new buffer for what an op makes."""
+    op = value.op
+    bound = op.bound(value.index) if isinstance(op, ExternOp) else None
+    if bound is not None and static_shape(value.type) is None:
+        sizes = Buffer(tensor(i64, [len(bound)]), ARENA)
+        return Buffer(tensor(element_type_of(value.type), bound), ARENA, sizes=sizes)
     return Buffer(value.type, KEPT if is_open(value.type) else ARENA)
 
 

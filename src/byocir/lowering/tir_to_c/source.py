@@ -14,7 +14,6 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.open_values import is_open
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import port_names
 from byocir.lowering.tir_to_c.arena import ALIGN
@@ -30,6 +29,7 @@ from byocir.lowering.tir_to_c.steps import (
     INPUT,
     KEPT,
     OUTPUT,
+    SIZES,
     Branch,
     Buffer,
     Call,
@@ -56,11 +56,13 @@ _KEYWORDS = re.compile(
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a model: its name there and in C."""
+    """An input or output of a model: its name there and in C. If its shape is open, the member's
+    name with `_shape` has it, and the type is that of the largest."""
 
     name: str
     member: str
     type: Attribute
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,9 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     """C for a function on tensors. `name` begins the names of what the header declares."""
     program = program_of(function, host)
     types = function.function_type
-    inputs = _ports(port_names(function.arg_attrs, len(types.inputs), "arg"), types.inputs)
-    outputs = _ports(port_names(function.res_attrs, len(types.outputs), "res"), types.outputs)
+    inputs = port_names(function.arg_attrs, len(types.inputs), "arg")
+    outputs = port_names(function.res_attrs, len(types.outputs), "res")
+    inputs, outputs = _ports(inputs, program.arguments), _ports(outputs, program.results)
     writer = _Writer(name, program, inputs, outputs, host.threads)
     texts = writer.source(), writer.header()
     return HostCode(*texts, _weights(program), inputs, outputs, host, program)
@@ -116,19 +119,23 @@ def _weights(program: Program) -> np.ndarray:
     return image
 
 
-def _ports(names: Sequence[str], types: Iterable[Attribute]) -> list[Port]:
+def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[Port]:
     """Those that are arrays."""
-    arrays = [(n, type_) for n, type_ in zip(names, types, strict=True) if not is_open(type_)]
-    members: list[str] = []
-    for name, _ in arrays:
+    ports: list[Port] = []
+    taken: set[str] = set()
+    for name, buffer in zip(names, buffers, strict=True):
+        if buffer.place == KEPT:
+            continue
         base = re.sub(r"[^A-Za-z0-9_]", "_", name)
         base = f"_{base}" if not base or base[0].isdigit() or _KEYWORDS.fullmatch(base) else base
         member, count = base, 1
-        while member in members:
+        while not taken.isdisjoint((member, f"{member}_shape")):
             count += 1
             member = f"{base}_{count}"
-        members.append(member)
-    return [Port(n, member, t) for (n, t), member in zip(arrays, members, strict=True)]
+        is_open = buffer.sizes is not None
+        taken.update([member, f"{member}_shape"] if is_open else [member])
+        ports.append(Port(name, member, buffer.type, is_open))
+    return ports
 
 
 class _Writer:
@@ -168,7 +175,8 @@ class _Writer:
                 *_struct(f"{name}_outputs", "", self.outputs),
                 "",
                 "/* Runs what has no form in C, by its index; gives 0, or what ends the run. Of",
-                "   arrays whose size is not known here it gets NULL, and keeps them itself. */",
+                "   arrays whose size is not known here it gets NULL, and keeps them itself.",
+                "   Behind an array of open shape comes its shape. */",
                 f"typedef int (*{name}_region)(void *context, int index,",
                 f"{' ' * (len(name) + 22)}const void *const *inputs, void *const *outputs);",
                 "",
@@ -278,7 +286,8 @@ class _Writer:
 
     def _call(self, step: Call) -> list[str]:
         index, self._calls = self._calls, self._calls + 1
-        inputs = ", ".join(self._pointer(buffer) for buffer in step.inputs) or "NULL"
+        given = [b for i in step.inputs for b in (i, i.sizes) if b is not None]
+        inputs = ", ".join(self._pointer(buffer) for buffer in given) or "NULL"
         outputs = ", ".join(self._pointer(buffer) for buffer in step.outputs) or "NULL"
         return [
             "{",
@@ -312,16 +321,17 @@ class _Writer:
         rows: list[str] = []
         for buffer in buffers:
             shape, kind = shape_of(buffer.type), dtype_of(element_type_of(buffer.type)).name.upper()
-            sizes = ", ".join(map(str, shape)) or "1"
-            rows.append(
-                f"{{{self._pointer(buffer)}, ROUTINE_{kind}, {len(shape)}, "
-                f"(const int64_t[]){{{sizes}}}}}"
-            )
+            sizes = f"(int64_t[]){{{', '.join(map(str, shape)) or '1'}}}"
+            if buffer.sizes is not None:
+                sizes = self._pointer(buffer.sizes)
+            rows.append(f"{{{self._pointer(buffer)}, ROUTINE_{kind}, {len(shape)}, {sizes}}}")
         return ", ".join(rows)
 
     def _pointer(self, buffer: Buffer) -> str:
         if buffer.place == KEPT:
             return "NULL"
+        if buffer.place == SIZES:
+            return f"outputs->{self.outputs[buffer.index].member}_shape"
         if buffer.place == INPUT:
             return f"inputs->{self.inputs[buffer.index].member}"
         if buffer.place == OUTPUT:
@@ -351,10 +361,13 @@ def comment(nodes: Sequence[str]) -> str:
 
 
 def _struct(name: str, qualifier: str, ports: Sequence[Port]) -> list[str]:
-    rows = [
-        f"{TAB}{qualifier}{stored_type(element_type_of(port.type))} *{port.member}; "
-        f"/* {comment([port.name])} {list(shape_of(port.type))} */"
-        for port in ports
-    ]
+    rows: list[str] = []
+    for port in ports:
+        shape, most = list(shape_of(port.type)), "at most " if port.is_open else ""
+        told = f"{comment([port.name])} {most}{shape}"
+        kind = stored_type(element_type_of(port.type))
+        rows.append(f"{TAB}{qualifier}{kind} *{port.member}; /* {told} */")
+        if port.is_open:
+            rows.append(f"{TAB}int64_t *{port.member}_shape; /* [{len(shape)}] */")
     # C has no structs without members.
     return [f"struct {name} {{", *(rows or [f"{TAB}const void *none;"]), "};"]

@@ -14,16 +14,20 @@ from byocir.lowering.tir_to_c.loops import Kernel
 from byocir.lowering.tir_to_c.margins import Runs
 
 INPUT, OUTPUT, CONSTANT, ARENA, KEPT = "input", "output", "constant", "arena", "kept"
+SIZES = "sizes"
 
 
 @dataclass(eq=False)
 class Buffer:
     """Memory for a tensor: `place` says where, `index` is the number of an input or output, or the
-    offset in bytes among the constants or in the arena."""
+    offset in bytes among the constants or in the arena. `SIZES` are those of an output."""
 
     type: Attribute
     place: str
     index: int = 0
+    sizes: Buffer | None = None
+    """Of an array whose shape only a run tells, where that shape is, as i64: `type` is then that of
+    the largest, and the array lies at the start."""
 
     @property
     def nbytes(self) -> int:
@@ -109,6 +113,11 @@ Step = Branch | Compute | Fill | Copy | Call | Extern | Repeat
 
 def buffers_of(step: Step) -> list[Buffer]:
     """All buffers that a step touches, but for those of the steps inside it."""
+    named = _named(step)
+    return [*named, *(buffer.sizes for buffer in named if buffer.sizes is not None)]
+
+
+def _named(step: Step) -> list[Buffer]:
     match step:
         case Compute():
             return step.buffers

@@ -51,6 +51,22 @@ static const unsigned char *find_blob(const char *program)
 }
 #endif
 
+static int64_t shapes[PROJECT_OUTPUTS + 1][PROJECT_RANK];
+
+/* Writes an output; of one whose shape is open, as much as there is. */
+static int write_output(const char *path, int index, const void *data)
+{
+    npy_type type = project_outputs[index];
+    size_t shape[PROJECT_RANK];
+    if (!project_open[index]) return npy_write(path, &type, data);
+    for (size_t d = 0; d < type.rank; d++) {
+        shape[d] = (size_t)shapes[index][d];
+        type.bytes = type.shape[d] == 0 ? 0 : type.bytes / type.shape[d] * shape[d];
+    }
+    type.shape = shape;
+    return npy_write(path, &type, data);
+}
+
 int main(int count, char **arguments)
 {
     const void *in[PROJECT_INPUTS + 1];
@@ -68,12 +84,12 @@ int main(int count, char **arguments)
     }
     for (int i = 0; i < PROJECT_OUTPUTS; next += PROJECT_ROOM(project_outputs[i].bytes), i++)
         out[i] = next;
-    const int code = project_run(in, out, bytes, aligned(arena));
+    const int code = project_run(in, out, shapes, bytes, aligned(arena));
     if (code != 0) {
         fprintf(stderr, "%s: the device failed with code %d\n", arguments[0], code);
         return 1;
     }
     for (int i = 0; i < PROJECT_OUTPUTS; i++)
-        if (npy_write(arguments[1 + PROJECT_INPUTS + i], &project_outputs[i], out[i])) return 1;
+        if (write_output(arguments[1 + PROJECT_INPUTS + i], i, out[i])) return 1;
     return 0;
 }

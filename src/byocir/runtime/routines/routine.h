@@ -1,5 +1,6 @@
 /* What the routines have in common. A routine takes arrays and integers, and fills arrays; it gives
-   0, or what ends the run. */
+   0, or what ends the run. Where a result's shape is open, its array has room for the largest, and
+   the routine sets `shape`. */
 #ifndef ROUTINE_H
 #define ROUTINE_H
 
@@ -37,7 +38,7 @@ typedef struct routine_out {
     void *data;
     routine_type type;
     int rank;
-    const int64_t *shape;
+    int64_t *shape;
 } routine_out;
 
 /* Bytes of an element. */
@@ -53,6 +54,15 @@ static inline int64_t routine_count(const int64_t *shape, int first, int last)
     int64_t count = 1;
     for (int i = first; i < last; i++) count *= shape[i];
     return count;
+}
+
+/* The index at a place, counted from the front; negative if it leads outside. */
+static inline int64_t routine_index(const routine_in *indices, int64_t place, int64_t size)
+{
+    int64_t index = indices->type == ROUTINE_INT32 ? ((const int32_t *)indices->data)[place]
+                                                   : ((const int64_t *)indices->data)[place];
+    index += index < 0 ? size : 0;
+    return index < size ? index : -1;
 }
 
 #endif

@@ -64,13 +64,4 @@ static inline void scatter_many(void *target, const void *update, int64_t count,
     for (size_t i = 0; i < (size_t)count; i++) scatter_one(to + i * size, from + i * size, type, how);
 }
 
-/* The index at a place, counted from the front; negative if it leads outside. */
-static inline int64_t scatter_index(const routine_in *indices, int64_t place, int64_t size)
-{
-    int64_t index = indices->type == ROUTINE_INT32 ? ((const int32_t *)indices->data)[place]
-                                                   : ((const int64_t *)indices->data)[place];
-    index += index < 0 ? size : 0;
-    return index < size ? index : -1;
-}
-
 #endif

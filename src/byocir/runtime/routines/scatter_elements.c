@@ -11,7 +11,7 @@ static int scatter_elements(const routine_in *in, const routine_out *out, const 
     unsigned char *const to = out->data;
     memcpy(to, in->data, (size_t)routine_count(in->shape, 0, rank) * size);
     for (int64_t place = 0; place < count; place++) {
-        const int64_t index = scatter_index(indices, place, in->shape[axis]);
+        const int64_t index = routine_index(indices, place, in->shape[axis]);
         int64_t rest = place, step = 1, target = 0;
         if (index < 0) return ROUTINE_OUTSIDE;
         for (int i = rank - 1; i >= 0; i--) {

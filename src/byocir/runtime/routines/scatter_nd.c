@@ -14,7 +14,7 @@ static int scatter_nd(const routine_in *in, const routine_out *out, const int64_
     for (int64_t place = 0; place < count; place++) {
         int64_t target = 0;
         for (int i = 0; i < depth; i++) {
-            const int64_t index = scatter_index(indices, place * depth + i, in->shape[i]);
+            const int64_t index = routine_index(indices, place * depth + i, in->shape[i]);
             if (index < 0) return ROUTINE_OUTSIDE;
             target = target * in->shape[i] + index;
         }

@@ -218,6 +218,22 @@ func.func @routine_number(%x: tensor<4xi8>) {
 
 // -----
 
+func.func @routine_bound(%x: tensor<4xi8>) {
+  // CHECK: expected a bound of tensor<1x?xi64>
+  %y = tir.extern "non_zero"(%x) with {} within [array<i64: 2, 4>] : (tensor<4xi8>) -> tensor<1x?xi64>
+  func.return
+}
+
+// -----
+
+func.func @routine_bounds(%x: tensor<4xi8>) {
+  // CHECK: expected a bound for each of 1 results, found 0
+  %y = tir.extern "non_zero"(%x) with {} within [] : (tensor<4xi8>) -> tensor<1x?xi64>
+  func.return
+}
+
+// -----
+
 func.func @read_indices(%t: tensor<4x4xi8>, %e: tensor<4xi8>, %c: tensor<4xi64>) {
   // CHECK: expected 2 indices, found 1
   %y = tir.block [m: 4] ins(%c[m] : tensor<4xi64>, %t : tensor<4x4xi8>) outs(%e[m] : tensor<4xi8>) {

@@ -57,6 +57,14 @@ func.func @routine(%x: tensor<8x10xf32>) -> tensor<8x3xi64> {
 // CHECK-LABEL: @routine
 // CHECK-NEXT: %v, %i = tir.extern "top_k"(%x) with {axis = 1 : i64, k = 3 : i64, largest = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)
 
+func.func @open_result(%x: tensor<3x4xf32>) -> tensor<2x?xi64> {
+  %i = tir.extern "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>
+  func.return %i : tensor<2x?xi64>
+}
+
+// CHECK-LABEL: @open_result
+// CHECK-NEXT: %i = tir.extern "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>
+
 func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
   tir.intrinsic "npu.load" (stride = 2, pad = -1) {
     tir.copy %x to %t sizes [4] : memref<4xi8> to memref<4xi8, "near">
