@@ -11,13 +11,14 @@ import pytest
 from qdq_models import small_net
 
 import byocir
-from byocir.compiler import generate, partition_pipeline
+from byocir.compiler import generate
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import report_of
+from byocir.targets.stages import partition_pipeline
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}

@@ -1,16 +1,8 @@
 """The driver: import, passes, hand-offs, code generation, package. Every step is a named pass.
 
-```
-fold-constants, clean-up, normalize-qdq, qdq-to-integer, fold-constants, clean-up   graph rewrites
-fix-point                                       when a target computes in fixed point
-match-composites, assign-targets, merge-regions, place-constants, outline-regions,
-clean-up                                                                            first hand-off
-convert-graph-to-tir
-match-composites{level=tensor}, … as above                                          second hand-off
-each target's own passes, then its code generator
-```
-
-What is left in `@main` runs in the evaluator, or as C after the passes of `host_pipeline`.
+What partitions a module is in `byocir.targets.stages`; then come each target's own passes, and its
+code generator. What is left in `@main` runs in the evaluator, or as C after the passes of
+`host_pipeline`.
 """
 
 from __future__ import annotations
@@ -19,39 +11,39 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
+from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
-from byocir.patterns.hooks import ask
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.place_nodes import is_placed, set_placement
-from byocir.rewrites.byoc.set_targets import set_objective, set_targets
-from byocir.rewrites.fix_point import FixPointPass
+from byocir.rewrites.byoc.levels import levels_left
+from byocir.rewrites.byoc.place_nodes import set_placement
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.called_back import about_calls, called_back
 from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
-from byocir.runtime.saved import is_handed_over, read_model, take_up
-from byocir.targets.base import Point, Target, target_of
+from byocir.runtime.saved import read_model, take_up
+from byocir.targets.base import Target, target_of
 from byocir.targets.calls import call
-from byocir.targets.given import Targets, attributes_of, with_options
-from byocir.targets.own_passes import owned
+from byocir.targets.given import Targets, of_saved, told, with_options
+from byocir.targets.stages import (
+    LOWERING,
+    is_handed_over,
+    partition_pipeline,
+    passes_at,
+    rest_pipeline,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 HOSTS = (REFERENCE, C)
-LOWERING = "convert-graph-to-tir"
-GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
-HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
 Step = Callable[[str], None]
 """Told what begins."""
@@ -114,21 +106,28 @@ def export_onnx(
 ) -> ModelProto:
     """The ONNX model of a module at the graph level: imported, rewritten or partitioned.
 
-    What was handed over is back in its place. With `targets` a copy is partitioned, as `partition`
-    does it, and the metadata of each node say where it went and why (`byocir.runtime.annotate`); a
-    module that names its targets itself gives its own report. `rewritten` writes the ops that the
-    first hand-off saw instead of those of the module, and so does naming a region's `function`.
-    The module stays as it is.
+    What was handed over is back in its place. With `targets`, or where the module names some, a
+    copy is partitioned, as `compile` does it, and the metadata of each node say where it went and
+    why (`byocir.runtime.annotate`). `rewritten` writes the ops that the first hand-off saw instead
+    of those of the module, and so does naming a region's `function`. The module stays as it is.
 
     Raises ByocirError B109 for ops without an ONNX form, such as those of the tensor level, B302
-    for a function that there is not or that was generated code for.
+    for a function that there is not or that was generated code for, B114 and B213 for what comes
+    too late for a module that is partitioned.
     """
     from byocir.frontend.onnx.handed_over import function_named
     from byocir.runtime.annotate import annotated_onnx
 
-    if not targets:
+    saved = targets_of(module) if TARGETS in module.attributes else []
+    if not targets and not saved:
         return annotated_onnx(function_named(module, function), report_of(module))
     whole = module.clone()
+    if is_handed_over(module):
+        report = hand_over(
+            whole, targets or None, levels=levels, placement=placement, objective=objective
+        )
+        return annotated_onnx(function_named(module, function), report)
+    targets = of_saved(targets or None, saved)
     if placement:
         set_placement(whole, placement)
     passes = partition_pipeline(whole, targets, levels, objective)
@@ -138,51 +137,6 @@ def export_onnx(
     exported = whole.clone() if rewritten or function != MAIN else module
     run_passes(whole, context, passes[lowering:])
     return annotated_onnx(function_named(exported, function), report_of(whole))
-
-
-def partition_pipeline(
-    module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
-) -> list[ModulePass]:
-    """Names the targets in the module and gives the passes that partition it."""
-    levels = _checked_levels(levels)
-    passes = meaning_pipeline(module, targets)
-    set_objective(module, objective)
-    instances = [target_of(attribute) for attribute in targets_of(module)]
-    passes += _at(instances, "before-match")
-    placed = is_placed(module)
-    place = "place-nodes," if placed else ""
-    if "graph" in levels:
-        passes += parse_pipeline(f"{place}match-composites")
-        passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
-        passes += _at(instances, "after-outline")
-    passes += parse_pipeline(f"{LOWERING}{{bodies=true}}" if "tensor" in levels else LOWERING)
-    if "tensor" in levels:
-        passes += parse_pipeline(f"{place}match-composites{{level=tensor}}")
-        passes += [*_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
-    if placed:
-        passes += parse_pipeline("check-placement")
-    return passes
-
-
-def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
-    """Names the targets in the module and gives the rewrites before the first hand-off, which bring
-    it to the numbers that every placement then computes."""
-    attributes = attributes_of(targets)
-    set_targets(module, attributes)
-    instances = [target_of(attribute) for attribute in attributes]
-    return [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
-
-
-def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:
-    levels = levels.split(",") if isinstance(levels, str) else levels
-    unknown = [level for level in levels if level not in LEVELS]
-    if unknown or not levels:
-        raise ByocirError(
-            "B212",
-            f"expected levels among {', '.join(LEVELS)}, found {', '.join(unknown) or 'none'}",
-            help=did_you_mean(unknown[0], list(LEVELS)) if unknown else "",
-        )
-    return levels
 
 
 def compile(
@@ -203,8 +157,9 @@ def compile(
     A module is given as it is, and not changed, or as a file `NAME.mlir` with its large constants
     in `NAME.safetensors`. It may be partitioned; then its code is generated and nothing else, for
     the targets that it names, so that arguments of `partition` are refused (ByocirError B114) and
-    `targets` need to name, without options, only those that are not installed. Without `targets` a
-    model goes to those that its module names, else to VTA.
+    `targets` need to name, without options, only those that are not installed. One that was saved
+    between two passes goes on from there. Without `targets` a model goes to those that its module
+    names, else to VTA; with them, options that are not given are those that the module names.
 
     `after_pass(pass, module, seconds)` sees every stage, `on_step(name)` is told what begins. Other
     `options` go to every target that has an option of that name. `host` says what runs the
@@ -242,26 +197,29 @@ def hand_over(
     options: Mapping[str, Any] | None = None,
     verifier: Verifier | None = None,
 ) -> Report:
-    """Partitions a module unless it is partitioned already; arguments as `compile`."""
+    """Partitions a module, or does what is left of that where it was saved on the way; arguments as
+    `compile`."""
     if is_handed_over(module):
         own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
         take_up(module, targets, {**own, **(options or {})})
-        # It may have been saved between the passes of the last hand-off.
-        rest = f"{LOWERING},clean-up"
-        run_passes(module, load_context(), rest, callback=after_pass, verifier=verifier)
+        run_passes(module, load_context(), rest_pipeline(module), callback=after_pass)
         return report_of(module)
-    if targets is None:
-        named = TARGETS in module.attributes
-        targets = [target_of(each) for each in targets_of(module)] if named else "vta"
-    return partition(
+    saved = targets_of(module) if TARGETS in module.attributes else []
+    chosen = with_options(of_saved(targets, saved), options or {})
+    if [*levels] == [*LEVELS]:
+        levels = levels_left(module) or levels
+    report = partition(
         module,
-        with_options(targets, options or {}),
+        chosen,
         levels=levels,
         placement=placement,
         objective=objective,
         after_pass=after_pass,
         verifier=verifier,
     )
+    if targets is not None:
+        report.notes = [*told(targets_of(module), saved), *report.notes]
+    return report
 
 
 def host_of(text: str) -> CHost | None:
@@ -290,11 +248,15 @@ def generate(
     c_host = host_of(host)
     context = load_context()
     instances = [target_of(attribute) for attribute in targets_of(module)]
-    passes = [*_at(instances, "after-lowering"), *_at(instances, "before-codegen")]
+    own = [*passes_at(instances, "after-lowering"), *passes_at(instances, "before-codegen")]
+    if report.regions:
+        module.attributes[IN_CODE] = UnitAttr()
+    run_passes(module, context, own, callback=after_pass)
+    module.attributes.pop(IN_CODE, None)
     if c_host is not None:
         set_c_host(module, c_host)
-        passes += parse_pipeline(host_pipeline(c_host_of(module)))
-    run_passes(module, context, passes, callback=after_pass, verifier=verifier)
+        passes = parse_pipeline(host_pipeline(c_host_of(module)))
+        run_passes(module, context, passes, callback=after_pass)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
         taken = [region for region in report.regions if region.target == target.name]
@@ -349,33 +311,6 @@ def _is_plain(name: object) -> bool:
     if not isinstance(name, str) or not name.isprintable():
         return False
     return name not in ("", ".", "..") and not set(name) & set("/\\")
-
-
-def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
-    roundings = sorted({ask(target, "fixed_point") for target in targets} - {""})
-    if len(roundings) > 1:
-        raise ByocirError(
-            "B215",
-            f"expected targets that agree on rounding, found {' and '.join(roundings)}",
-            help="the module's integers have one meaning: give the targets the same rounding",
-        )
-    return [*(FixPointPass(rounding) for rounding in roundings), *parse_pipeline("clean-up")]
-
-
-def _at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
-    passes: list[ModulePass] = []
-    for target in targets:
-        entries: Any = call(target, target.passes, point)
-        for entry in [entries] if isinstance(entries, str) else entries or ():
-            if not isinstance(entry, str | ModulePass):
-                raise ByocirError(
-                    "B228",
-                    f"expected passes of target '{target.name}' as pipeline text or ModulePass, "
-                    f"found {type(entry).__name__} {point}",
-                )
-            made = parse_pipeline(entry) if isinstance(entry, str) else [entry]
-            passes += [owned(target.name, pass_) for pass_ in made]
-    return passes
 
 
 def _declare(module: ModuleOp, symbols: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from loop_programs import Matmul, matmuls
 from pass_checks import LOOPS, run_on, same
 from random_loops import BUFFERS, SIZE, programs
 
-from byocir.compiler import generate, import_onnx, meaning_pipeline, partition
+from byocir.compiler import generate, import_onnx, partition
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
@@ -18,6 +18,7 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function, port_names
 from byocir.patterns import Composite, block, wildcard
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.stages import meaning_pipeline
 
 RAISE = "raise-scf-to-tir"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_qdq_nets import nets
 
-from byocir.compiler import GRAPH_REWRITES, host_pipeline
+from byocir.compiler import host_pipeline
 from byocir.dialects.context import load_context
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
@@ -16,6 +16,7 @@ from byocir.lowering.tir_to_c import emit_host
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.runtime.native import HostProgram
+from byocir.targets.stages import GRAPH_REWRITES
 from byocir.toolchain.cpu import CPUS
 
 QUICK = ("-std=c99", "-O1", "-ffp-contract=off", "-lm")

@@ -17,12 +17,13 @@ from qdq_models import images
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
-from byocir.compiler import generate, meaning_pipeline, partition
+from byocir.compiler import generate, partition
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import ForeignOp
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.json.kernels import GRAPH_OPS
+from byocir.targets.stages import meaning_pipeline
 
 TARGETS = (
     "json",

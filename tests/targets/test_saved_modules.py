@@ -14,11 +14,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.cli.main import main
+from byocir.cli.opt import run_opt
 from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import save_weights
+from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.json import Json
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "examples" / "toy_npu.py"
@@ -144,6 +147,98 @@ def test_a_module_that_is_not_partitioned_goes_to_the_targets_given_or_named():
     conv = byocir.compile(module, targets="json{ops=conv}")
     run_passes(module, load_context(), 'set-targets{targets="json{ops=conv}"}')
     assert byocir.compile(module).report == conv.report
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of a compilation by what they are after, `PASS:2` after its second run. One file
+    holds the weights of all."""
+    folder = tmp_path_factory.mktemp("stages")
+    flags = ["--dump", str(folder), "-o", str(folder / "made.bpkg")]
+    assert main(["compile", *INT8, *flags]) == 0
+    found: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.mlir")):
+        name = path.stem.partition("_")[2]
+        found[name if name not in found else f"{name}:2"] = path
+    return found
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        *("match-composites", "merge-regions", "outline-regions"),
+        *("convert-graph-to-tir", "match-composites:2", "outline-regions:2"),
+    ],
+)
+def test_a_stage_between_two_passes_goes_on_from_there(
+    stage: str, stages: dict[str, Path], direct: bytes, tmp_path: Path
+):
+    byocir.compile(stages[stage]).save(tmp_path / "later.bpkg")
+    assert (tmp_path / "later.bpkg").read_bytes() == direct
+
+
+def test_weights_of_a_folder_are_found(
+    stages: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    assert run_opt([str(stages["fix-point"]), "-p", "fold-constants", "--no-debuginfo"]) == 0
+    assert "graph.requantize" in capsys.readouterr().out
+
+
+def test_bisect_and_export_take_modules(
+    stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    for stage in ("outline-regions", "outline-regions:2"):
+        assert main(["bisect", str(stages[stage])]) == 0
+        assert "none changes what the model computes" in capsys.readouterr().out
+    paths = [tmp_path / "model.onnx", tmp_path / "import.onnx", tmp_path / "between.onnx"]
+    for flags, path in zip(
+        (INT8, [str(stages["import"])], [str(stages["outline-regions"])]), paths, strict=True
+    ):
+        target = [] if path is paths[2] else ["--target", "vta"]
+        rewritten = [] if path is paths[2] else ["--rewritten"]
+        assert main(["export-onnx", *flags, *target, *rewritten, "-o", str(path)]) == 0
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    one, other = (onnx.load(path) for path in (paths[0], paths[2]))
+    assert [n.op_type for n in one.graph.node] == [n.op_type for n in other.graph.node]
+    assert one.metadata_props == other.metadata_props
+    region = ["--region", "vta_0", "-o", str(tmp_path / "region.onnx")]
+    assert main(["export-onnx", str(stages["outline-regions"]), *region]) == 0
+    capsys.readouterr()
+    late = ["--objective", "latency", "-o", str(tmp_path / "late.onnx")]
+    assert main(["export-onnx", str(stages["outline-regions"]), *late]) == 1
+    assert "error[B114]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "note"),
+    [
+        ("json", "conv", "target json keeps ops=conv, as the module says"),
+        ("json{ops=relu}", "relu", "target json has ops=relu as given; the module was saved with"),
+        ("json{ops=conv}", "conv", "target json keeps ops=conv, as the module says"),
+    ],
+)
+def test_a_target_given_again_keeps_the_options_of_the_module(given: str, options: str, note: str):
+    module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
+    run_passes(module, load_context(), 'set-targets{targets="json{ops=conv}"}')
+    package = byocir.compile(module, targets=given)
+    (target,) = package.targets
+    assert str(target.options.data["ops"]) == f'"{options}"'
+    assert [text for text in package.report.notes if text.startswith(note)]
+    assert not [n for n in byocir.compile(module).report.notes if n.startswith("target")]
+
+
+def test_an_instance_with_other_options_is_refused(tmp_path: Path):
+    conv, relu = Json(ops=("conv",)), Json(ops=("relu",))
+    package = byocir.compile(DIGITS / "digits_f32.onnx", targets=[conv], shapes=SHAPES)
+    package.save(path := tmp_path / "p.bpkg")
+    assert byocir.load(path, targets=[conv]).report == package.report
+    with pytest.raises(ByocirError, match=r"B213.*options of a package, ops=conv, found ops=relu"):
+        byocir.load(path, targets=[relu])
+    module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
+    byocir.partition(module, [conv])
+    with pytest.raises(ByocirError, match=r"B213.*that is partitioned, ops=conv, found ops=relu"):
+        byocir.compile(module, targets=[relu])
 
 
 @pytest.mark.parametrize(

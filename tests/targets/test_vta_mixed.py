@@ -10,11 +10,11 @@ from qdq_models import images
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
-from byocir.compiler import GRAPH_REWRITES
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import Report
+from byocir.targets.stages import GRAPH_REWRITES
 
 LEVELS = [("graph",), ("tensor",), ("graph", "tensor")]
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from qdq_models import Model, images, models
 
 import byocir
-from byocir.compiler import GRAPH_REWRITES
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.stages import GRAPH_REWRITES
 
 
 def fixed(model: onnx.ModelProto, rounding: str):

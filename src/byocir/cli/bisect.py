@@ -1,9 +1,10 @@
 """`byocir bisect MODEL`: which step of a compilation changes what the model computes?
 
-Runs the whole way on seeded inputs: the import is compared with ONNX Runtime where it is installed,
-each pass with the one before it, generated code region by region, and what runs in the end with the
-last stage. Stops at the first step that changes a result and names it, the ops and the element. A
-line for each step goes to stderr. The exit code is 3 when a step was found.
+Runs the whole way on seeded inputs, of a saved module what is left of it: the import of a model is
+compared with ONNX Runtime where that is installed, each pass with the one before it, generated code
+region by region, and what runs in the end with the last stage. Stops at the first step that changes
+a result and names it, the ops and the element. A line for each step goes to stderr. The exit code
+is 3 when a step was found.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-import byocir
 from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
@@ -37,6 +37,7 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first_difference
 from byocir.runtime.package import Package
+from byocir.runtime.saved import is_saved_module, read_model
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away from what was imported."""
@@ -97,7 +98,7 @@ class _Bisection:
     def compile(self) -> None:
         """Runs all steps; raises PassChanged at the first that changes a result."""
         options, host = self.options, host_text(self.options)
-        module = byocir.import_onnx(options.model, shapes=shapes_of(options))
+        module = read_model(options.model, shapes=shapes_of(options))
         self._step("import", lambda: self._begin(module))
         report = hand_over_as_asked(options, module, self._after_pass)
         self.before_code = module.clone()
@@ -133,7 +134,7 @@ class _Bisection:
         path: Path | None = self.options.input
         feeds = random_feeds(module, self.options.seed) if path is None else read_arrays(path)
         self.check.begin(module, feeds)
-        if find_spec("onnxruntime") is not None:
+        if find_spec("onnxruntime") is not None and not is_saved_module(self.options.model):
             self._compare_import(feeds)
 
     def _compare_import(self, feeds: Mapping[str, np.ndarray]) -> None:

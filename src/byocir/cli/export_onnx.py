@@ -11,6 +11,7 @@ from byocir.cli.guard import OK
 from byocir.cli.run import is_package, levels_of, placement_of, shapes_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
+from byocir.runtime.saved import is_saved_module, read_model
 
 OF_TARGETS = ("levels", "objective", "placement", "rewritten", "region")
 
@@ -22,8 +23,9 @@ def export_onnx(options: argparse.Namespace) -> int:
     check_writable(path)
     if path.exists() and path.samefile(model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
+    module = read_model(model, shapes=shapes_of(options))
     exported = byocir.export_onnx(
-        byocir.import_onnx(model, shapes=shapes_of(options)),
+        module,
         options.target or (),
         function=options.region or MAIN,
         rewritten=options.rewritten,
@@ -47,7 +49,7 @@ def _check(options: argparse.Namespace) -> None:
             help="give the model that it was compiled from",
         )
     given = [name for name in OF_TARGETS if getattr(options, name)]
-    if given and not options.target:
+    if given and not options.target and not is_saved_module(options.model):
         raise ByocirError(
             "B114", f"expected --target with --{given[0]}, found none", help="e.g. --target vta"
         )

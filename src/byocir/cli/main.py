@@ -174,7 +174,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser, default="none, the model as it is read")
+    _add_model(parser, "an ONNX file or a module (.mlir)", "none, the model as it is read")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the file")
     parser.add_argument(
         "--rewritten",
@@ -198,7 +198,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_bisect(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
+    _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

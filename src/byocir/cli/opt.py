@@ -3,9 +3,9 @@
     byocir-opt IN.mlir -p 'a,b{option=value}' -o OUT.mlir
     byocir-opt model.onnx --shape image=1,1,28,28 -p normalize-qdq
 
-Text is printed with its locations. Large constants are read from IN.safetensors and written to
-OUT.safetensors. Passes are verified one by one. Exit codes: 0 fine, 1 user error, 2 usage error,
-70 internal error (a reproducer was written).
+Text is printed with its locations. Large constants are read from IN.safetensors, else from
+weights.safetensors in the same folder, and written to OUT.safetensors. Passes are verified one by
+one. Exit codes: 0 fine, 1 user error, 2 usage error, 70 internal error (a reproducer was written).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from byocir.dialects.array import Array, ByocirContext
 from byocir.dialects.context import OWN_DIALECTS
 from byocir.dialects.text import ModulePrinter, SourceParser, text_error
 from byocir.dialects.verify import verify_module
-from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays
+from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays, weights_beside
 from byocir.errors import ByocirError
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
@@ -97,7 +97,8 @@ class ByocirOptMain(xDSLOptMain):
         arg_parser.add_argument(
             "--weights",
             metavar="FILE",
-            help="read large constants from FILE instead of IN.safetensors",
+            help="read large constants from FILE instead of IN.safetensors, or weights.safetensors "
+            "in its folder",
         )
         arg_parser.add_argument(
             "--weights-out",
@@ -171,8 +172,7 @@ class ByocirOptMain(xDSLOptMain):
         return path.open("rb"), kind
 
     def _read_weights(self, path: Path) -> None:
-        beside = path.with_suffix(SUFFIX)
-        weights = self.args.weights or (beside if beside.is_file() else None)
+        weights = self.args.weights or weights_beside(path)
         if weights is not None:
             load_weights(weights, self.byocir_context.arrays)
 

@@ -17,10 +17,10 @@ import byocir
 from byocir.cli.arguments import Shapes
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.reference import run_onnxruntime
-from byocir.compiler import meaning_pipeline
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.stages import meaning_pipeline
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 """How far floats may be from the evaluator: relative to the value, and to the outputs' spread."""

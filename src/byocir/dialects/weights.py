@@ -28,6 +28,8 @@ from byocir.errors import ByocirError
 
 SUFFIX = ".safetensors"
 """IN.mlir is read with IN.safetensors, and so written."""
+SHARED = f"weights{SUFFIX}"
+"""What the texts of a folder share that have no weights of their own."""
 
 # safetensors.numpy cannot read bfloat16.
 _DTYPES = {
@@ -85,6 +87,14 @@ def _entry(digest: str, array: Array) -> tuple[str, np.ndarray]:
         return digest, array.values()
     key = f"{digest} {array.dtype.name} {'x'.join(map(str, array.shape))}"
     return key, np.frombuffer(array.values().tobytes(), np.uint8)
+
+
+def weights_beside(text: str | Path) -> Path | None:
+    """The file of the large arrays of a text: the one of its name, else the one that the texts of
+    its folder share; None if there is neither."""
+    path = Path(text)
+    places = (path.with_suffix(SUFFIX), path.with_name(SHARED))
+    return next((place for place in places if place.is_file()), None)
 
 
 def load_weights(path: str | Path, store: ArrayStore) -> None:

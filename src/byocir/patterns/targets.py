@@ -174,8 +174,11 @@ def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
 
 def find(attribute: TargetAttr) -> Taker:
     """The target that an attribute names, with its options."""
-    options = {name: _values(value) for name, value in attribute.options.data.items()}
-    return instantiate(ArgSpec(attribute.target_name.data, options))
+    return instantiate(ArgSpec(attribute.target_name.data, _options_of(attribute)))
+
+
+def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
+    return {name: _values(value) for name, value in attribute.options.data.items()}
 
 
 def machine_of(attribute: TargetAttr) -> str:
@@ -216,8 +219,9 @@ def attr_of(target: Taker) -> TargetAttr:
     return TargetAttr.of(spec.name, options)
 
 
-def parse_targets(text: str) -> list[TargetAttr]:
-    """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`."""
+def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAttr]:
+    """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`. Options that the
+    text does not give are those of `saved`, else the target's defaults."""
     try:
         specs = list(parse_pipeline(text))
     except (ParseError, ArgSpecParseError) as error:
@@ -228,7 +232,15 @@ def parse_targets(text: str) -> list[TargetAttr]:
         ) from error
     if not specs:
         raise ByocirError("B213", "expected a target, found none", help=_choose())
-    return [attr_of(instantiate(spec)) for spec in specs]
+    kept = {attribute.target_name.data: _options_of(attribute) for attribute in saved}
+    return [attr_of(instantiate(_completed(spec, kept.get(spec.name, {})))) for spec in specs]
+
+
+def _completed(spec: ArgSpec, options: Mapping[str, tuple[Any, ...]]) -> ArgSpec:
+    """The options of a spec, and those of `options` that it does not give."""
+    given = {name.replace("-", "_") for name in spec.parameters}
+    more = {name: v for name, v in options.items() if name.replace("-", "_") not in given}
+    return ArgSpec(spec.name, {**more, **spec.parameters})
 
 
 def _choose() -> str:

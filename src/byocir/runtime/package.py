@@ -32,7 +32,7 @@ from byocir.runtime.native import HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.calls import call, loaded
-from byocir.targets.given import make_known
+from byocir.targets.given import check_options, make_known
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -182,10 +182,12 @@ def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
 
     A package names its targets and holds no code of theirs: give those that are not installed in
     `targets`, as instances or as files (`npu.py:Npu`), without options: it keeps those it was
-    compiled with. Raises ByocirError B213 for options, B210 or B217 for a target there is not.
+    compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
+    B210 or B217 for a target there is not.
     """
     given = {make_known(target, "a package", str(path)) for target in targets}
     module, blobs, report = read_archive(_path(path))
+    check_options(targets, targets_of(module), "a package", str(path))
     package = Package(module, blobs, report)
     for attribute in package.targets:
         if attribute.target_name.data in given:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import TARGET, TARGETS, CallOp, TargetAttr
+from byocir.dialects.byoc import IN_CODE, CallOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
-from byocir.dialects.weights import SUFFIX, load_weights
+from byocir.dialects.weights import load_weights, weights_beside
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.patterns.targets import targets_of
 from byocir.targets.base import Target
-from byocir.targets.given import Targets, make_known
+from byocir.targets.given import Targets, check_options, make_known
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -64,14 +64,14 @@ def read_model(
 
 
 def load_module(path: str | Path) -> ModuleOp:
-    """The module of a text, with the large constants of the `.safetensors` file beside it."""
+    """The module of a text, with the large constants of the file beside it: `weights_beside`."""
     path = Path(path)
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     context = load_context()
-    weights = path.with_suffix(SUFFIX)
-    if weights.is_file():
+    weights = weights_beside(path)
+    if weights is not None:
         load_weights(weights, context.arrays)
     try:
         text = path.read_text(encoding="utf-8")
@@ -81,24 +81,18 @@ def load_module(path: str | Path) -> ModuleOp:
     return parse_module(text, context, file=str(path))
 
 
-def is_handed_over(module: ModuleOp) -> bool:
-    """Whether a module was partitioned: it names targets, and its work went to them, or is at the
-    tensor level, where what is left goes to the host."""
-    return TARGETS in module.attributes and any(
-        isinstance(op, CallOp) or op.name.startswith("tir.") for op in module.walk()
-    )
-
-
 def take_up(module: ModuleOp, targets: Targets | None, given: Mapping[str, object]) -> None:
     """Makes the targets known that a partitioned module names; raises ByocirError B114 for a target
     that it does not name and for arguments `given` that come too late, B210 for a target that
-    nobody knows, B213 for options, which the module has."""
+    nobody knows, B213 for options, which the module has, and an instance with others."""
     what = "a module that is partitioned"
     for name, value in given.items():
         if value:
             raise _refused(name, what)
-    known = [attribute.target_name.data for attribute in targets_of(module)]
-    for target in [targets] if isinstance(targets, str | Target) else targets or ():
+    saved = targets_of(module)
+    known = [attribute.target_name.data for attribute in saved]
+    given_targets = [targets] if isinstance(targets, str | Target) else targets or ()
+    for target in given_targets:
         name = make_known(target, what, "")
         if name not in known:
             raise ByocirError(
@@ -107,6 +101,7 @@ def take_up(module: ModuleOp, targets: Targets | None, given: Mapping[str, objec
                 f"found {name}",
                 help="for another target compile the model itself",
             )
+    check_options(given_targets, saved, what, "")
 
 
 def _refused(name: str, what: str, where: str = "") -> ByocirError:
@@ -122,19 +117,14 @@ def _check_functions(module: ModuleOp, where: str) -> None:
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     if not any(f.sym_name.data == MAIN and not f.is_declaration for f in functions):
         raise ByocirError("B302", f"expected a function @{MAIN}, found none", where=where)
-    for function in functions:
-        target = function.attributes.get(TARGET)
-        if isinstance(target, TargetAttr) and _is_code(function, target.target_name.data):
+    known = {f.sym_name.data for f in functions if not f.is_declaration}
+    called = dict.fromkeys(o.callee.string_value() for o in module.walk() if isinstance(o, CallOp))
+    for symbol in called:
+        if IN_CODE in module.attributes or symbol not in known:
             raise ByocirError(
                 "B302",
-                f"expected regions before code generation, found @{function.sym_name.data} as code",
+                f"expected regions before code generation, found @{symbol} as code, or in the "
+                "making",
                 where=where,
                 help="save the module before: --emit partitioned",
             )
-
-
-def _is_code(function: FuncOp, target: str) -> bool:
-    """Whether a region is code already: its body is gone, or of the target's own dialect."""
-    return function.is_declaration or any(
-        op.name.partition(".")[0] == target for op in function.walk()
-    )

@@ -8,12 +8,15 @@ from typing import Any, cast
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.match import python_value
 from byocir.patterns.targets import attr_of, find_class, parse_targets, register
 from byocir.targets.base import Target, target_of
 from byocir.targets.files import check_target, named_target
 
 Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
+
+KEEPS = "it keeps those it was compiled with: compile the model again for others"
 
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:
@@ -45,6 +48,54 @@ def _attributes_of(target: object) -> list[TargetAttr]:
     check_target(type(target))
     register(target.name, type(target))
     return [attr_of(target)]
+
+
+def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
+    """The targets for a module that names those in `saved`: the ones given, which keep its options
+    where they are given by name and say nothing else; without any its own, or VTA. Errors as
+    `attributes_of`."""
+    if targets is None:
+        return [target_of(attribute) for attribute in saved] or "vta"
+    given = [targets] if isinstance(targets, str | Target) else targets
+    kept: list[str | Target] = []
+    for each in given:
+        names = parse_targets(named_target(each), saved) if isinstance(each, str) else ()
+        kept += [target_of(name) for name in names] if isinstance(each, str) else [each]
+    return kept
+
+
+def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str]:
+    """What to say of targets that were given for a module that names those in `saved`: options that
+    are others than the module's, and the module's where they are not the defaults."""
+    before = {attribute.target_name.data: attribute for attribute in saved}
+    notes: list[str] = []
+    for attribute in targets:
+        name = attribute.target_name.data
+        own = before.get(name)
+        if own is None:
+            continue
+        if own != attribute:
+            now, then = _differing(attribute, own)
+            notes.append(f"target {name} has {now} as given; the module was saved with {then}")
+        elif own != (default := parse_targets(name)[0]):
+            notes.append(f"target {name} keeps {_differing(own, default)[0]}, as the module says")
+    return notes
+
+
+def _differing(one: TargetAttr, other: TargetAttr) -> tuple[str, str]:
+    """The options in which two of the same target differ, as text, of the one and of the other."""
+    pairs = (one.options.data, other.options.data)
+    names = [n for n in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(n) != pairs[1].get(n)]
+    first, second = (
+        ", ".join(f"{n}={_text(python_value(data[n]))}" for n in names if n in data)
+        for data in pairs
+    )
+    return first or "none", second or "none"
+
+
+def _text(value: Any) -> str:
+    values = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    return ",".join(map(str, values))
 
 
 def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
@@ -83,7 +134,26 @@ def make_known(target: str | Target, what: str, where: str) -> str:
             "B213",
             f"expected targets of {what} without options, found {target}",
             where=where,
-            help="it keeps those it was compiled with: compile the model again for others",
+            help=KEEPS,
         )
     find_class(name)
     return name
+
+
+def check_options(
+    targets: Sequence[str | Target], saved: Sequence[TargetAttr], what: str, where: str
+) -> None:
+    """Raises ByocirError B213 for an instance with other options than those in `saved`, which
+    `what` it is for was compiled with."""
+    known = {attribute.target_name.data: attribute for attribute in saved}
+    for target in targets:
+        own = known.get(target.name) if isinstance(target, Target) else None
+        if own is None or not isinstance(target, Target) or own == (given := attr_of(target)):
+            continue
+        then, now = _differing(own, given)
+        raise ByocirError(
+            "B213",
+            f"expected target '{target.name}' with the options of {what}, {then}, found {now}",
+            where=where,
+            help=KEEPS,
+        )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import byocir
-from byocir.compiler import export_onnx, meaning_pipeline, partition
+from byocir.compiler import export_onnx, partition
 from byocir.dialects import tir
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.context import load_context
@@ -26,6 +26,7 @@ from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.explain import explain
+from byocir.targets.stages import meaning_pipeline
 
 CONV = Composite(
     "npu.conv",
@@ -208,6 +209,20 @@ def test_an_attention_in_control_flow_gets_its_second_chance_on_vta(kind: str, h
     wanted, found = evaluate(module, feeds)["y"], package.run(feeds)["y"]
     assert np.unique(wanted).size > 4
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_module_saved_between_the_hand_offs_gets_its_second(says: bool):
+    """One that does not say how far it is shows it: its operators are at the graph level."""
+    module = byocir.import_onnx(quantised_attention("Loop"))
+    run_passes(module, load_context(), meaning_pipeline(module, "vta"))
+    first = "match-composites,assign-targets,merge-regions,place-constants,outline-regions"
+    run_passes(module, load_context(), first)
+    assert str(module.attributes["byoc.levels"]) == '["tensor"]'
+    if not says:
+        del module.attributes["byoc.levels"]
+    package = byocir.compile(parse_module(print_module(module)))
+    assert package.report.placement["flow/body/mix"] == "vta_0"
 
 
 def sums(name: str, policy: RegionPolicy | None = None):

@@ -8,7 +8,8 @@ Control flow that a target takes whole is asked for before what is in its graphs
 
 Guarantees: composites that do not overlap, each with one way out (unless its pattern says
 otherwise), a record in `byoc.trail` for every attempt that matched at least one op, and one for a
-block of which a target's patterns matched nothing but fitted its body, indices or inputs in part.
+block of which a target's patterns matched nothing but fitted its body, indices or inputs in part;
+the level is no longer in `byoc.levels`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
+from byocir.rewrites.byoc.levels import leave_level
 from byocir.rewrites.byoc.order import sort_block
 
 
@@ -55,6 +57,7 @@ class MatchCompositesPass(ModulePass):
                 decisions += match_blocks(blocks, targets, self.level, objective)
         if decisions:
             append(op, decisions)
+        leave_level(op, self.level)
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """`set-targets`: names the targets of a module, in order of preference.
 
 Requires: nothing. Guarantees: the module attribute `byoc.targets`, with every option of every
-target written out, so that a saved module can be compiled again as it is.
+target written out, so that a saved module can be compiled again as it is, and `byoc.levels`: both
+levels are still to be handed over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
 from byocir.patterns.targets import objective_of, parse_targets
+from byocir.rewrites.byoc.levels import set_levels
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class SetTargetsPass(ModulePass):
 def set_targets(module: ModuleOp, targets: list[TargetAttr]) -> None:
     """Names the module's targets, in order of preference."""
     module.attributes[TARGETS] = ArrayAttr(targets)
+    set_levels(module)
 
 
 def set_objective(module: ModuleOp, objective: str) -> None:

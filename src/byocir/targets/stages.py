@@ -1,0 +1,150 @@
+"""Which passes partition a module: all of them, or what is left to do for one that was saved.
+
+```
+fold-constants, clean-up, normalize-qdq, qdq-to-integer, fold-constants, clean-up   graph rewrites
+fix-point                                       when a target computes in fixed point
+match-composites, assign-targets, merge-regions, place-constants, outline-regions,
+clean-up                                                                            first hand-off
+convert-graph-to-tir
+match-composites{level=tensor}, … as above                                          second hand-off
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import LEVELS, TARGETS, CallOp, CompositeOp, RegionOp
+from byocir.errors import ByocirError, did_you_mean
+from byocir.lowering.graph_to_tir import LOWERINGS
+from byocir.patterns.hooks import ask
+from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.host_blocks import host_blocks
+from byocir.rewrites.byoc.levels import levels_left, set_levels
+from byocir.rewrites.byoc.place_nodes import is_placed
+from byocir.rewrites.byoc.set_targets import set_objective, set_targets
+from byocir.rewrites.fix_point import FixPointPass
+from byocir.rewrites.pipeline import parse_pipeline
+from byocir.targets.base import Point, Target, target_of
+from byocir.targets.calls import call
+from byocir.targets.given import Targets, attributes_of
+from byocir.targets.own_passes import owned
+
+LOWERING = "convert-graph-to-tir"
+GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
+HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
+
+
+def partition_pipeline(
+    module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
+) -> list[ModulePass]:
+    """Names the targets in the module and gives the passes that partition it."""
+    levels = _checked_levels(levels)
+    passes = meaning_pipeline(module, targets)
+    set_objective(module, objective)
+    set_levels(module, levels)
+    instances = [target_of(attribute) for attribute in targets_of(module)]
+    passes += passes_at(instances, "before-match")
+    if "graph" in levels:
+        passes += parse_pipeline(f"{_place(module)}match-composites")
+        passes += [*passes_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
+        passes += passes_at(instances, "after-outline")
+    return [*passes, *_second_hand_off(module, instances, "tensor" in levels)]
+
+
+def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
+    """Names the targets in the module and gives the passes that bring it to the numbers which
+    every placement then computes: all rewrites before the first hand-off."""
+    attributes = attributes_of(targets)
+    set_targets(module, attributes)
+    instances = [target_of(attribute) for attribute in attributes]
+    return [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+
+
+def is_handed_over(module: ModuleOp) -> bool:
+    """Whether the first hand-off of a module has begun: it names targets, and patterns were held
+    against its operators, or it is at the tensor level."""
+    if TARGETS not in module.attributes:
+        return False
+    left = levels_left(module)
+    if left is not None and ("graph" in left or not left):
+        return not left
+    return any(
+        isinstance(op, CallOp | CompositeOp | RegionOp) or op.name.startswith("tir.")
+        for op in module.walk()
+    )
+
+
+def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
+    """The passes that are left for a module that is handed over in part, or in whole. Passes of
+    targets that come before what the module shows are not run again."""
+    instances = [target_of(attribute) for attribute in targets_of(module)]
+    kinds = {type(op) for block in host_blocks(module) for op in block.ops}
+    left = levels_left(module)
+    # A module that does not say: what is at the graph level was not seen by a second hand-off.
+    tensor = "tensor" in left if left is not None else not kinds.isdisjoint(LOWERINGS)
+    passes: list[ModulePass] = []
+    if CompositeOp in kinds:
+        passes += passes_at(instances, "after-match")
+    if kinds & {CompositeOp, RegionOp}:
+        passes += parse_pipeline(HAND_OFF)
+        passes += passes_at(instances, "after-outline") if tensor else ()
+    return [*passes, *_second_hand_off(module, instances, tensor), *parse_pipeline("clean-up")]
+
+
+def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
+    """The targets' own passes at a point. Raises ByocirError B228 for what is none."""
+    passes: list[ModulePass] = []
+    for target in targets:
+        entries: Any = call(target, target.passes, point)
+        for entry in [entries] if isinstance(entries, str) else entries or ():
+            if not isinstance(entry, str | ModulePass):
+                raise ByocirError(
+                    "B228",
+                    f"expected passes of target '{target.name}' as pipeline text or ModulePass, "
+                    f"found {type(entry).__name__} {point}",
+                )
+            made = parse_pipeline(entry) if isinstance(entry, str) else [entry]
+            passes += [owned(target.name, pass_) for pass_ in made]
+    return passes
+
+
+def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:
+    """What is left goes to the tensor level, and there to targets if they may take it."""
+    check = parse_pipeline("check-placement" if is_placed(module) else "")
+    if not tensor:
+        return [*parse_pipeline(LOWERING), *check]
+    before = f"{LOWERING}{{bodies=true}},{_place(module)}match-composites{{level=tensor}}"
+    after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
+    return [*parse_pipeline(before), *after, *check]
+
+
+def _place(module: ModuleOp) -> str:
+    return "place-nodes," if is_placed(module) else ""
+
+
+def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:
+    levels = levels.split(",") if isinstance(levels, str) else levels
+    unknown = [level for level in levels if level not in LEVELS]
+    if unknown or not levels:
+        raise ByocirError(
+            "B212",
+            f"expected levels among {', '.join(LEVELS)}, found {', '.join(unknown) or 'none'}",
+            help=did_you_mean(unknown[0], list(LEVELS)) if unknown else "",
+        )
+    return levels
+
+
+def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
+    roundings = sorted({ask(target, "fixed_point") for target in targets} - {""})
+    if len(roundings) > 1:
+        raise ByocirError(
+            "B215",
+            f"expected targets that agree on rounding, found {' and '.join(roundings)}",
+            help="the module's integers have one meaning: give the targets the same rounding",
+        )
+    return [*(FixPointPass(rounding) for rounding in roundings), *parse_pipeline("clean-up")]
