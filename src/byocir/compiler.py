@@ -202,7 +202,8 @@ def hand_over(
     if is_handed_over(module):
         own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
         take_up(module, targets, {**own, **(options or {})})
-        run_passes(module, load_context(), rest_pipeline(module), callback=after_pass)
+        rest = rest_pipeline(module)
+        run_passes(module, load_context(), rest, callback=after_pass, verifier=verifier)
         return report_of(module)
     saved = targets_of(module) if TARGETS in module.attributes else []
     chosen = with_options(of_saved(targets, saved), options or {})
@@ -251,12 +252,12 @@ def generate(
     own = [*passes_at(instances, "after-lowering"), *passes_at(instances, "before-codegen")]
     if report.regions:
         module.attributes[IN_CODE] = UnitAttr()
-    run_passes(module, context, own, callback=after_pass)
+    run_passes(module, context, own, callback=after_pass, verifier=verifier)
     module.attributes.pop(IN_CODE, None)
     if c_host is not None:
         set_c_host(module, c_host)
         passes = parse_pipeline(host_pipeline(c_host_of(module)))
-        run_passes(module, context, passes, callback=after_pass)
+        run_passes(module, context, passes, callback=after_pass, verifier=verifier)
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
         taken = [region for region in report.regions if region.target == target.name]

@@ -84,7 +84,11 @@ def test_without_its_target_it_is_one_message(tmp_path: Path):
     run = cli(tmp_path, "compile", str(save(module, tmp_path)))
     assert (run.returncode, run.stdout) == (1, "")
     assert "error[B210]: unknown target 'npu'" in run.stderr
-    assert "npu.py:Npu" in run.stderr
+    assert "given with --target npu.py:Npu" in run.stderr
+    byocir.compile(module).save(tmp_path / "p.bpkg")
+    run = cli(tmp_path, "run", str(tmp_path / "p.bpkg"))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "given with --target npu.py:Npu" in run.stderr
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +189,43 @@ def test_weights_of_a_folder_are_found(
     assert "graph.requantize" in capsys.readouterr().out
 
 
+OWN = """
+from dataclasses import dataclass
+import byocir
+from xdsl.passes import ModulePass
+
+class Broken(ModulePass):
+    name = "broken"
+
+    def apply(self, ctx, module):
+        raise KeyError("oops")
+
+@dataclass(frozen=True)
+class Own(byocir.Target):
+    name = "own"
+
+    wrong: bool = False
+
+    def passes(self, point):
+        return (1 / 0,) if self.wrong else (Broken(),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "where"),
+    [("", "10", "pass broken with KeyError"), ("{wrong=true}", "19", "passes with ZeroDivision")],
+)
+def test_a_pass_of_a_target_that_fails_is_named_with_its_line(
+    options: str, line: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (file := tmp_path / "own.py").write_text(OWN)
+    (text := tmp_path / "m.mlir").write_text("builtin.module {}")
+    assert run_opt([str(text), "--load-target", f"{file}:Own{options}", "-p", "broken"]) == 1
+    message = capsys.readouterr().err
+    assert f"error[B219]: target 'own' failed in {where}" in message
+    assert f"{file}:{line}" in message
+
+
 def test_bisect_and_export_take_modules(
     stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
@@ -282,5 +323,9 @@ def test_modules_that_cannot_be_compiled(
     ):
         assert main(["compile", str(path)]) == 1
         assert f"error[{error}]" in capsys.readouterr().err
-    assert main(["run", str(partitioned), "--verify"]) == 1
-    assert "error[B114]" in capsys.readouterr().err
+    package.save(tmp_path / "made.bpkg")
+    for given in (partitioned, tmp_path / "made.bpkg"):
+        assert main(["run", str(given), "--verify"]) == 1
+        message = capsys.readouterr().err
+        assert "error[B114]" in message
+        assert "byocir run MODEL.onnx --verify" in message

@@ -139,15 +139,26 @@ class ByocirOptMain(xDSLOptMain):
 
             for path in self.args.load_passes:
                 self.available_passes |= passes_in(path)
-        if self.args.load_target:
-            from byocir.patterns.targets import parse_targets
-            from byocir.targets.base import own_passes
-            from byocir.targets.files import named_target
-
-            for target in self.args.load_target:
-                self.available_passes |= own_passes(parse_targets(named_target(target))[0])
+        owners: dict[str, str] = {}
+        for target in self.args.load_target:
+            owners |= self._load_target(target)
         passes = parse_pipeline(self.args.passes, self.available_passes)
+        if owners:
+            from byocir.targets.own_passes import owned
+
+            passes = tuple(owned(owners[p.name], p) if p.name in owners else p for p in passes)
         self.pipeline = PassPipeline(passes)
+
+    def _load_target(self, given: str) -> dict[str, str]:
+        """Makes a target in a file known, and its passes; gives its name by those of the passes."""
+        from byocir.patterns.targets import parse_targets
+        from byocir.targets.base import own_passes
+        from byocir.targets.files import named_target
+
+        (attribute, *_) = parse_targets(named_target(given))
+        found = own_passes(attribute)
+        self.available_passes |= found
+        return dict.fromkeys(found, attribute.target_name.data)
 
     # What comes in
 

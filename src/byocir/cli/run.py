@@ -40,6 +40,10 @@ from byocir.runtime.report import REFERENCE, Report
 from byocir.runtime.saved import is_saved_module, read_model
 
 PACKAGE_SUFFIX = ".bpkg"
+VERIFY_INSTEAD = (
+    "byocir run MODEL.onnx --verify, with the same targets, compiles to the same package and "
+    "checks it; or compare what --output writes for both"
+)
 
 
 class Steps:
@@ -80,15 +84,21 @@ def shapes_of(options: argparse.Namespace) -> Shapes:
     return read_shapes(options.shape)
 
 
-def refuse(options: argparse.Namespace, what: str, names: list[str]) -> None:
-    """Raises ByocirError B114 for options that have no meaning for what is run."""
+def refuse(
+    options: argparse.Namespace,
+    what: str,
+    names: list[str],
+    help: str = "give the ONNX model itself",
+) -> None:
+    """Raises ByocirError B114 for options that have no meaning for what is run; `help` says what to
+    do instead."""
     given = [name for name in names if getattr(options, name, None) not in (None, [], False)]
     if given:
         raise ByocirError(
             "B114",
             f"expected no --{given[0].replace('_', '-')} with {what}, found it",
             where=str(options.model),
-            help="give the ONNX model itself",
+            help=help,
         )
 
 
@@ -193,7 +203,8 @@ def is_package(path: Path) -> bool:
 
 def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
-    own = ["host", "levels", "objective", "placement", "shape", "dump", "verify", "check_each"]
+    refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
+    own = ["host", "levels", "objective", "placement", "shape", "dump", "check_each"]
     refuse(options, "a package", own)
     return byocir.load(options.model, targets=options.target or ())
 
@@ -207,7 +218,7 @@ def run(options: argparse.Namespace) -> int:
         package = load_package(options)
     else:
         if is_saved_module(options.model):
-            refuse(options, "a module, which ONNX Runtime cannot read", ["verify"])
+            refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
         steps = Steps(5 if options.verify else 4)
         package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package)

@@ -127,7 +127,10 @@ def find_class(name: str) -> TakerClass:
             return entry.load()
     near = did_you_mean(name, names())
     way = (
-        "as C the host runs with --host c" if name == "c" else "in a file it is given as npu.py:Npu"
+        "as C the host runs with --host c"
+        if name == "c"
+        else 'one in a file is given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, '
+        "--load-target npu.py:Npu for byocir-opt)"
     )
     raise ByocirError("B210", f"unknown target '{name}'", help=f"{near}; {way}")
 

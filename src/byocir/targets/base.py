@@ -28,6 +28,7 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.hooks import ask
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.targets.device import Device
@@ -185,7 +186,7 @@ def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]
     target = target_of(attribute)
     found: dict[str, Callable[[], type[ModulePass]]] = {}
     for point in get_args(Point):
-        given: Any = target.passes(point)
+        given: Any = ask(target, "passes", point)
         for entry in [given] if isinstance(given, str) else given or ():
             if isinstance(entry, ModulePass):
                 found[entry.name] = partial(_given, type(entry))

@@ -56,9 +56,8 @@ def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
     `attributes_of`."""
     if targets is None:
         return [target_of(attribute) for attribute in saved] or "vta"
-    given = [targets] if isinstance(targets, str | Target) else targets
-    kept: list[str | Target] = []
-    for each in given:
+    kept: list[Any] = []
+    for each in _listed(targets):
         names = parse_targets(named_target(each), saved) if isinstance(each, str) else ()
         kept += [target_of(name) for name in names] if isinstance(each, str) else [each]
     return kept
