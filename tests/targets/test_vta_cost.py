@@ -13,6 +13,19 @@ from xdsl.ir import Operation
 
 import byocir
 
+PRODUCT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2, 16, 32] x, float[2, 32, 48] y) => (float[2, 16, 48] z)
+<float s = {0.25}, int8 o = {0}> {
+  [xq] xq = QuantizeLinear(x, s, o)
+  [xd] xd = DequantizeLinear(xq, s, o)
+  [yq] yq = QuantizeLinear(y, s, o)
+  [yd] yd = DequantizeLinear(yq, s, o)
+  [mix] p = MatMul(xd, yd)
+  [pq] pq = QuantizeLinear(p, s, o)
+  [pd] z = DequantizeLinear(pq, s, o)
+}
+"""
+
 TOLD: list[Mapping[str, float]] = []
 
 
@@ -59,6 +72,39 @@ def test_larger_convolutions_cost_more_as_in_the_simulator():
         assert pairs == sorted(pairs)
         assert [real for _, real in pairs] == sorted(real for _, real in pairs)
         assert all(real / 4 < told < real for told, real in pairs)  # what is left out only adds
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "group"),
+    [((16, 32), 3, 1), ((3, 16), 3, 1), ((16, 20), 1, 1), ((32, 32), 3, 32), ((32, 64), 3, 4)],
+)
+def test_blocks_cost_what_the_operators_cost_that_they_are(
+    channels: tuple[int, int], kernel: int, group: int, rounding: str
+):
+    model = conv(channels, 8, kernel, group)
+    told, _ = estimate(model, rounding=rounding)
+    TOLD.clear()
+    byocir.partition(
+        byocir.import_onnx(model),
+        [Asked(rounding=rounding)],
+        levels=("tensor",),
+        objective="latency",
+    )
+    assert TOLD[0] == pytest.approx(told)
+
+
+def test_targets_compete_for_blocks():
+    """Products of two activations are none of VTA's operators; a narrower unit takes longer."""
+    model = onnx.parser.parse_model(PRODUCT)
+    narrow = type("Narrow", (byocir.Vta,), {"name": "narrow"})
+    report = byocir.partition(
+        byocir.import_onnx(model), [narrow(block=4), byocir.Vta()], objective="latency"
+    )
+    assert report.placement["mix"] == "vta_0"
+    (taken,) = (d for d in report.reasons["mix"] if d.taken)
+    assert "on vta" in taken.reason
+    assert "on narrow" in taken.reason
 
 
 def test_bytes_are_those_that_the_report_counts():

@@ -32,6 +32,7 @@ from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed
 from byocir.patterns import Composite, Match, supports
 from byocir.targets.base import ConstantPolicy, Runner, Target
+from byocir.targets.ort_cost import cost_of
 from byocir.targets.ort_session import Session
 
 
@@ -55,6 +56,9 @@ class Ort(Target):
 
     def composites(self) -> tuple[Composite, ...]:
         return _composites()
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        return cost_of(ops, self.threads)
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}

@@ -1,0 +1,67 @@
+"""What an op costs on ONNX Runtime: a rough estimate, so that it can compete with accelerators.
+
+An op is called, which takes a while however small it is; then it computes at the rate of the
+processor's vector units, or is as fast as memory gives and takes its arrays, whichever is slower.
+The processor is a server core of some 3 GHz with 8 f32 lanes, of which graph kernels reach about
+half, and memory as one core has it. Energies are rough costs at 45 nm of M. Horowitz, "Computing's
+energy problem (and what we can do about it)", ISSCC 2014, doi:10.1109/ISSCC.2014.6757323, the
+source of the figures that VTA's estimate takes: 70 pJ to fetch, decode and control an instruction
+of 8 lanes, 4.6 pJ for an f32 multiply and add, 1.3 nJ for 8 bytes of DRAM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Operation
+from xdsl.traits import ConstantLike
+
+from byocir.dialects.types import dtype_of, element_type_of, static_shape
+from byocir.frontend.onnx.macs import macs
+
+CALL_SECONDS = 5e-6
+"""Of an op: to find its kernel, to check its inputs and to hold its outputs."""
+LANES = 8
+MACS_PER_SECOND = 3e9 * LANES / 2
+BYTES_PER_SECOND = 1e10
+INSTRUCTION_JOULES = 70e-12
+MAC_JOULES = 4.6e-12
+BYTE_JOULES = 1300e-12 / 8
+
+
+def cost_of(ops: Sequence[Operation], threads: int) -> dict[str, float]:
+    """Seconds by "latency", joules by "energy" and bytes of what is read and given, constants
+    aside, by "bytes". Empty for ops of open shape, of which nobody knows how large they are. More
+    threads compute faster, and call and move as one does."""
+    inside = {result for op in ops for result in op.results}
+    inputs = [v for v in dict.fromkeys(v for op in ops for v in op.operands) if v not in inside]
+    sizes = {value: nbytes(value.type) for value in [*inputs, *inside]}
+    if any(size is None for size in sizes.values()):
+        return {}
+    known = {value: size for value, size in sizes.items() if size is not None}
+    moved = [sum(known[v] for v in {*op.operands, *op.results}) for op in ops]
+    work = [macs(op) for op in ops]
+    seconds = (
+        CALL_SECONDS + max(mac / (MACS_PER_SECOND * threads), size / BYTES_PER_SECOND)
+        for mac, size in zip(work, moved, strict=True)
+    )
+    crossing = [v for v in inputs if not _is_constant(v.owner)] + [*ops[0].results]
+    each = INSTRUCTION_JOULES / LANES + MAC_JOULES
+    return {
+        "latency": sum(seconds),
+        "energy": sum(work) * each + sum(moved) * BYTE_JOULES,
+        "bytes": float(sum(known[value] for value in crossing)),
+    }
+
+
+def nbytes(type_: Attribute) -> int | None:
+    """Bytes of an array, None where its shape is open."""
+    shape = static_shape(type_)
+    if shape is None:
+        return None
+    return math.prod(shape) * dtype_of(element_type_of(type_)).itemsize
+
+
+def _is_constant(owner: object) -> bool:
+    return isinstance(owner, Operation) and owner.has_trait(ConstantLike)

@@ -1,0 +1,75 @@
+"""What a match makes VTA do, counted from shapes alone, and what of it leaves or enters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from byocir.dialects.tir import EmptyOp, FillOp
+from byocir.dialects.types import element_type_of, shape_of, width_of
+
+HALF_EVEN_STEPS = 7
+"""ALU instructions that rounding ties to even takes beside those of rounding them up."""
+
+
+@dataclass
+class Work:
+    """Steps of the units, one vector of `block` lanes each, and bytes read and written."""
+
+    gemm: int = 0
+    immediate: int = 0
+    register: int = 0
+    multiplies: int = 0
+    """Those of the steps on registers that multiply."""
+    read: int = 0
+    written: int = 0
+
+    @property
+    def moves_nothing(self) -> bool:
+        """Whether no unit computes: what is left is a view."""
+        return not self.gemm + self.immediate + self.register
+
+
+def requantise_steps(rounding: str) -> tuple[int, int]:
+    """Steps for each vector, with an immediate and on two registers: it multiplies by a register,
+    then adds, shifts and clips."""
+    return 4 + HALF_EVEN_STEPS * (rounding == "half_even"), 1
+
+
+def inputs_of(ops: Sequence[Operation]) -> list[SSAValue]:
+    """What comes from outside, each value once; not what blocks start from."""
+    inside = {result for op in ops for result in op.results}
+    operands = dict.fromkeys(value for op in ops for value in op.operands)
+    return [v for v in operands if v not in inside and not isinstance(v.owner, FillOp | EmptyOp)]
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether a value lies on the device from the start."""
+    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
+
+
+def vectors(type_: Attribute, block: int, channels: int = 1) -> int:
+    """Vectors of `block` channels that hold a tensor, which has these in dimension `channels`."""
+    shape = [*shape_of(type_)]
+    shape += [1] * (channels + 1 - len(shape))
+    lanes = shape.pop(channels)
+    return math.prod(shape) * math.ceil(lanes / block)
+
+
+def padded(type_: Attribute, block: int, channels: int = 1) -> int:
+    """Bytes of a tensor in whole vectors."""
+    return vectors(type_, block, channels) * block * _width(type_)
+
+
+def nbytes(type_: Attribute) -> int:
+    """Bytes of a tensor as it is."""
+    return math.prod(shape_of(type_)) * _width(type_)
+
+
+def _width(type_: Attribute) -> int:
+    """Bytes of one element, an integer as in all that VTA takes."""
+    return width_of(element_type_of(type_)) // 8
