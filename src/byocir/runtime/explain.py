@@ -25,12 +25,14 @@ def summary(report: Report) -> str:
         lines.append(
             _row(f"{target} MACs", report.macs.get(target, 0), total) + _unknown(report, names)
         )
-        padded = sum(report.device.get(r.symbol, {}).get("padded_macs", 0) for r in regions)
+        padded = sum(
+            report.device.get(r.symbol, {}).get("padded_macs", 0) * (r.turns or 1) for r in regions
+        )
         if padded:
             lines.append(f"{f'{target} MACs with padding':<28}{padded:>14,}")
         lines.append(f"{f'{target} regions':<28}{len(regions):>14,}")
-        crossing = sum(region.bytes for region in regions)
-        lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}")
+        crossing = sum(region.bytes * (region.turns or 1) for region in regions)
+        lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}" + _more_bytes(regions))
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"
     )
@@ -53,7 +55,16 @@ def _row(label: str, count: int, total: int) -> str:
 def _unknown(report: Report, nodes: Container[str]) -> str:
     """How many of these nodes are not counted."""
     count = sum(name in nodes for name in report.unknown_macs)
-    return f"   and {count:,} operators of unknown size" if count else ""
+    looped = sum(name in nodes for name in report.per_turn)
+    text = f"   and {count:,} operators of unknown size" if count else ""
+    return text + (f"   per turn of loops for {looped:,} operators" if looped else "")
+
+
+def _more_bytes(regions: Sequence[Region]) -> str:
+    """Why more bytes may cross than are known."""
+    why = ["sizes of some arrays depend on the inputs"] * any(r.is_open for r in regions)
+    why += ["one turn of loops is counted"] * any(r.turns is None for r in regions)
+    return f"   at least: {', and '.join(why)}" if why else ""
 
 
 def by_op_type(report: Report) -> str:

@@ -33,6 +33,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
+from byocir.dialects.turns import turns_around
 from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of, static_shape
 from byocir.patterns.targets import targets_of
 from byocir.runtime.notes import notes_of
@@ -79,6 +80,10 @@ class Region:
     outputs: list[str]
     bytes: int
     cuts: list[Cut]
+    turns: int | None = 1
+    """How often it is called for one inference, None where only the run tells: in a loop."""
+    is_open: bool = False
+    """Whether sizes that cross depend on the inputs: then `bytes` counts the others."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,8 @@ class Report:
     """Nodes that stayed ONNX operators, and why no graph op took them."""
     unknown_macs: list[str] = field(default_factory=list[str])
     """Nodes of which nobody knows how much they multiply and accumulate; `macs` leaves them out."""
+    per_turn: list[str] = field(default_factory=list[str])
+    """Nodes in loops of which only the run tells how many turns they take: `macs` has one."""
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
     """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
     split: list[str] = field(default_factory=list[str])
@@ -190,6 +197,7 @@ class Report:
             "folded": self.folded,
             "foreign": self.foreign,
             "unknown_macs": self.unknown_macs,
+            "per_turn": self.per_turn,
             "ran_on": dict(sorted(self.ran_on.items())),
             "split": self.split,
             "macs": self.macs,
@@ -226,6 +234,7 @@ class Report:
             reasons=reasons,
             foreign=data.get("foreign", {}),
             unknown_macs=data.get("unknown_macs", []),
+            per_turn=data.get("per_turn", []),
             ran_on=data.get("ran_on", {}),
             split=data["split"],
             notes=data["notes"],
@@ -260,6 +269,7 @@ def report_of(module: ModuleOp) -> Report:
         folded=[name for name in known if name not in on_host and name not in taken],
         reasons=_reasons(module, known),
         foreign=foreign,
+        per_turn=[] if source is None else [name.data for name in source.per_turn or ()],
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
         split=[name for name in known if name in with_host_ops & taken],
     )
@@ -275,6 +285,7 @@ def _region(call: CallOp) -> Region:
         for t in record.composites
     ]
     levels = {composite.level for composite in composites}
+    sizes = [_size(type_) for type_ in (*record.inputs, *record.outputs)]
     return Region(
         symbol=call.callee.root_reference.data,
         target=record.target.data,
@@ -283,8 +294,10 @@ def _region(call: CallOp) -> Region:
         nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
         inputs=[str(type_) for type_ in record.inputs],
         outputs=[str(type_) for type_ in record.outputs],
-        bytes=sum(_size(type_) for type_ in (*record.inputs, *record.outputs)),
+        bytes=sum(size or 0 for size in sizes),
         cuts=[_cut(cut) for cut in record.cuts],
+        turns=turns_around(call),
+        is_open=None in sizes,
     )
 
 
@@ -294,14 +307,14 @@ def _cut(attribute: CutAttr) -> Cut:
     return Cut(attribute.by.data, leaves, first, last, enters)
 
 
-def _size(type_: Attribute) -> int:
-    """Bytes of a tensor or buffer; 0 where they depend on the inputs, as those of strings do."""
+def _size(type_: Attribute) -> int | None:
+    """Bytes of a tensor or buffer; None where they depend on the inputs, as those of strings do."""
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
-        return 0
+        return None
     tensor = cast(Attribute, type_)
     element = element_type_of(tensor)
     if not holds_numbers(element):
-        return 0
+        return None
     return math.prod(shape_of(tensor)) * dtype_of(element).itemsize
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from body_nets import MAP, detector_head, models, quantised_attention
+from body_nets import MAP, detector_head, info, models, quantised_attention
 from byoc_graphs import takes, toy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.explain import explain
+from byocir.runtime.explain import explain, summary
 from byocir.targets.stages import meaning_pipeline
 
 CONV = Composite(
@@ -81,8 +81,10 @@ def test_nodes_in_graphs_are_explained_and_their_work_is_counted():
     assert "loop/body/positive  Greater  host" in text
     assert "graph.foreign (loop) lies between, first → loop → y" in text
     work = {node.name: node.macs for node in package.report.nodes if node.macs}
-    assert set(work.values()) == {4 * 4 * 9 * 36}
+    turn = 4 * 4 * 9 * 36
     assert len(work) == 5
+    assert all(macs == (3 if "/" in name else 1) * turn for name, macs in work.items())
+    assert package.report.per_turn == []
     assert package.report.macs == {"npu": sum(work.values()), "host": 0}
 
 
@@ -223,6 +225,36 @@ def test_a_module_saved_between_the_hand_offs_gets_its_second(says: bool):
         del module.attributes["byoc.levels"]
     package = byocir.compile(parse_module(print_module(module)))
     assert package.report.placement["flow/body/mix"] == "vta_0"
+
+
+@pytest.mark.parametrize(("kind", "turns"), [("Scan", 3), ("If", 1), ("Loop", None)])
+def test_turns_that_are_known_are_counted(kind: str, turns: int | None, tmp_path):
+    """The condition of the loop is an input: only the run tells how often it holds."""
+    package = byocir.compile(quantised_attention(kind), targets="vta")
+    report = package.report
+    assert report.macs["vta"] == (turns or 1) * 2 * 2 * 16**3
+    (region,) = report.regions
+    assert (region.turns, region.is_open) == (turns, False)
+    inner = [node.name for node in report.nodes if node.op_type == "MatMul"]
+    assert report.per_turn == (inner if turns is None else [])
+    text = summary(report)
+    assert f"{(turns or 1) * region.bytes:,}" in text
+    assert ("per turn of loops for 2 operators" in text) == (turns is None)
+    assert ("at least: one turn of loops is counted" in text) == (turns is None)
+    package.save(tmp_path / "p.bpkg")
+    assert byocir.load(tmp_path / "p.bpkg").report == report
+
+
+def test_bytes_of_open_shapes_are_said_to_be_more():
+    node = onnx.helper.make_node("NonZero", ["x"], ["y"], "nonzero")
+    ports = [info("x", [4]), info("y", [1, "n"], onnx.TensorProto.INT64)]
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+    report = byocir.compile(model, targets="ort").report
+    (region,) = report.regions
+    assert (region.bytes, region.is_open) == (16, True)
+    assert "16   at least: sizes of some arrays depend on the inputs" in summary(report)
 
 
 def sums(name: str, policy: RegionPolicy | None = None):

@@ -11,6 +11,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
+    opt_prop_def,
     param_def,
     prop_def,
 )
@@ -181,13 +182,19 @@ class SourceOp(IRDLOperation):
     name = "byoc.source"
 
     nodes = prop_def(ArrayAttr[NodeAttr])
-    assembly_format = "$nodes attr-dict"
+    per_turn = opt_prop_def(ArrayAttr[StringAttr])
+    """Nodes in loops of which only the run tells how many turns they take: what is counted of these
+    is one turn."""
+    assembly_format = "$nodes (`per_turn` $per_turn^)? attr-dict"
 
     @staticmethod
-    def of(nodes: Iterable[tuple[str, str, int]]) -> SourceOp:
-        """From (name, op type, MACs) triples."""
+    def of(nodes: Iterable[tuple[str, str, int]], per_turn: Sequence[str] = ()) -> SourceOp:
+        """From (name, op type, MACs) triples, and the names of those counted for one turn."""
         attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
-        return SourceOp.create(properties={"nodes": ArrayAttr(attrs)})
+        properties: dict[str, Attribute] = {"nodes": ArrayAttr(attrs)}
+        if per_turn:
+            properties["per_turn"] = ArrayAttr([StringAttr(name) for name in per_turn])
+        return SourceOp.create(properties=properties)
 
     def entries(self) -> list[Node]:
         return [Node(n.node_name.data, n.op_type.data, n.macs.data) for n in self.nodes]

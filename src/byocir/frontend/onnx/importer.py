@@ -17,6 +17,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region
 
 from byocir.dialects.byoc import DIMS, NAME, SourceOp
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.locations import names
+from byocir.dialects.turns import turns_around
 from byocir.dialects.types import DYNAMIC, tensor
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.load import Model, load_model
@@ -35,10 +38,25 @@ def import_onnx(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = No
     loaded = load_model(model)
     context = Context(loaded)
     function = _main(loaded.proto.graph, context, shapes or {})
+    turns = _turns(function)
     nodes = [
-        (node.name, node.op_type, context.macs.get(node.name, 0)) for node in context.listed_nodes
+        (n.name, n.op_type, context.macs.get(n.name, 0) * (turns.get(n.name, 1) or 1))
+        for n in context.listed_nodes
     ]
-    return ModuleOp([function, SourceOp.of(nodes)])
+    per_turn = [name for name, _, macs in nodes if macs and turns.get(name, 1) is None]
+    return ModuleOp([function, SourceOp.of(nodes, per_turn)])
+
+
+def _turns(function: FuncOp) -> dict[str, int | None]:
+    """How often nodes in loops run, None where only the run tells."""
+    turns: dict[str, int | None] = {}
+    for flow in function.walk():
+        if not isinstance(flow, ForeignOp) or not flow.is_control_flow:
+            continue
+        for op in (op for graph in flow.graphs for op in graph.block.ops):
+            for name in names(op.location):
+                turns[name] = turns_around(op)
+    return turns
 
 
 def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequence[int]]) -> FuncOp:
