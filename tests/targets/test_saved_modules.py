@@ -154,12 +154,12 @@ def test_a_module_that_is_not_partitioned_goes_to_the_targets_given_or_named():
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stages(int8: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The files of a compilation by what they are after, `PASS:2` after its second run. One file
     holds the weights of all."""
     folder = tmp_path_factory.mktemp("stages")
     flags = ["--dump", str(folder), "-o", str(folder / "made.bpkg")]
-    assert main(["compile", *INT8, *flags]) == 0
+    assert main(["compile", int8, *flags]) == 0
     found: dict[str, Path] = {}
     for path in sorted(folder.glob("*.mlir")):
         name = path.stem.partition("_")[2]
@@ -227,14 +227,14 @@ def test_a_pass_of_a_target_that_fails_is_named_with_its_line(
 
 
 def test_bisect_and_export_take_modules(
-    stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    int8: str, stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     for stage in ("outline-regions", "outline-regions:2"):
         assert main(["bisect", str(stages[stage])]) == 0
         assert "none changes what the model computes" in capsys.readouterr().out
     paths = [tmp_path / "model.onnx", tmp_path / "import.onnx", tmp_path / "between.onnx"]
     for flags, path in zip(
-        (INT8, [str(stages["import"])], [str(stages["outline-regions"])]), paths, strict=True
+        ([int8], [str(stages["import"])], [str(stages["outline-regions"])]), paths, strict=True
     ):
         target = [] if path is paths[2] else ["--target", "vta"]
         rewritten = [] if path is paths[2] else ["--rewritten"]

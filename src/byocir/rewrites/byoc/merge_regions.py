@@ -225,9 +225,9 @@ def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
     gathering = [p.merge != "none" for p in graph.policies]
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
     for group, cuts in find_cuts(quotient, graph.edges, colours).items():
-        region = graph.regions(quotient.members(group))[0]
-        told = [*(region.cuts or ()), *(_cut(cut, graph.ops) for cut in cuts)]
-        region.cuts = ArrayAttr(dict.fromkeys(told))  # a second run tells the same
+        regions = graph.regions(quotient.members(group))
+        if not any(region.cuts for region in regions):  # else an earlier run told, of smaller ones
+            regions[0].cuts = ArrayAttr(dict.fromkeys(_cut(cut, graph.ops) for cut in cuts))
 
 
 def _cut(cut: Cut, ops: Sequence[Operation]) -> CutAttr:
