@@ -100,5 +100,5 @@ def test_an_emit_that_fails_is_the_targets_mistake(tmp_path: Path):
 
 
 def test_the_rewrite_of_the_examples_keeps_the_meaning():
-    module = import_file(ROOT / "examples" / "drop_relus.py", "B295")
+    module = import_file(ROOT / "examples" / "drop_relus.py", "B294")
     check_rewrite(module.drop_relu)

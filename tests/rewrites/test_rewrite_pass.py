@@ -76,4 +76,4 @@ def test_files_without_passes_are_refused(tmp_path: Path, text: str, said: str):
     path.write_text(text)
     with pytest.raises(ByocirError, match=said) as raised:
         passes_in(path)
-    assert raised.value.code == "B295"
+    assert raised.value.code == "B294"

@@ -352,3 +352,32 @@ def test_programs_for_a_checker():
     made = conv.of_target("npu")
     assert find_match(made, 0) is not None
     assert unflipped(made) == []
+
+
+def reasons(made: Composite) -> set[str]:
+    found = [first_miss(made, miss) for miss in misses_of(made)]
+    return {example.flipped for example in found if example is not None}
+
+
+def test_blocks_of_more_inputs_and_guarded_ones_are_near_misses():
+    doubled = Composite("npu.double", (block("*i", wildcard()["*i"], lambda acc, v: v * 2),))
+    assert reasons(doubled) >= {
+        "expected a block of 1 inputs, found 2",
+        "expected a whole block, found a part (where or bases)",
+    }
+
+
+def test_programs_look_elements_up():
+    x, table = wildcard("x", dtype=i8), wildcard("table")
+    body = block("*i", x["*i"], table, lambda acc, v, t: t.read(v.to(i32) + 128))
+    lookup = Composite("npu.lookup", (body,))
+    example = find_match(lookup, 0)
+    assert example is not None
+    assert evaluate(example.module, random_feeds(example.module))
+    assert any(reason.startswith("expected body t.read") for reason in reasons(lookup))
+
+
+def test_a_path_from_two_values_is_a_near_miss():
+    ways = Composite("npu.path", (path(op("graph.abs", wildcard()), "graph.relu", "graph.add"),))
+    told = "expected all paths to come from one value, found 2 values that lead there"
+    assert told in reasons(ways)

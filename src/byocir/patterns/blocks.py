@@ -169,7 +169,7 @@ class BlockPattern(Pattern):
         if not isinstance(op, tir.BlockOp) or op.parent is not state.block:
             progress.miss(state, f"expected a block, found {source}")
             return
-        reason = self._unlike(op)
+        reason = self.refusal(op)
         if reason:
             progress.miss(state, reason)
             return
@@ -182,7 +182,7 @@ class BlockPattern(Pattern):
             return
         yield from self._match_block(value, op, bound, progress)
 
-    def _unlike(self, op: tir.BlockOp) -> str:
+    def refusal(self, op: tir.BlockOp) -> str:
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
         if op.where is not None or op.bases:
             return "expected a whole block, found a part (where or bases)"

@@ -18,7 +18,6 @@ use stay, so a value used outside is no obstacle, unless the rewrite says `one_u
 | --- | --- |
 | B292 | a rewrite that fails, or gives something else than values of the types it replaces |
 | B293 | a rewrite, or a rule of one, asks for a name that its pattern does not bind |
-| B294 | a rewrite of a pattern whose root is no op |
 """
 
 from __future__ import annotations
@@ -73,13 +72,6 @@ class MatchedRewrite(RewritePattern):
         self._call = by_name(replace)
         self._ways = ways_to_feed(pattern)
         self.__doc__ = replace.__doc__
-        if not self._ways:
-            raise ByocirError(
-                "B294",
-                f"expected a pattern whose root is an op to rewrite by {self.name}, found one for "
-                "any value",
-                where=place_of(replace),
-            )
 
     @property
     def name(self) -> str:
@@ -196,5 +188,5 @@ def _unbound(function: Callable[..., Any], name: str, match: Match) -> ByocirErr
 def rewrites(pattern: Pattern, *, one_use: bool = False) -> Callable[[Replace], MatchedRewrite]:
     """Decorator: rewrites what a pattern of graph ops, or of blocks in value form, matches. With
     `one_use` only where nothing outside the match uses its inner values, so that all of it goes.
-    Raises ByocirError B294 for a pattern whose root is no op."""
+    Raises ByocirError B200 for a pattern whose root is no op."""
     return lambda replace: MatchedRewrite(pattern, replace, one_use)

@@ -13,7 +13,7 @@ Such a class is a pass as any other: of a pipeline in Python, of a target (`Targ
 
 | code | what is wrong |
 | --- | --- |
-| B295 | a file of passes cannot be imported, or has no passes |
+| B294 | a file of passes cannot be imported, or has no passes |
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class RewritePass(ModulePass):
 
 def passes_in(path: str | Path) -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes that a Python file defines, by name, as functions that give their classes. The
-    file is imported: give only files that you trust. Raises ByocirError B295."""
-    module = import_file(Path(path), "B295")
+    file is imported: give only files that you trust. Raises ByocirError B294."""
+    module = import_file(Path(path), "B294")
     found = [
         value
         for value in vars(module).values()
@@ -62,7 +62,7 @@ def passes_in(path: str | Path) -> dict[str, Callable[[], type[ModulePass]]]:
     ]
     if not found:
         raise ByocirError(
-            "B295",
+            "B294",
             "expected passes, found none",
             where=str(path),
             help="a pass is a class derived from byocir.rewrites.RewritePass, with a name",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import wraps
+from inspect import Parameter, Signature, signature
 
 from xdsl.ir import SSAValue
 
@@ -14,7 +15,9 @@ from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import Group
 from byocir.patterns.match import python_value
+from byocir.patterns.nodes import WildcardPattern
 from byocir.patterns.scalars import ScalarPattern
+from byocir.testing.blocks import Guarded
 from byocir.testing.choose import Choose
 from byocir.testing.draft import Unfit
 from byocir.testing.rebuilding import Change, Told, changed
@@ -22,7 +25,7 @@ from byocir.testing.rebuilding import Change, Told, changed
 
 def block_changes(part: BlockPattern) -> Iterator[Change]:
     """What can be changed about a block pattern."""
-    yield from (_other_body(part), _other_index(part))
+    yield from (_other_body(part), _other_index(part), _one_input_more(part), _guarded(part))
     if part.init is not None and not isinstance(part.init, Pattern):
         yield _other_init(part, part.init)
     for i, read in enumerate(part.reads):
@@ -48,6 +51,32 @@ def _other_body(part: BlockPattern) -> Change:
     return lambda choose: (changed(part, body=body), told)
 
 
+def _one_input_more(part: BlockPattern) -> Change:
+    """A block that reads one array more, as it reads its first."""
+    first, names = part.reads[0], [*signature(part.body).parameters, "more"]
+
+    def body(*arguments: ScalarPattern) -> ScalarPattern:
+        return part.body(*arguments[:-1]) + arguments[-1]
+
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    vars(body)["__signature__"] = Signature([Parameter(name, kind) for name in names])
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        if first.whole:
+            raise Unfit
+        reads = (*part.reads, replace(first, pattern=WildcardPattern(None, None, ())))
+        indices = (*part.indices, part.indices[0])
+        more = changed(part, reads=reads, indices=indices, body=body)
+        return more, lambda value: part.refusal(_block_of(value))
+
+    return change
+
+
+def _guarded(part: BlockPattern) -> Change:
+    """A block with a guard."""
+    return lambda choose: (Guarded(part), lambda value: part.refusal(_block_of(value)))
+
+
 def _other_index(part: BlockPattern) -> Change:
     """A block that reads elsewhere: with two dimensions swapped, or broadcast."""
 
@@ -56,6 +85,8 @@ def _other_index(part: BlockPattern) -> Change:
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         i = choose(0, len(part.indices) - 1)
+        if not part.indices[i]:
+            raise Unfit
         index = list(part.indices[i])
         at = choose(0, len(index) - 1)
         kind = index[at]

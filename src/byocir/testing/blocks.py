@@ -25,7 +25,7 @@ from byocir.dialects.types import (
     tensor,
 )
 from byocir.patterns import Pattern
-from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.blocks import Access, BlockPattern
 from byocir.patterns.index import Affine, Group, Index
 from byocir.patterns.scalars import emit_pattern
 from byocir.testing.choose import Choose, pick
@@ -34,6 +34,13 @@ from byocir.testing.draft import Slot, Unfit
 EXTENTS = (1, 2, 3, 4)
 NUMBERS = (0, 1, 8, 64)
 """Numbers in bodies that a pattern leaves open."""
+
+
+class Guarded(BlockPattern):
+    """Blocks of a pattern with a guard, which lets every point pass."""
+
+    def __init__(self, pattern: BlockPattern) -> None:
+        vars(self).update(vars(pattern))
 
 
 @dataclass
@@ -64,6 +71,7 @@ class Plan:
             self.maps,
             self.body,
             pads=self.pads,
+            where=self._where(),
             location=location,
         )
         try:
@@ -71,6 +79,12 @@ class Plan:
         except VerifyException as error:
             raise Unfit from error
         return [*ops, block]
+
+    def _where(self) -> AffineMap | None:
+        count = len(self.iterators)
+        if not isinstance(self.pattern, Guarded) or not count:
+            return None
+        return AffineMap(count, 0, (AffineExpr.dimension(0),))
 
     def _start(self) -> Operation:
         init = self.pattern.init
@@ -95,8 +109,6 @@ def plan_block(
     wants: Mapping[Any, Any],
 ) -> Plan:
     """A block for these inputs; raises Unfit where a draw came to nothing."""
-    if any(read.whole for read in pattern.reads):
-        raise Unfit  # nothing tells which elements the body looks up
     space = _Space(choose, pattern, wants)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
@@ -104,10 +116,13 @@ def plan_block(
     space.settle()
     indices = [space.expressions(index) for index in pattern.indices]
     types = [
-        slot.type or tensor(slot.element or element, space.shape(exprs, read.pad))
+        slot.type or tensor(slot.element or element, _shape(choose, space, exprs, read))
         for slot, exprs, read in zip(reads, indices, pattern.reads, strict=True)
     ]
-    elements = [element_type_of(type_) for type_ in types]
+    elements = [
+        type_ if read.whole else element_type_of(type_)
+        for type_, read in zip(types, pattern.reads, strict=True)
+    ]
     body, made = _body(choose, pattern, elements)
     out = space.expressions(pattern.out)
     pads = [
@@ -119,6 +134,14 @@ def plan_block(
         types.append(slots[-1].type or result)
     maps = [AffineMap(len(space.order), 0, tuple(exprs)) for exprs in (*indices, out)]
     return Plan(pattern, types, space.iterators(), maps, pads, body, result)
+
+
+TABLES = ((256,), (256, 256))
+"""Shapes of arrays in which bodies look elements up at computed indices: what 8 bits can tell."""
+
+
+def _shape(choose: Choose, space: _Space, exprs: Sequence[AffineExpr], read: Access) -> Shape:
+    return pick(choose, TABLES) if read.whole else space.shape(exprs, read.pad)
 
 
 class _Space:

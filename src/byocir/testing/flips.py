@@ -135,7 +135,7 @@ def _changes(part: Pattern, *, is_root: bool) -> Iterator[Change]:
         case ResultPattern():
             yield _other_result(part)
         case PathPattern():
-            yield _other_step(part)
+            yield from (_other_step(part), _second_start(part))
         case ParallelPattern():
             yield _alone(part)
         case BlockPattern():
@@ -293,6 +293,23 @@ def _other_step(part: PathPattern) -> Change:
         wanted = start.shown if isinstance(start, ConstantPattern) else start.name
         step = OpPattern(name, (start,), {}, exposed=False)
         return changed(part, start=step), lambda value: f"expected {wanted}, found {name}"
+
+    return change
+
+
+def _second_start(part: PathPattern) -> Change:
+    """A path that comes from another value as well."""
+    told = "expected all paths to come from one value, found 2 values that lead there"
+
+    def change(choose: Choose) -> tuple[Pattern, Told]:
+        joining = [
+            n for n in sorted(part.through) if operand_range(n)[0] <= 2 <= operand_range(n)[1]
+        ]
+        if not joining:
+            raise Unfit
+        operands = (part.start, WildcardPattern(None, None, ()))
+        joined = OpPattern(pick(choose, joining), operands, {}, exposed=False)
+        return changed(part, start=joined), lambda value: told
 
     return change
 

@@ -237,11 +237,11 @@ def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example
 
 def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
     """Whether the changed pattern is taken, by the same rules."""
-    changed = Composite(composite.name, (whole,))
-    changed.rules = composite.rules
     try:
+        changed = Composite(composite.name, (whole,))
+        changed.rules = composite.rules
         return changed.attempt(root).fits
-    except ByocirError:  # a rule that looks at what was changed
+    except ByocirError:  # a rule that looks at what was changed, or no op is left
         return False
 
 
