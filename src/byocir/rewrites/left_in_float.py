@@ -12,13 +12,14 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import ClipOp, DequantizeOp, QuantizeOp, ReluOp
+from byocir.dialects.graph import AddOp, ClipOp, DequantizeOp, QuantizeOp, ReluOp
 from byocir.patterns import Attempt
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.matching import MatchedRewrite
 
-_BETWEEN = (QuantizeOp, DequantizeOp, ReluOp, ClipOp)
-"""Ops of every quantised chain: that a rewrite matches those alone tells nothing."""
+_BETWEEN = (QuantizeOp, DequantizeOp, ReluOp, ClipOp, AddOp)
+"""Ops of every quantised chain, and sums, which are mostly no biases: that a rewrite matches those
+alone tells nothing."""
 
 
 def tell_left_in_float(
@@ -39,7 +40,7 @@ def tell_left_in_float(
 
 def _nearest(op: Operation, rewrites: Sequence[MatchedRewrite]) -> Iterator[Attempt]:
     """The nearest attempt at a quantize op, if it tells something."""
-    attempts = [each.attempt(op) for each in rewrites]
+    attempts = [each.attempt(op) for each in rewrites if each.may_take(op)]
     telling = [each for each in attempts if each.match is not None or not _is_plain(each)]
     if telling:
         yield max(telling, key=lambda each: (each.match is not None, len(each.matched)))

@@ -99,13 +99,17 @@ class MatchedRewrite(RewritePattern):
         return add if check is None else add(check)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        if not op.results or not may_fit(op, self._ways):
+        if not op.results or not self.may_take(op):
             return None
         for match in self.composite.matches(op):
             made = self._made(match, new)
             if made is not None:
                 return made
         return None
+
+    def may_take(self, op: Operation) -> bool:
+        """A quick look: whether an op, and what feeds it, are of kinds that the pattern has."""
+        return may_fit(op, self._ways)
 
     def attempt(self, op: Operation) -> Attempt:
         """Whether the pattern and its rules take an op, and why not; what `replace` makes of it is
