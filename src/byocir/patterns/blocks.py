@@ -119,16 +119,22 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
     except ValueError as error:
         raise ByocirError("B206", str(error), where=where) from error
+    _try_body(cast("Callable[..., Any]", body), len(reads))
+    return made
+
+
+def _try_body(body: Callable[..., Any], inputs: int) -> None:
+    """Raises ByocirError B206 for a body that cannot be called with so many inputs, or that fails
+    of itself."""
     try:
-        check_body(cast("Callable[..., Any]", body), len(reads))
+        check_body(body, inputs)
     except Exception as error:
         raise ByocirError(
             "B206",
             f"the body failed with {type(error).__name__}: {error}",
-            where=place_of(cast("Callable[..., Any]", body), error),
+            where=place_of(body, error),
             help="a body takes the result so far and then each input: lambda acc, x: acc + x",
         ) from error
-    return made
 
 
 def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:

@@ -279,15 +279,9 @@ class Scope:
     ) -> ForeignOp:
         """A foreign op for a node."""
         node, sources, opset = self._newer(node, sources)
-        opsets = {**self.context.opsets, "": opset} if _is_default(node) else self.context.opsets
         try:
             attributes = attributes_of(node, self.context.weights)
-            inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
-            for name in free_names(node):
-                value = self._value(name, node)
-                if value is not None:
-                    inputs.setdefault(name, value)
-            types = infer_types(node, inputs, opsets)
+            types = self._foreign_types(node, sources, opset)
         except Unsupported as error:
             raise unsupported(node, str(error)) from error
         operands = [
@@ -295,18 +289,14 @@ class Scope:
         ]
         graphs = [(a.name, a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
         scopes = [self._graph(node, graph, operands) for _, graph in graphs]
-        inner = [scope.block for scope in scopes]
+        blocks = [scope.block for scope in scopes]
         if _is_default(node):
             taken = [None if value is None else value.type for value in operands]
             failing = [scope.block for scope in scopes if scope.fails]
-            types = settled(node, types, inner, taken, failing)
+            types = settled(node, types, blocks, taken, failing)
         op = ForeignOp.create(
             operands=[value for value in operands if value is not None],
-            result_types=[
-                self._type(name, type_)
-                for name, type_ in zip(node.output, types, strict=True)
-                if name
-            ],
+            result_types=self._result_types(node, types),
             properties=ForeignOp.properties_of(
                 node.op_type,
                 opset,
@@ -317,11 +307,29 @@ class Scope:
                 graph_names=[name for name, _ in graphs],
                 reason=reason,
             ),
-            regions=[Region(block) for block in inner],
+            regions=[Region(block) for block in blocks],
             location=named(node.name),
         )
         self._insert(op)
         return op
+
+    def _result_types(self, node: onnx.NodeProto, types: Sequence[Attribute]) -> list[Attribute]:
+        """The types of the results that a node has."""
+        named_types = zip(node.output, types, strict=True)
+        return [self._type(name, type_) for name, type_ in named_types if name]
+
+    def _foreign_types(
+        self, node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
+    ) -> list[Attribute]:
+        """The types of a node's results, as far as its inputs and what its graphs capture tell.
+        Raises Unsupported."""
+        opsets = {**self.context.opsets, "": opset} if _is_default(node) else self.context.opsets
+        inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
+        for name in free_names(node):
+            value = self._value(name, node)
+            if value is not None:
+                inputs.setdefault(name, value)
+        return infer_types(node, inputs, opsets)
 
     def _newer(
         self, node: onnx.NodeProto, sources: Sequence[Value | None]

@@ -137,49 +137,66 @@ class _Regrouping:
     found: _Groups
     shared: int
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all groups share one block."""
+        return self.shared >= self.found.groups
+
+    @property
+    def inputs(self) -> int:
+        """How many input channels an output is summed over."""
+        return min(self.shared, self.found.groups) * self.found.inputs
+
+    @property
+    def kept(self) -> list[int]:
+        """The parallel iterators that stay; those over channels follow them."""
+        return [i for i in self.op.parallels if i not in (self.found.group, self.found.output)]
+
+    @property
+    def kernel(self) -> list[int]:
+        """The reduction iterators that stay, last of all."""
+        return [i for i in self.op.reductions if i != self.found.summed]
+
     def made(self) -> BlockOp:
         """The new block, in front of the old one."""
         op, found, block = self.op, self.found, self.op.parent
         assert block is not None
-        channels = found.groups * found.inputs
-        whole = self.shared >= found.groups
-        inputs = channels if whole else self.shared * found.inputs
-        kept = [i for i in op.parallels if i not in (found.group, found.output)]
-        kernel = [i for i in op.reductions if i != found.summed]
-        count = len(kept) + len(kernel) + 2
-        out, summed = len(kept), len(kept) + 1
-        dims: list[AffineExpr] = [AffineExpr.constant(0)] * len(op.extents)
-        for new, old in enumerate([*kept, -1, -1, *kernel]):
-            if old >= 0:
-                dims[old] = AffineExpr.dimension(new)
-        weights = ConstantOp.of(Array.of(self._weights(inputs, kernel)), location=op.location)
+        constant = Array.of(self._weights(self.inputs, self.kernel))
+        weights = ConstantOp.of(constant, location=op.location)
         block.insert_op_before(weights, op)
-        outputs = self.shared * found.outputs
-        channel = GroupedChannel(out, outputs, inputs, summed).expr
-        read = AffineExpr.dimension(summed) if whole else channel
-        maps = [
-            _with_channel(op.in_maps[found.x], dims, count, read),
-            AffineMap(count, 0, tuple(map(AffineExpr.dimension, range(out, count)))),
-            _with_channel(op.out_maps[0], dims, count, AffineExpr.dimension(out)),
-        ]
-        reads_past = not whole and found.groups % self.shared
+        reads_past = not self.is_whole and found.groups % self.shared
         pad = IntegerAttr(0, i8) if reads_past else op.pad_values[found.x]
         made = BlockOp(
             [
-                *(op.iterators.data[i] for i in kept),
+                *(op.iterators.data[i] for i in self.kept),
                 IteratorAttr.of("o_", IteratorKind.PARALLEL, found.groups * found.outputs),
-                IteratorAttr.of("c_", IteratorKind.REDUCTION, inputs),
-                *(op.iterators.data[i] for i in kernel),
+                IteratorAttr.of("c_", IteratorKind.REDUCTION, self.inputs),
+                *(op.iterators.data[i] for i in self.kernel),
             ],
             [op.ins[found.x], weights.result],
             list(op.outs),
-            maps,
+            self._maps(),
             op.body.clone(),
             pads=[pad, None],
             location=op.location,
         )
         block.insert_op_before(made, op)
         return made
+
+    def _maps(self) -> list[AffineMap]:
+        """Where the new block reads its input and its weights, and what it writes."""
+        op, found, kept, kernel = self.op, self.found, self.kept, self.kernel
+        out, summed, count = len(kept), len(kept) + 1, len(kept) + 2 + len(kernel)
+        dims: list[AffineExpr] = [AffineExpr.constant(0)] * len(op.extents)
+        for new, old in [*enumerate(kept), *enumerate(kernel, start=summed + 1)]:
+            dims[old] = AffineExpr.dimension(new)
+        grouped = GroupedChannel(out, self.shared * found.outputs, self.inputs, summed)
+        read = AffineExpr.dimension(summed) if self.is_whole else grouped.expr
+        return [
+            _with_channel(op.in_maps[found.x], dims, count, read),
+            AffineMap(count, 0, tuple(map(AffineExpr.dimension, range(out, count)))),
+            _with_channel(op.out_maps[0], dims, count, AffineExpr.dimension(out)),
+        ]
 
     def _weights(self, inputs: int, kernel: Sequence[int]) -> np.ndarray:
         """[outputs, inputs of the groups that share a block, kernel], zero across groups."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
@@ -63,24 +63,11 @@ def enclose(
     inside, copied = set(ops), {r for c in constants for r in c.results}
     free = dict.fromkeys(value for op in ops for value in free_values(op))
     inputs = [v for v in free if v.owner not in inside and v not in copied]
+    results = [r for op in ops for r in op.results]
     outputs = [
-        r
-        for op in ops
-        for r in op.results
-        if any(ancestor_in(block, use.operation) not in inside for use in r.uses)
-    ]
-    outputs = outputs or list(ops[-1].results)
-    body = enclosing_body([v.type for v in inputs])
-    replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
-    for constant in constants:
-        clone = constant.clone()
-        body.add_op(clone)
-        replacements.update(zip(constant.results, clone.results, strict=True))
-    for op in ops:
-        op.detach()
-        op.attributes.pop(PLACE, None)  # it is where it was placed
-        body.add_op(op)
-        _replace(op, replacements)
+        r for r in results if any(ancestor_in(block, use.operation) not in inside for use in r.uses)
+    ] or list(ops[-1].results)
+    body = _moved(ops, inputs, constants)
     body.add_op(YieldOp.create(operands=outputs))
     made = build(inputs, [v.type for v in outputs], Region(body))
     if place is None:
@@ -93,6 +80,24 @@ def enclose(
             if ancestor_in(body, use.operation) is None:
                 use.operation.operands[use.index] = result
     return made
+
+
+def _moved(
+    ops: Sequence[Operation], inputs: Sequence[SSAValue], constants: Sequence[Operation]
+) -> Block:
+    """A body that takes these inputs, with copies of the constants and the ops themselves."""
+    body = enclosing_body([v.type for v in inputs])
+    replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+    for constant in constants:
+        clone = constant.clone()
+        body.add_op(clone)
+        replacements.update(zip(constant.results, clone.results, strict=True))
+    for op in ops:
+        op.detach()
+        op.attributes.pop(PLACE, None)  # it is where it was placed
+        body.add_op(op)
+        _replace(op, replacements)
+    return body
 
 
 def _replace(op: Operation, replacements: Mapping[SSAValue, SSAValue]) -> None:
