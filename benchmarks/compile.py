@@ -2,7 +2,7 @@
 
     python benchmarks/compile.py [NET ...]
 
-For each net (default resnet50, mobilenet_v2, encoder), with the host as C and an empty cache:
+For each net (default ResNet-50, MobileNetV2, encoder), with the host as C and an empty cache:
 seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
 Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
 processor, the C compiler's included.
@@ -15,16 +15,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-import host_nets
 import numpy as np
 import onnxruntime
 import partition
+from nets.classic_nets import FULL, NETS
 
 import byocir
 from byocir.compiler import partition as partition_module
 from byocir.patterns.targets import register
 
-NETS = ("resnet50", "mobilenet_v2", "encoder")
+CHOSEN = ("ResNet-50", "MobileNetV2", "encoder")
 
 
 def now() -> float:
@@ -49,7 +49,7 @@ class Watch:
 def compare(name: str, folder: Path) -> None:
     """Prints the steps for one net, and the ratio to ONNX Runtime."""
     path, saved = folder / f"{name}.onnx", folder / f"{name}.bpkg"
-    path.write_bytes(getattr(host_nets, name)())
+    path.write_bytes(NETS[name](FULL))
     print(f"{name}, {path.stat().st_size / 2**20:.0f} MB")
     watch = Watch()
     package = byocir.compile(path, targets=[], host="c")
@@ -96,4 +96,4 @@ def main(nets: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(NETS))
+    main(sys.argv[1:] or list(CHOSEN))

@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from host_nets import NETS
 from host_rivals import INSTALLED, Feeds, Run, ort
+from nets.classic_nets import FULL, NETS
 
 import byocir
 from byocir.evaluate.module import random_feeds
@@ -114,7 +114,7 @@ def main(options: argparse.Namespace) -> None:
         return
     for name in options.nets or list(NETS):
         with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "model.onnx").write_bytes(NETS[name]())
+            Path(folder, "model.onnx").write_bytes(NETS[name](FULL))
             known = ["--rounds", options.rounds, "--threads", options.threads, "--cpu", options.cpu]
             known += ["--passive"] if options.passive else []
             for cold in (["--cold"], []):

@@ -1,4 +1,4 @@
-"""Well-known nets with seeded weights, at full size or reduced.
+"""Well-known nets with seeded weights, at full size for benchmarks or reduced for tests.
 
 Weights are He-normal; batch norms have gains near 1 and the statistics that two images give, so
 that the logits of images differ. What each node gives for these images is known while a net is
@@ -302,7 +302,7 @@ NETS = {
     "ResNet-18": resnet18,
     "ResNet-50": resnet50,
     "MobileNetV2": mobilenet_v2,
-    "SqueezeNet 1.1": squeezenet,
+    "SqueezeNet": squeezenet,
     "VGG-16": vgg16,
     "encoder": encoder,
 }
