@@ -262,9 +262,7 @@ class _Writer:
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
 
     def _branch(self, step: Branch) -> list[str]:
-        then, otherwise = (
-            [TAB + line for each in steps for line in self._step(each)] for steps in inside(step)
-        )
+        then, otherwise = ([TAB + line for line in self._steps(s)] for s in inside(step))
         condition = f"if (*{self._pointer(step.condition)}) {{"
         return [condition, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
 
