@@ -1,0 +1,107 @@
+"""Values whose shape only a run tells, of which C knows the largest: no evaluator is needed."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from classic_nets import session
+from host_models import model_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from open_models import both_ways, detector, graph, if_, node, same
+
+import byocir
+from byocir.evaluate.module import evaluate
+from byocir.runtime.export import export_project
+from byocir.runtime.native import host_code
+
+
+def outputs_of(project, folder, package, feeds):
+    """What the program of an exported project makes."""
+    for name, data in project.items():
+        (folder / name).write_bytes(data)
+    flags = "CFLAGS=-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover"
+    subprocess.run(["make", "-s", flags], cwd=folder, check=True, capture_output=True)
+    for name, array in feeds.items():
+        np.save(folder / f"{name}.npy", array)
+    inputs = [f"{name}.npy" for name in package.inputs]
+    files = [f"out_{i}.npy" for i in range(len(package.outputs))]
+    subprocess.run(["./model", *inputs, *files], cwd=folder, check=True)
+    return dict(zip(package.outputs, (np.load(folder / f) for f in files), strict=True))
+
+
+def test_a_detector_needs_no_evaluator(tmp_path):
+    model = detector(("boxes", "p", "kept", "count", "flat"))
+    x = np.random.default_rng(2).normal(size=(1, 12, 4)).astype(np.float32)
+    package = same(model, {"x": x})
+    assert host_code(package.module).calls == []
+    assert not package.report.called_back
+    found = outputs_of(export_project(package), tmp_path, package, {"x": x})
+    for name, array in package.run({"x": x}).items():
+        assert found[name].shape == array.shape
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("low", [-9, 0.5, 9], ids=["all", "some", "none"])
+def test_what_holds_is_found_in_an_exported_project(tmp_path, low):
+    nodes = [
+        node("Greater", "x low", "c"),
+        node("NonZero", "c", "n"),
+        node("Transpose", "n", "at"),
+        node("Reshape", "c flat", "f"),
+        node("Compress", "x f", "values"),
+        node("Shape", "at", "size"),
+    ]
+    weights = {"low": np.float32(low), "flat": np.array([-1])}
+    model = model_of(nodes, {"x": (3, 4)}, ["at", "values", "size", "n"], weights)
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    package = same(model, {"x": x})
+    found = outputs_of(export_project(package), tmp_path, package, {"x": x})
+    np.testing.assert_array_equal(found["at"], np.argwhere(x > low))
+    np.testing.assert_array_equal(found["values"], x[x > low])
+    assert found["size"].tolist() == [*found["at"].shape]
+
+
+def test_an_open_shape_meets_what_the_evaluator_runs():
+    """A value that C holds is handed to it, and comes back from either branch."""
+    then = graph([node("Exp", "x", "a"), node("Identity", "v", "b")], "b", "a")
+    otherwise = graph([node("Neg", "x", "d"), node("Abs", "v", "e")], "e", "d")
+    nodes = [
+        node("Greater", "x least", "g"),
+        node("Compress", "x g", "v", axis=0),
+        if_("c", "y z", then, otherwise),
+        node("CumSum", "y axis", "w"),
+    ]
+    both_ways(nodes, ["y", "z", "w", "v"], {"axis": np.array(0)}, shape=(6,))
+
+
+@st.composite
+def boxes(draw):
+    """Boxes on a coarse grid, so that scores and overlaps are often equal."""
+    batches, classes, count = (draw(st.integers(1, n)) for n in (2, 3, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    places = rng.integers(0, 5, (batches, count, 4)).astype(np.float32)
+    scores = rng.integers(0, 4, (batches, classes, count)).astype(np.float32) / 4
+    most = draw(st.sampled_from([0, 1, 3, 99]))
+    overlap = draw(st.sampled_from([0, 0.25, 0.5, 1]))
+    least = draw(st.sampled_from([None, 0, 0.5]))
+    return places, scores, most, overlap, least, draw(st.integers(0, 1))
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=settings.default.max_examples // 20, deadline=None)
+@given(boxes())
+def test_non_max_suppression_is_that_of_onnx_runtime(case):
+    places, scores, most, overlap, least, center = case
+    names = "b s most overlap" + (" least" if least is not None else "")
+    weights = {"most": np.array([most]), "overlap": np.float32([overlap])}
+    if least is not None:
+        weights["least"] = np.float32([least])
+    nodes = [node("NonMaxSuppression", names, "y", center_point_box=center)]
+    model = model_of(nodes, {"b": places.shape, "s": scores.shape}, ["y"], weights)
+    package = byocir.compile(model, targets=[], host="c")
+    assert host_code(package.module).calls == []
+    feeds = {"b": places, "s": scores}
+    (expected,) = session(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_array_equal(package.run(feeds)["y"], expected)
+    np.testing.assert_array_equal(evaluate(package.module, feeds)["y"], expected)
