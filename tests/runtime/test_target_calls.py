@@ -213,10 +213,11 @@ def test_mistakes_in_options():
 
 def test_options_of_any_letters_come_back_from_a_package(tmp_path: Path):
     path = tmp_path / "a.bpkg"
-    byocir.compile(model(), targets=[Npu(mistake="keine, \u00e9 \u4e2d")]).save(path)
-    package = byocir.load(path, targets=[Npu()])
+    given = Npu(mistake="keine, \u00e9 \u4e2d")
+    byocir.compile(model(), targets=[given]).save(path)
+    package = byocir.load(path, targets=[given])
     (target,) = targets_of(package.module)
-    assert find(target) == Npu(mistake="keine, \u00e9 \u4e2d")
+    assert find(target) == given
     assert package.run({"x": np.zeros((2, 3), np.float32)})["y"].shape == (2, 3)
 
 

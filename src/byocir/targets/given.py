@@ -83,12 +83,10 @@ def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str
 
 def _differing(one: TargetAttr, other: TargetAttr) -> tuple[str, str]:
     """The options in which two of the same target differ, as text, of the one and of the other."""
-    pairs = (one.options.data, other.options.data)
-    names = [n for n in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(n) != pairs[1].get(n)]
-    first, second = (
-        ", ".join(f"{n}={_text(python_value(data[n]))}" for n in names if n in data)
-        for data in pairs
-    )
+    # By value: an attribute of letters beyond ASCII reads back as one of another kind.
+    both = [{n: python_value(v) for n, v in each.options.data.items()} for each in (one, other)]
+    names = [n for n in sorted({*both[0], *both[1]}) if both[0].get(n) != both[1].get(n)]
+    first, second = (", ".join(f"{n}={_text(v[n])}" for n in names if n in v) for v in both)
     return first or "none", second or "none"
 
 
@@ -147,9 +145,11 @@ def check_options(
     known = {attribute.target_name.data: attribute for attribute in saved}
     for target in targets:
         own = known.get(target.name) if isinstance(target, Target) else None
-        if own is None or not isinstance(target, Target) or own == (given := attr_of(target)):
+        if own is None or not isinstance(target, Target):
             continue
-        then, now = _differing(own, given)
+        then, now = _differing(own, attr_of(target))
+        if then == now:
+            continue
         raise ByocirError(
             "B213",
             f"expected target '{target.name}' with the options of {what}, {then}, found {now}",
