@@ -19,7 +19,9 @@ from byocir.dialects.context import load_context
 from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
+from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
+from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
@@ -268,7 +270,7 @@ def generate(
             _declare(module, symbols)
             for profile in call(target, target.profile, made):
                 report.device[profile.symbol] = profile.to_dict()
-    code = host_code(module) if c_host is not None else None
+    code = _host_code(module, report) if c_host is not None else None
     if code is not None:
         report.called_back = called_back(code)
         report.notes += about_calls(code)
@@ -276,6 +278,15 @@ def generate(
             report.host_runs_on, report.memory = C, memory_of(code)
     found = {target.name: target for target in instances}
     return Package(module, blobs, report, _code=code, _found=found)
+
+
+def _host_code(module: ModuleOp, report: Report) -> HostCode | None:
+    """The code of @main, if it is not in memory with something in it that has no form in C."""
+    try:
+        return host_code(module)
+    except NoC as error:
+        report.notes.append(f"the host runs in the evaluator: {error} in memory has no form in C")
+        return None
 
 
 def host_pipeline(host: CHost) -> str:

@@ -15,7 +15,8 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp, EmptyOp, ExternOp, ForOp, ReadOp
 from byocir.dialects.types import i32
 from byocir.evaluate.interpreter import Interpreter
-from byocir.evaluate.module import evaluate_function, port_names
+from byocir.evaluate.module import evaluate_function
+from byocir.evaluate.ports import port_names
 from byocir.patterns import Composite, block, wildcard
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.stages import meaning_pipeline

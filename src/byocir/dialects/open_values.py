@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.ir import BlockArgument as Argument
@@ -25,8 +25,8 @@ from byocir.dialects.types import element_type_of, has_element, static_shape
 
 def is_open(type_: Attribute) -> bool:
     """Whether values of a type are no arrays of static shape and of elements that can be computed
-    with. Numbers of type `index` are not."""
-    if isinstance(type_, IndexType):
+    with. Numbers of type `index` and memrefs are not."""
+    if isinstance(type_, IndexType | MemRefType):
         return False
     return static_shape(type_) is None or not has_element(element_type_of(type_))
 

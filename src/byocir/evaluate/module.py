@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DictionaryAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -35,6 +34,7 @@ from byocir.dialects.types import (
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
+from byocir.evaluate.ports import port_names
 from byocir.evaluate.structure import call_on_tensors
 
 MAIN = "main"
@@ -185,17 +185,6 @@ def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) ->
         raise ByocirError(
             "B312", f"expected a program that fits in memory, found: {error}"
         ) from error
-
-
-def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default: str) -> list[str]:
-    """The names of arguments or results."""
-    names: list[Attribute | None] = [None] * count
-    if attributes is not None:
-        names = [dictionary.data.get(NAME) for dictionary in attributes]
-    return [
-        name.data if isinstance(name, StringAttr) else f"{default}{i}"
-        for i, name in enumerate(names)
-    ]
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:

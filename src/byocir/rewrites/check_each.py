@@ -21,7 +21,8 @@ from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import CheckFailed
 from byocir.evaluate.interpreter import Interpreter, Observer
-from byocir.evaluate.module import MAIN, call_main, port_names, random_feeds
+from byocir.evaluate.module import MAIN, call_main, random_feeds
+from byocir.evaluate.ports import port_names
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """How far floats may move: relative to the value, and to the largest value beside it."""

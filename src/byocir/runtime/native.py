@@ -52,7 +52,8 @@ _REGION = ctypes.CFUNCTYPE(
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
-    """The C code of a module's @main; what it declares begins with the name."""
+    """The C code of a module's @main; what it declares begins with the name. Raises NoC for one in
+    memory that has no form in C."""
     return emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
 
 

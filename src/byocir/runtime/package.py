@@ -15,14 +15,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
-from byocir.evaluate.module import MAIN, bind, evaluate, port_names
+from byocir.evaluate.module import MAIN, bind, evaluate
+from byocir.evaluate.ports import names_of, ports_of
 from byocir.lowering.tir_to_c import HostCode
 from byocir.patterns.match import python_value
 from byocir.patterns.targets import targets_of
@@ -66,13 +67,13 @@ class Package:
     def inputs(self) -> dict[str, Attribute]:
         """Name and type of each input."""
         entry = _main(self.module)
-        return _ports(entry.arg_attrs, list(entry.function_type.inputs), "arg")
+        return dict(zip(names_of(entry)[0], ports_of(entry)[0], strict=True))
 
     @property
     def outputs(self) -> dict[str, Attribute]:
         """Name and type of each output."""
         entry = _main(self.module)
-        return _ports(entry.res_attrs, list(entry.function_type.outputs), "res")
+        return dict(zip(names_of(entry)[1], ports_of(entry)[1], strict=True))
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
@@ -124,6 +125,11 @@ class Package:
             self._programs[check] = HostProgram(self._code, interpreter)
         entry = interpreter.function(MAIN)
         arrays, outputs = bind(entry, feeds)
+        if [*outputs] != [*self.outputs]:  # of a function in memory: feeds say what is an input
+            raise ByocirError(
+                "B310",
+                f"expected feeds for the inputs {', '.join(self.inputs)}, found {', '.join(feeds)}",
+            )
         return dict(zip(outputs, self._programs[check].run(entry, arrays), strict=True))
 
     def save(self, path: str | Path) -> None:
@@ -168,12 +174,6 @@ def _path(given: object) -> Path:
     if isinstance(given, str | os.PathLike):
         return Path(cast("str | os.PathLike[str]", given))
     raise ByocirError("B130", f"expected the path of a package, found {type(given).__name__}")
-
-
-def _ports(
-    attributes: ArrayAttr[DictionaryAttr] | None, types: list[Attribute], default: str
-) -> dict[str, Attribute]:
-    return dict(zip(port_names(attributes, len(types), default), types, strict=True))
 
 
 def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:

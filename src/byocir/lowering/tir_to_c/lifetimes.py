@@ -12,7 +12,7 @@ def arena_of(steps: Sequence[Step]) -> Arena:
     """The arena of a program, in which its buffers get their offsets."""
     spans: dict[Buffer, tuple[int, int]] = {}
     _live(steps, 0, spans)
-    arena = plan([Lifetime(b.nbytes, *span) for b, span in spans.items()])
+    arena = plan([Lifetime(b.stride * b.copies, *span) for b, span in spans.items()])
     for buffer, offset in zip(spans, arena.offsets, strict=True):
         buffer.index = offset
     return arena

@@ -52,8 +52,9 @@ def indented(line: str) -> str:
 class BlockWriter:
     """Writes one block. `initial` gives the C constants that accumulators start from, by position
     among `outs`; the others start from what the array holds. Iterators on `based` start at a
-    parameter, the others at 0. With an epilogue, which needs such a number, its results are written
-    instead."""
+    parameter, the others at 0; `spans` has the least and the greatest value of such a parameter
+    where it is known. With an epilogue, which needs such a number, its results are written instead.
+    `lane` is the iterator along which accumulators stand side by side, if that is decided."""
 
     def __init__(
         self,
@@ -61,20 +62,25 @@ class BlockWriter:
         initial: Mapping[int, str],
         based: Sequence[int] = (),
         epilogue: Epilogue | None = None,
+        *,
+        spans: Mapping[int, tuple[int, int]] | None = None,
+        lane: int | None = None,
     ) -> None:
         self.op, self.initial, self.based, self.epilogue = op, initial, based, epilogue
+        self._spans, self._wanted = spans or {}, lane
         self.scalars = Scalars()
         block, count = op.body.block, len(op.ins)
         self._used = used_arguments(block, op.yielded)
         self.ins = [
-            self._access(f"x{i}", value, i, pad)
+            self._access(self._name(value, i), value, i, pad)
             for i, (value, pad) in enumerate(zip(op.ins, op.pad_values, strict=True))
         ]
         self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
         self.late_ins, self.late_outs, self.late_used = self._late(epilogue)
         self._whole = op.whole
         self._counted = self._counters()
-        self._read = [i for i in range(len(op.ins)) if i in self._used - self._counted]
+        kept = self._used - self._counted - self._updated
+        self._read = [i for i in range(len(op.ins)) if i in kept]
         self.guards: list[AffineExpr] = list(op.where.data.results) if op.where is not None else []
         self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
         self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
@@ -85,11 +91,27 @@ class BlockWriter:
             names[i] = f"(b{i} + i{i})" if i in left else f"b{i}"
         self.indices = Indices(names, *self._ranges())
 
+    @property
+    def _updated(self) -> set[int]:
+        """The inputs that are updated in place, as buffers can be: they have the result's name."""
+        return (
+            set()
+            if self.op.results
+            else {i for i, v in enumerate(self.op.ins) if v in self.op.outs}
+        )
+
+    def _name(self, value: SSAValue, position: int) -> str:
+        outs = list(self.op.outs)
+        return f"y{outs.index(value)}" if position in self._updated else f"x{position}"
+
     def _ranges(self) -> tuple[list[int], list[int]]:
         """The least and the greatest value of each iterator; a base may be anything."""
-        extents = list(enumerate(self.op.extents))
-        lows = [-ANYWHERE if i in self.based else 0 for i, _ in extents]
-        return lows, [ANYWHERE if i in self.based else extent - 1 for i, extent in extents]
+        free, count = (-ANYWHERE, ANYWHERE), len(self.op.extents)
+        spans = [self._spans.get(i, free) if i in self.based else (0, 0) for i in range(count)]
+        highs = [
+            high + extent - 1 for (_, high), extent in zip(spans, self.op.extents, strict=True)
+        ]
+        return [low for low, _ in spans], highs
 
     def _counters(self) -> set[int]:
         """The inputs that are constants of numbers from 0 on: bodies take the index itself. What is
@@ -146,6 +168,7 @@ class BlockWriter:
         accesses = self._accesses()
         fixed = {i for access in accesses for i in access.fixed}
         fixed |= {i for guard in self.guards for i in guard.used_dims()} | set(self.based)
+        fixed |= set() if self._wanted is None else {self._wanted}
         merged: list[Loop] = []
         for loop in loops:
             outer = merged[-1] if merged else None
@@ -277,6 +300,9 @@ class BlockWriter:
 
     def _lane(self) -> Loop | None:
         """The parallel iterator along which accumulators stand side by side."""
+        wanted = next((x for x in self.parallel if x.position == self._wanted), None)
+        if wanted is not None:
+            return wanted
         near = [loop for loop in self.parallel if self._follows(loop)]
         if near:
             return max(near, key=lambda loop: min(loop.extent, LANES))

@@ -1,5 +1,6 @@
 """A function on tensors as a straight line of steps on buffers.
 
+Region functions in memory, for which there is no code, are part of it as they are scheduled.
 Every array gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
 updates a value which nobody needs any more works in place; else it works on a copy. Fills become
 the numbers that reductions start from wherever the reduction writes all of its result. A loop keeps
@@ -9,7 +10,6 @@ each value that it carries in one buffer. What no array holds is kept by what ru
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 
@@ -19,15 +19,15 @@ from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from byocir.dialects.array import Array
+from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
 from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
+from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
-from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
 from byocir.lowering.tir_to_c.host import CHost
@@ -35,9 +35,9 @@ from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.margins import Runs, margins_of
+from byocir.lowering.tir_to_c.scheduled import steps_in_memory
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
-    CONSTANT,
     INPUT,
     KEPT,
     OUTPUT,
@@ -49,30 +49,34 @@ from byocir.lowering.tir_to_c.steps import (
     Copy,
     Extern,
     Fill,
+    Program,
     Repeat,
     Step,
+    all_of,
     inside,
 )
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 
-@dataclass
-class Program:
-    """The steps of a function, where its arguments and results are, its constants in the order of
-    their offsets, and its arena."""
-
-    steps: list[Step] = field(default_factory=list[Step])
-    arguments: list[Buffer] = field(default_factory=list[Buffer])
-    results: list[Buffer] = field(default_factory=list[Buffer])
-    constants: dict[int, Array] = field(default_factory=dict[int, Array])
-    constant_bytes: int = 0
-    arena: Arena = field(default_factory=lambda: plan([]))
-
-
 def program_of(function: FuncOp, host: CHost) -> Program:
-    """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere."""
+    """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere; or
+    of a function in memory, as it is scheduled. Raises NoC for one of these without a form in C."""
+    if is_in_memory(function):
+        return _scheduled(function, host)
     return _Builder(function, host).build()
+
+
+def _scheduled(function: FuncOp, host: CHost) -> Program:
+    inputs, outputs = ports_of(function)
+    program = Program()
+    program.arguments = [Buffer(type_, INPUT, i) for i, type_ in enumerate(inputs)]
+    program.results = [Buffer(type_, OUTPUT, i) for i, type_ in enumerate(outputs)]
+    program.steps += steps_in_memory(
+        function, [*program.arguments, *program.results], len(inputs), program, host
+    )
+    program.arena = arena_of(program.steps)
+    return program
 
 
 class _Builder:
@@ -85,7 +89,6 @@ class _Builder:
         self._functions = _functions_of(function)
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""
-        self._offsets: dict[Array, Buffer] = {}
         self._blocks = list(self._called(self.block))
         self._loops = 0
         self._contractions = self._with_epilogues()
@@ -135,7 +138,7 @@ class _Builder:
 
     def _add(self, op: Operation) -> None:
         if isinstance(op, ConstantOp):
-            self.buffers[op.result] = self._constant(op)
+            self.buffers[op.result] = self.program.constant(op.value.data, op.result.type)
         elif isinstance(op, FillOp | EmptyOp):
             self._start(op)
         elif isinstance(op, BlockOp):
@@ -156,15 +159,6 @@ class _Builder:
         else:
             self._call(op)
 
-    def _constant(self, op: ConstantOp) -> Buffer:
-        array = op.value.data
-        if array not in self._offsets:
-            offset = -(-self.program.constant_bytes // ALIGN) * ALIGN
-            made = self._offsets[array] = Buffer(op.result.type, CONSTANT, offset)
-            self.program.constants[offset] = array
-            self.program.constant_bytes = offset + made.nbytes
-        return self._offsets[array]
-
     def _start(self, op: FillOp | EmptyOp) -> None:
         """A buffer of its own only for what is more than the start of a block."""
         result = op.results[0]
@@ -176,7 +170,7 @@ class _Builder:
     def _fill(self, buffer: Buffer, op: Operation, runs: list[Runs] | None = None) -> None:
         # What is empty holds zeros here as in the evaluator, should anybody look.
         filled = stored_literal(op.value) if isinstance(op, FillOp) else "0"
-        self._steps.append(Fill(buffer, filled, _all(buffer) if runs is None else runs))
+        self._steps.append(Fill(buffer, filled, all_of(buffer) if runs is None else runs))
 
     def _block(self, op: BlockOp) -> None:
         if op in self._early:
@@ -247,7 +241,7 @@ class _Builder:
 
     def _repeat(self, op: ForOp) -> None:
         """Carried values lie in one buffer each, which iterations change."""
-        inside = Repeat(f"t{self._loops}", op.extent.value.data, [])
+        inside = Repeat(f"t{self._loops}", op.extent.value.data, [], op.kind.data)
         self._loops += 1
         carried = [self._owned(value, op, op.initial) for value in op.initial]
         self._numbers[op.index] = inside.name
@@ -318,7 +312,22 @@ class _Builder:
         self._steps.append(Call(op, sources, outputs))
 
     def _call(self, op: Operation) -> None:
-        self._steps.append(Call(op, *self._ports(op)))
+        inputs, outputs = self._ports(op)
+        scheduled = self._scheduled(op, inputs, outputs)
+        self._steps += [Call(op, inputs, outputs)] if scheduled is None else scheduled
+
+    def _scheduled(
+        self, op: Operation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    ) -> list[Step] | None:
+        """The steps of a region function in memory, for which there is no code of its target."""
+        body = self._functions.get(op.callee.string_value()) if isinstance(op, CallOp) else None
+        if body is None or body.is_declaration or not is_in_memory(body):
+            return None
+        buffers = [*inputs, *outputs]
+        try:
+            return steps_in_memory(body, buffers, len(inputs), self.program, self.host)
+        except NoC:
+            return None
 
     def _extern(self, op: ExternOp) -> None:
         routine = routine_of(op)
@@ -337,7 +346,7 @@ class _Builder:
         index."""
         if value in self._numbers:
             made = Buffer(tensor(i64, []), ARENA)
-            self._steps.append(Fill(made, self._numbers[value], _all(made)))
+            self._steps.append(Fill(made, self._numbers[value], all_of(made)))
             return made
         if value not in self.buffers:
             assert isinstance(value.owner, FillOp | EmptyOp)
@@ -366,10 +375,6 @@ def _result(value: OpResult) -> Buffer:
         sizes = Buffer(tensor(i64, [len(bound)]), ARENA)
         return Buffer(tensor(element_type_of(value.type), bound), ARENA, sizes=sizes)
     return Buffer(value.type, KEPT if is_open(value.type) else ARENA)
-
-
-def _all(buffer: Buffer) -> list[Runs]:
-    return [Runs(0, prod(shape_of(buffer.type)))]
 
 
 def _is_outlined(op: ForeignOp) -> bool:

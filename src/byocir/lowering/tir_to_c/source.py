@@ -15,19 +15,21 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.evaluate.module import port_names
+from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
-from byocir.lowering.tir_to_c.program import Program, program_of
+from byocir.lowering.tir_to_c.program import program_of
+from byocir.lowering.tir_to_c.repeats import THREAD, repeated
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     CONSTANT,
     INPUT,
     KEPT,
+    LOCAL,
     OUTPUT,
     SIZES,
     Branch,
@@ -37,6 +39,8 @@ from byocir.lowering.tir_to_c.steps import (
     Copy,
     Extern,
     Fill,
+    Local,
+    Program,
     Repeat,
     Step,
     all_steps,
@@ -94,9 +98,7 @@ class HostCode:
 def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostCode:
     """C for a function on tensors. `name` begins the names of what the header declares."""
     program = program_of(function, host)
-    types = function.function_type
-    inputs = port_names(function.arg_attrs, len(types.inputs), "arg")
-    outputs = port_names(function.res_attrs, len(types.outputs), "res")
+    inputs, outputs = names_of(function)
     inputs, outputs = _ports(inputs, program.arguments), _ports(outputs, program.results)
     writer = _Writer(name, program, inputs, outputs, host.threads)
     texts = writer.source(), writer.header()
@@ -223,7 +225,7 @@ class _Writer:
                 f"{TAB}const unsigned char *const w = weights;",
                 f"{TAB}unsigned char *const m = arena;",
                 *(f"{TAB}(void){v};" for v in ("inputs", "outputs", "w", "m", "region", "context")),
-                *(TAB + line for line in body),
+                *(indented(line) for line in body),
                 f"{TAB}return 0;",
                 "}",
                 "",
@@ -233,7 +235,7 @@ class _Writer:
     def _end(self) -> int:
         """Where the last buffer of the arena ends."""
         buffers = [b for step in all_steps(self.program.steps) for b in buffers_of(step)]
-        ends = [buffer.index + buffer.nbytes for buffer in buffers if buffer.place == ARENA]
+        ends = [b.index + b.stride * b.copies for b in buffers if b.place == ARENA]
         return max(ends, default=0)
 
     def _steps(self, steps: Sequence[Step]) -> list[str]:
@@ -255,14 +257,22 @@ class _Writer:
         if isinstance(step, Branch):
             return self._branch(step)
         if isinstance(step, Repeat):
-            head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
-            return [head, *(TAB + line for line in self._steps(step.steps)), "}"]
+            return self._repeat(step)
         if isinstance(step, Extern):
             return self._extern(step)
+        if isinstance(step, Local):
+            kind = stored_type(element_type_of(step.buffer.type))
+            return [f"{kind} l{step.buffer.index}[{step.buffer.count}];"]
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
 
+    def _repeat(self, step: Repeat) -> list[str]:
+        if step.threads == 1:
+            return repeated(step, self._steps(step.steps))
+        self._helpers |= THREAD
+        return repeated(step, [line for each in step.steps for line in self._step(each)])
+
     def _branch(self, step: Branch) -> list[str]:
-        then, otherwise = ([TAB + line for line in self._steps(s)] for s in inside(step))
+        then, otherwise = ([indented(line) for line in self._steps(s)] for s in inside(step))
         condition = f"if (*{self._pointer(step.condition)}) {{"
         return [condition, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
 
@@ -337,7 +347,10 @@ class _Writer:
         kind = stored_type(element_type_of(buffer.type))
         if buffer.place == CONSTANT:
             return f"(const {kind} *)(const void *)(w + {buffer.index})"
-        return f"({kind} *)(void *)(m + {buffer.index})"
+        if buffer.place == LOCAL:
+            return f"l{buffer.index}"
+        own = f" + thread * {buffer.stride}" if buffer.copies > 1 else ""
+        return f"({kind} *)(void *)(m + {buffer.index}{own})"
 
     def _kernel(self, kernel: Kernel) -> str:
         """The name of a kernel's function; equal ones share one."""

@@ -8,19 +8,23 @@ from math import prod
 
 from xdsl.ir import Attribute, Operation
 
+from byocir.dialects.array import Array
+from byocir.dialects.tir import LoopKind
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.routines import Routine
-from byocir.lowering.tir_to_c.loops import Kernel
+from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
+from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.margins import Runs
 
-INPUT, OUTPUT, CONSTANT, ARENA, KEPT = "input", "output", "constant", "arena", "kept"
-SIZES = "sizes"
+INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
+LOCAL, KEPT, SIZES = "local", "kept", "sizes"
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for a tensor: `place` says where, `index` is the number of an input or output, or the
-    offset in bytes among the constants or in the arena. `SIZES` are those of an output."""
+    """Memory for an array: `place` says where, `index` is the number of an input, output or local
+    array, or the offset in bytes among the constants or in the arena. `SIZES` are those of an
+    output."""
 
     type: Attribute
     place: str
@@ -28,10 +32,22 @@ class Buffer:
     sizes: Buffer | None = None
     """Of an array whose shape only a run tells, where that shape is, as i64: `type` is then that of
     the largest, and the array lies at the start."""
+    copies: int = 1
+    """How many there are in the arena: one for each thread that may use it at once."""
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return prod(shape_of(self.type))
 
     @property
     def nbytes(self) -> int:
-        return prod(shape_of(self.type)) * dtype_of(element_type_of(self.type)).itemsize
+        return self.count * dtype_of(element_type_of(self.type)).itemsize
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one copy to the next."""
+        return self.nbytes if self.copies == 1 else -(-self.nbytes // ALIGN) * ALIGN
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,11 @@ class Fill:
     @property
     def is_margin(self) -> bool:
         return self.runs != [Runs(0, prod(shape_of(self.buffer.type)))]
+
+
+def all_of(buffer: Buffer) -> list[Runs]:
+    """The elements of a buffer, as the only run."""
+    return [Runs(0, buffer.count)]
 
 
 @dataclass(frozen=True)
@@ -91,12 +112,22 @@ class Extern:
 
 
 @dataclass(frozen=True)
+class Local:
+    """An array of the C block that the step stands in."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
 class Repeat:
-    """Steps that run for each value of a C variable from 0."""
+    """Steps that run for each value of a C variable from 0, as its kind says."""
 
     name: str
     extent: int
     steps: list[Step]
+    kind: LoopKind = LoopKind.SERIAL
+    threads: int = 1
+    """How many threads share a parallel loop."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +139,7 @@ class Branch:
     otherwise: list[Step]
 
 
-Step = Branch | Compute | Fill | Copy | Call | Extern | Repeat
+Step = Branch | Compute | Fill | Copy | Call | Extern | Repeat | Local
 
 
 def buffers_of(step: Step) -> list[Buffer]:
@@ -121,7 +152,7 @@ def _named(step: Step) -> list[Buffer]:
     match step:
         case Compute():
             return step.buffers
-        case Fill():
+        case Fill() | Local():
             return [step.buffer]
         case Copy():
             return [step.source, step.target]
@@ -146,3 +177,26 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
         yield step
         for inner in inside(step):
             yield from all_steps(inner)
+
+
+@dataclass
+class Program:
+    """The steps of a function, where its arguments and results are, its constants in the order of
+    their offsets, and its arena."""
+
+    steps: list[Step] = field(default_factory=list[Step])
+    arguments: list[Buffer] = field(default_factory=list[Buffer])
+    results: list[Buffer] = field(default_factory=list[Buffer])
+    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    constant_bytes: int = 0
+    arena: Arena = field(default_factory=lambda: plan([]))
+    _offsets: dict[Array, int] = field(default_factory=dict[Array, int])
+
+    def constant(self, array: Array, type_: Attribute) -> Buffer:
+        """The buffer of a constant; equal ones share one."""
+        if array not in self._offsets:
+            offset = -(-self.constant_bytes // ALIGN) * ALIGN
+            self._offsets[array] = offset
+            self.constants[offset] = array
+            self.constant_bytes = offset + Buffer(type_, CONSTANT).nbytes
+        return Buffer(type_, CONSTANT, self._offsets[array])

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
+from byocir.dialects.tir import LoopKind
 from byocir.lowering.tir_to_c.loops import TAB, indented
 from byocir.lowering.tir_to_c.steps import Compute, Copy, Fill, Repeat, Step
 
@@ -134,8 +135,8 @@ def _stays(step: Step) -> bool:
     match step:
         case Compute():
             return not step.kernel.can_fail
-        case Repeat():
-            return all(map(_stays, step.steps))
+        case Repeat():  # of other kinds are those that a schedule has shared already
+            return step.kind is LoopKind.SERIAL and all(map(_stays, step.steps))
         case _:
             return isinstance(step, Fill | Copy)
 

@@ -45,7 +45,8 @@ class FuseBlocksPass(ModulePass):
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
                 for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
-                    _fuse_into(block)
+                    if block.in_value_form:
+                        _fuse_into(block)
 
 
 def _fuse_into(op: BlockOp) -> None:

@@ -102,9 +102,8 @@ class _Layouts:
             else:
                 self._reread(op)
         for op in reversed(list(self.block.ops)):
-            if isinstance(op, BlockOp | EmptyOp | FillOp) and not any(
-                list(result.uses) for result in op.results
-            ):
+            unused = op.results and not any(list(result.uses) for result in op.results)
+            if isinstance(op, BlockOp | EmptyOp | FillOp) and unused:
                 op.detach()
                 op.erase()
 

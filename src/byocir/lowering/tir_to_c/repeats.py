@@ -1,0 +1,61 @@
+"""Loops of schedules in C: plain, shared by threads, written out, or as lanes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from byocir.dialects.tir import LoopKind
+from byocir.lowering.tir_to_c.loops import TAB, indented
+from byocir.lowering.tir_to_c.steps import Repeat
+
+MOST_LINES = 2000
+"""A loop whose iterations, written out, have more lines than this is left to the compiler."""
+MOST_UNROLLED = 65534
+"""The most that gcc's pragma takes."""
+
+THREAD = {
+    "!thread": (
+        "#ifdef _OPENMP\n#include <omp.h>\n#define THREAD omp_get_thread_num()\n"
+        "#else\n#define THREAD 0\n#endif\n"
+    )
+}
+"""The number of the thread that runs, as a definition that comes before all others."""
+
+
+def repeated(step: Repeat, inner: Sequence[str]) -> list[str]:
+    """The loop of a step, given what it repeats. Threads have memory of their own in what is
+    called `thread`; a loop that is unrolled has a C block for each iteration."""
+    if step.kind is LoopKind.UNROLL and step.extent * len(inner) <= MOST_LINES:
+        return _written_out(step, inner)
+    head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
+    own = (
+        ["const ptrdiff_t thread = THREAD;"] if step.threads > 1 and _uses(inner, "thread") else []
+    )
+    return [*_told(step), head, *map(indented, [*own, *inner]), "}"]
+
+
+def _written_out(step: Repeat, inner: Sequence[str]) -> list[str]:
+    used = _uses(inner, step.name)
+    lines: list[str] = []
+    for i in range(step.extent):
+        index = [f"{TAB}const ptrdiff_t {step.name} = {i};"] if used else []
+        lines += ["{", *index, *map(indented, inner), "}"]
+    return lines
+
+
+def _told(step: Repeat) -> list[str]:
+    """What stands before a loop for the compiler."""
+    if step.threads > 1:
+        return [f"OMP(parallel for num_threads({step.threads}) schedule(dynamic))"]
+    if step.kind is LoopKind.UNROLL:
+        return _for_gcc(f"unroll {min(step.extent, MOST_UNROLLED)}")
+    return _for_gcc("ivdep") if step.kind is LoopKind.VECTORIZE else []
+
+
+def _for_gcc(what: str) -> list[str]:
+    return ["#if defined(__GNUC__) && !defined(__clang__)", f"#pragma GCC {what}", "#endif"]
+
+
+def _uses(lines: Sequence[str], name: str) -> bool:
+    return any(re.search(rf"\b{name}\b", line) for line in lines)

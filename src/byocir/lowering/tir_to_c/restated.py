@@ -1,0 +1,101 @@
+"""Ops in buffer form as blocks that are easier to write in C, beside the program.
+
+A block that is made here is on the program's buffers and in no program; its bases are sums beside
+it. Whoever has written it erases it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.ir import Block, Region
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, CopyOp, ForOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of
+from byocir.rewrites.schedule.blocks import Parts
+from byocir.rewrites.schedule.index import Sum, base_sums, loops_behind
+
+
+@dataclass(frozen=True)
+class Based:
+    """A block and where its iterators begin."""
+
+    op: BlockOp
+    bases: list[Sum]
+
+
+def block_of_copy(op: CopyOp) -> Based:
+    """The block that moves a box as a copy does; iterators of one point bring the box's begin into
+    the maps."""
+    rank = len(op.box)
+    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)]
+    bases = [Sum()] * rank
+    maps: list[AffineMap] = []
+    for name, values in (("s", op.source_bases), ("t", op.destination_bases)):
+        exprs: list[AffineExpr] = [AffineExpr.dimension(i) for i in range(rank)]
+        for i, base in enumerate(base_sums(values, rank)):
+            if base == Sum():
+                continue
+            exprs[i] += AffineExpr.dimension(len(iterators))
+            iterators.append(IteratorAttr.of(f"{name}{i}", IteratorKind.PARALLEL, 1))
+            bases.append(base)
+        maps.append(AffineMap(0, 0, tuple(exprs)))
+    maps = [AffineMap(len(iterators), 0, map_.results) for map_ in maps]
+    types = [element_type_of(value.type) for value in (op.source, op.destination)]
+    body = Block(arg_types=types)
+    with ImplicitBuilder(body):
+        moved = Emitted(body.args[0]).to(types[1])
+    body.add_op(YieldOp.create(operands=[moved.value]))
+    made = BlockOp(
+        iterators,
+        [op.source],
+        [op.destination],
+        maps,
+        Region(body),
+        pads=[op.pad],
+        location=op.location,
+    )
+    return Based(made, bases)
+
+
+def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
+    """The block for all iterations of the loop around it, as one more parallel iterator, whose
+    position comes with it; None where the block does not move evenly with the loop."""
+    sums = base_sums(op.bases, len(op.extents))
+    steps = [base.coefficient(loop.index) for base in sums]
+    rest = [
+        base - Sum(((loop.index, c),) if c else ()) for base, c in zip(sums, steps, strict=True)
+    ]
+    if any(loop in loops_behind(atom) for base in rest for atom, _ in base.terms):
+        return None
+    at = 1 + max(op.parallels, default=-1)
+    parts = Parts.of(op)
+    iterators, extent = list(parts.iterators), loop.extent.value.data
+    iterators.insert(at, IteratorAttr.of(_fresh(op.names), IteratorKind.PARALLEL, extent))
+    lane = AffineExpr.dimension(at)
+    exprs = [AffineExpr.dimension(i + (i >= at)) + lane * step for i, step in enumerate(steps)]
+    rest.insert(at, Sum())
+    return Based(_made(op, parts.substituted(iterators, exprs, ())), rest), at
+
+
+def _made(op: BlockOp, parts: Parts) -> BlockOp:
+    where = AffineMap(len(parts.iterators), 0, parts.guards) if parts.guards else None
+    return BlockOp(
+        list(parts.iterators),
+        parts.ins,
+        parts.outs,
+        parts.maps,
+        op.body.clone(),
+        pads=parts.pads,
+        where=where,
+        location=op.location,
+    )
+
+
+def _fresh(names: Sequence[str]) -> str:
+    """A name that no iterator has."""
+    return next(name for i in range(len(names) + 1) if (name := f"lane{i}") not in names)
