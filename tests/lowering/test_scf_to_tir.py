@@ -390,3 +390,32 @@ def test_what_matched_before_matches_after_a_round_trip():
         found.append([op.pattern.data for op in module.walk() if isinstance(op, CompositeOp)])
     assert found[0] == found[1]
     assert "vta.contraction" in found[0]
+
+
+PARALLEL = """
+func.func @main(%x: memref<4x6xi32>, %y: memref<4x6xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c6 = arith.constant 6 : index
+  "scf.parallel"(%c0, %c0, %c4, %c6, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+  ^bb0(%i: index, %j: index):
+    %0 = memref.load %x[%i, %j] : memref<4x6xi32>
+    %1 = arith.addi %0, %0 : i32
+    memref.store %1, %y[%i, %j] : memref<4x6xi32>
+    scf.reduce
+  }) : (index, index, index, index, index, index) -> ()
+  func.return
+}"""
+
+
+def test_parallel_loops_are_raised_as_plain_ones():
+    x = np.arange(24, dtype=np.int32).reshape(4, 6)
+    (expected,) = evaluate_function(parse_module(PARALLEL), "main", [x])
+    np.testing.assert_array_equal(expected, 2 * x)
+    module = parse_module(PARALLEL)
+    run_passes(module, load_context(), "raise-scf-to-tir")
+    (block,) = (op for op in module.walk() if isinstance(op, BlockOp))
+    assert block.extents == (4, 6)
+    (found,) = evaluate_function(module, "main", [x])
+    np.testing.assert_array_equal(found, expected)

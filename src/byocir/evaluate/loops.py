@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 from xdsl.dialects import affine, memref, scf
@@ -13,6 +14,7 @@ from xdsl.ir import Operation
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.scalar import unknown
 from byocir.evaluate.tir_access import expect_writable
 
 
@@ -22,6 +24,21 @@ def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Sequence[Value]) ->
     for index in range(low, high, step):
         carried = interpreter.run(op.body.block, [index, *carried])
     return carried
+
+
+@evaluates(scf.ParallelOp)
+def _parallel(
+    interpreter: Interpreter, op: scf.ParallelOp, arguments: Sequence[Value]
+) -> Sequence[Value]:
+    """In order; loops that reduce are no part of what is written here."""
+    if op.results:
+        raise unknown(op)
+    count = len(op.lowerBound)
+    lows, highs, steps = (arguments[i * count : (i + 1) * count] for i in range(3))
+    ranges = [range(*bounds) for bounds in zip(lows, highs, steps, strict=True)]
+    for indices in product(*ranges):
+        interpreter.run(op.body.block, indices)
+    return ()
 
 
 @evaluates(affine.ForOp)

@@ -31,11 +31,11 @@ func.func @main(%x: memref<8xi8, "npu.sp">, %y: memref<5xi8>) {
 
 // -----
 
-// Copies move boxes; schedules of loops are not kept.
+// Copies move boxes; parallel loops stay parallel.
 
 // CHECK-LABEL: func.func @tiles
 func.func @tiles(%x: memref<8xi8>, %y: memref<8xi32>) {
-  // CHECK:       scf.for %t = %c0 to %c2 step %c1 {
+  // CHECK:       "scf.parallel"(%c0, %c2, %c1)
   // CHECK:         %[[B:.*]] = memref.alloc() : memref<4xi32>
   // CHECK:           memref.load %x
   // CHECK-NEXT:      arith.extsi %{{.*}} : i8 to i32
@@ -63,6 +63,30 @@ func.func @instruction(%y: memref<8xi32>) {
   // CHECK-NEXT:   memref.store %{{.*}}, %y[%i0] : memref<8xi32>
   tir.intrinsic "npu.clear" {
     tir.fill 0 : i32 into %y : memref<8xi32>
+  }
+  func.return
+}
+
+// -----
+
+// Unrolled loops are written out; what is to be vectorised says so.
+
+// CHECK-LABEL: func.func @kinds
+func.func @kinds(%y: memref<2x4xi32>) {
+  // CHECK:      scf.for %j = %c0 to %c4 step %c1 {
+  // CHECK:        memref.store %{{.*}}, %y[%{{.*}}, %{{.*}}] : memref<2x4xi32>
+  // CHECK:      } {vectorise}
+  // CHECK:      scf.for %j_1 = %c0 to %c4 step %c1 {
+  // CHECK:      } {vectorise}
+  // CHECK-NOT:  scf.for %i
+  tir.for %i = 0 to 2 unroll {
+    tir.for %j = 0 to 4 vectorize {
+      tir.block [m: 1, n: 1] at(%i, %j) outs(%y[m, n] : memref<2x4xi32>) {
+      ^bb0(%old: i32):
+        %r = arith.constant 7 : i32
+        tir.yield %r : i32
+      }
+    }
   }
   func.return
 }

@@ -74,6 +74,8 @@ def _raise(function: FuncOp, module: ModuleOp) -> None:
     if view is not None:
         _say(function, f"expected buffers without views of them, found {view.name}")
         return
+    for op in [op for op in function.walk() if isinstance(op, scf.ParallelOp) and not op.results]:
+        _in_order(op)
     body, reader = function.body.block, Reader()
     units: list[Unit] = []
     for op in list(body.ops):
@@ -92,6 +94,34 @@ def _raise(function: FuncOp, module: ModuleOp) -> None:
         to_values(function)
     elif not any(unit.reason for unit in units):
         _say(function, reason)
+
+
+def _in_order(op: scf.ParallelOp) -> None:
+    """Makes a parallel loop that reduces nothing a nest of plain ones, first index outermost."""
+    old, outside = op.body.block, Block()
+    place = outside
+    bounds = list(zip(op.lowerBound, op.upperBound, op.step, strict=True))
+    for arg, (low, high, step) in zip(old.args, bounds, strict=True):
+        body = Block(arg_types=[IndexType()])
+        loop = scf.ForOp(low, high, step, [], body)
+        loop.location = op.location
+        arg.replace_all_uses_with(body.args[0])
+        body.args[0].name_hint = arg.name_hint
+        place.add_op(loop)
+        if place is not outside:
+            place.add_op(scf.YieldOp())
+        place = body
+    for inner in list(old.ops):
+        inner.detach()
+        if not isinstance(inner, scf.ReduceOp):
+            place.add_op(inner)
+    place.add_op(scf.YieldOp())
+    made = list(outside.ops)
+    for loop in made:
+        loop.detach()
+    Rewriter.insert_op(made, InsertPoint.before(op))
+    op.detach()
+    op.erase()
 
 
 def _say(op: Operation, reason: str) -> None:

@@ -1,7 +1,9 @@
 """convert-tir-to-scf: buffer form as plain loops, which upstream `mlir-opt` takes.
 
 Does: blocks, fills and copies become nests of `scf.for` around loads, a scalar body and stores;
-pads and guards become `scf.if`; `tir.for` of any kind becomes `scf.for`. Buffers are
+pads and guards become `scf.if`; `tir.for` becomes `scf.for`, a parallel one `scf.parallel`; an
+unrolled one is written out unless it is long, and one that is to be vectorised says so in an
+attribute, `vectorise`. Buffers are
 `memref.alloc`, freed at the end of the block they are in; constants are `memref.global`. What is
 byocir's own goes: memory scopes, names of ports, targets, records of decisions, composites. An
 instruction is what its body does.
@@ -28,6 +30,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     MemRefType,
     ModuleOp,
+    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -47,6 +50,8 @@ from byocir.rewrites.bufferize import inline_composites
 
 DIALECTS = ("arith", "builtin", "func", "math", "memref", "scf")
 """What may be left."""
+MOST_OPS = 2000
+"""A loop whose iterations, written out, have more ops than this stays a loop."""
 _OWN = "byoc."
 
 
@@ -147,8 +152,24 @@ class _Writer:
         for op in list(block.ops):
             if isinstance(op, tir.ForOp):
                 self.convert(op.body.block)
-            if op.name.startswith("tir."):
+            if isinstance(op, tir.ForOp) and _is_written_out(op):
+                self._write_out(op)
+            elif op.name.startswith("tir."):
                 self._convert(op, block)
+
+    def _write_out(self, op: tir.ForOp) -> None:
+        """Puts the converted body of a loop before it once for each iteration."""
+        with ImplicitBuilder(Block()):
+            numbers = [self.numbers.index(i) for i in range(op.extent.value.data)]
+        for number in numbers:
+            values: dict[SSAValue, SSAValue] = {op.index: number}
+            for inner in op.body.block.ops:
+                made = inner.clone(values)
+                for old, new in zip(inner.walk(), made.walk(), strict=True):
+                    new.location = old.location
+                Rewriter.insert_op(made, InsertPoint.before(op))
+        op.detach()
+        op.erase()
 
     def _convert(self, op: Operation, block: Block) -> None:
         made = Block()
@@ -190,10 +211,23 @@ class _Writer:
         for moved in list(inner.ops):
             moved.detach()
             body.add_op(moved)
+        zero, one = self.numbers.index(0), self.numbers.index(1)
+        end = self.numbers.index(op.extent.value.data)
+        if op.kind.data is tir.LoopKind.PARALLEL:
+            with ImplicitBuilder(body):
+                scf.ReduceOp()
+            scf.ParallelOp([zero], [end], [one], [body])
+            return
         with ImplicitBuilder(body):
             scf.YieldOp()
-        zero, one = self.numbers.index(0), self.numbers.index(1)
-        scf.ForOp(zero, self.numbers.index(op.extent.value.data), one, [], body)
+        made = scf.ForOp(zero, end, one, [], body)
+        if op.kind.data is tir.LoopKind.VECTORIZE:
+            made.attributes["vectorise"] = UnitAttr()
+
+
+def _is_written_out(op: tir.ForOp) -> bool:
+    count = op.extent.value.data * sum(1 for _ in op.body.walk())
+    return op.kind.data is tir.LoopKind.UNROLL and not op.initial and count <= MOST_OPS
 
 
 def _alloc(op: tir.AllocOp) -> SSAValue:
