@@ -16,7 +16,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 from byocir.dialects.context import load_context
-from byocir.dialects.text import print_module
+from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import save_weights
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
@@ -329,3 +329,18 @@ def test_modules_that_cannot_be_compiled(
         message = capsys.readouterr().err
         assert "error[B114]" in message
         assert "byocir run MODEL.onnx --verify" in message
+
+
+@pytest.mark.parametrize(
+    ("main_calls", "f_calls", "named"), [("main", "", "main"), ("f", "f", "f")]
+)
+def test_functions_that_call_themselves(main_calls: str, f_calls: str, named: str):
+    def function(name: str, callee: str) -> str:
+        type_ = "tensor<4xf32>"
+        body = f"func.call @{callee}(%x) : ({type_})" if callee else f"graph.relu %x : ({type_})"
+        head = f"func.func @{name}(%x: {type_}) -> {type_}"
+        return f"{head} {{\n%a = {body} -> {type_}\nfunc.return %a : {type_}\n}}\n"
+
+    module = parse_module(function("main", main_calls) + function("f", f_calls))
+    with pytest.raises(ByocirError, match=rf"B302.*@{named} in a circle of calls"):
+        byocir.compile(module, targets="json")

@@ -6,7 +6,7 @@
 | B114 | an argument has no meaning for a module, or for one that is partitioned |
 | B120 | the text cannot be read |
 | B121 | the text can be read, but an op in it breaks a rule |
-| B302 | the module has no function `@main`, or its regions are code already |
+| B302 | the module has no function `@main`, functions that call themselves, or regions as code |
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -117,6 +118,7 @@ def _check_functions(module: ModuleOp, where: str) -> None:
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     if not any(f.sym_name.data == MAIN and not f.is_declaration for f in functions):
         raise ByocirError("B302", f"expected a function @{MAIN}, found none", where=where)
+    _check_calls(functions, where)
     known = {f.sym_name.data for f in functions if not f.is_declaration}
     called = dict.fromkeys(o.callee.string_value() for o in module.walk() if isinstance(o, CallOp))
     for symbol in called:
@@ -128,3 +130,24 @@ def _check_functions(module: ModuleOp, where: str) -> None:
                 where=where,
                 help="save the module before: --emit partitioned",
             )
+
+
+def _check_calls(functions: Sequence[FuncOp], where: str) -> None:
+    """Raises ByocirError B302 for functions that call themselves: no value says when to stop."""
+    calls = {
+        f.sym_name.data: {c.callee.string_value() for c in f.walk() if isinstance(c, func.CallOp)}
+        for f in functions
+    }
+    left = set(calls)
+    while left != (inside := {n for n in left if calls[n] & left} & _all(calls, left)):
+        left = inside
+    if left:
+        raise ByocirError(
+            "B302",
+            f"expected calls that end, found @{min(left)} in a circle of calls",
+            where=where,
+        )
+
+
+def _all(calls: Mapping[str, set[str]], callers: set[str]) -> set[str]:
+    return set[str]().union(*(calls[name] for name in callers))

@@ -31,6 +31,7 @@ from byocir.dialects.types import (
     is_float,
     is_integer,
     shape_of,
+    static_shape,
     ui8,
     ui16,
     ui32,
@@ -111,7 +112,14 @@ class GraphOp(IRDLOperation):
         held = [v.type for v in self.operands if not has_element(element_type_of(v.type))]
         expect(not held, f"expected operands of core element types, found {_types(held[:1])}")
 
+    def expect_static(self) -> None:
+        """Raises VerifyException for an operand or a result with a size that is open."""
+        values = (*self.operands, *self.results)
+        open_ = [v.type for v in values if static_shape(v.type) is None]
+        expect(not open_, lambda: f"expected static shapes, found {open_[0]}")
+
     def verify_(self) -> None:
+        self.expect_static()
         self.expect_core()
         found = [result.type for result in self.results]
         expected = list(self.infer())

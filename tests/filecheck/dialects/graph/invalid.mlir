@@ -309,3 +309,11 @@ func.func @held_elements(%x: tensor<2x!graph.string>) {
   %0 = graph.reshape %x {shape = array<i64: 1, 2>} : (tensor<2x!graph.string>) -> tensor<1x2x!graph.string>
   func.return
 }
+
+// -----
+
+func.func @open_size(%x: tensor<2x?xf32>) {
+  // CHECK: expected static shapes, found tensor<2x?xf32>
+  %0 = graph.relu %x : (tensor<2x?xf32>) -> tensor<2x?xf32>
+  func.return
+}
