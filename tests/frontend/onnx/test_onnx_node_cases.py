@@ -17,6 +17,7 @@ from byocir.frontend.onnx import import_onnx
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.table import READERS
 
+Value = np.ndarray | list[np.ndarray]
 LEAST_RIGHT = 1000
 """How many cases run right; more is welcome, fewer is a step back."""
 
@@ -68,6 +69,11 @@ def as_array(value: Any) -> np.ndarray:
     return onnx.numpy_helper.to_array(value) if is_proto else np.asarray(value)
 
 
+def as_value(value: Any) -> Value:
+    """An array, or the arrays of a sequence."""
+    return [as_array(each) for each in value] if isinstance(value, list) else as_array(value)
+
+
 def outcome(case: Any) -> str:
     """'right', the reason of a refusal (ByocirError), or 'WRONG' and how."""
     model = at_working_opset(case.model)
@@ -82,15 +88,26 @@ def outcome(case: Any) -> str:
         except ByocirError as refusal:
             return refusal.message
     for inputs, outputs in case.data_sets:
-        arrays = [as_array(value) for value in inputs][: 1 if feeds else None]
-        found = run_byocir(module, {str(i): array for i, array in enumerate(arrays)})
-        for ours, theirs in zip(found, map(as_array, outputs), strict=True):
-            if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
-                return f"WRONG: {ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
-            wide = [x if x.dtype.kind in "iub" else x.astype(np.float64) for x in (ours, theirs)]
-            if not np.allclose(*wide, rtol=case.rtol, atol=case.atol, equal_nan=True):
-                return "WRONG: other values"
+        values = [as_value(value) for value in inputs][: 1 if feeds else None]
+        found = run_byocir(module, {str(i): value for i, value in enumerate(values)})
+        for ours, theirs in zip(found, map(as_value, outputs), strict=True):
+            if wrong := difference(ours, theirs, case):
+                return f"WRONG: {wrong}"
     return "right"
+
+
+def difference(ours: Value, theirs: Value, case: Any) -> str:
+    """How a result differs from the expected one; empty if it is as close as the case asks."""
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = zip(ours, theirs, strict=True)
+        return next(filter(None, (difference(*pair, case) for pair in pairs)), "")
+    if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+        return "a sequence of another length, or none"
+    if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+        return f"{ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
+    wide = [x if x.dtype.kind in "iub" else x.astype(np.float64) for x in (ours, theirs)]
+    is_close = np.allclose(*wide, rtol=case.rtol, atol=case.atol, equal_nan=True)
+    return "" if is_close else "other values"
 
 
 def test_node_cases(capsys: pytest.CaptureFixture[str]) -> None:
