@@ -207,7 +207,9 @@ def test_integer_conv_of_nothing(sizes: tuple[int, int, int]) -> None:
     x, w = np.ones((images, channels, 4), np.int8), np.ones((out, channels, 2), np.int8)
     window = {"strides": [1], "pads": [0, 0], "dilations": [1]}
     operands = [x, w, np.full(out, 7, np.int32)]
-    found = results(ConvOp, operands, reference=False, group=1, **window)
+    # Not held against ONNX Runtime, which leaves memory unwritten where there is nothing to sum.
+    function = function_of(ConvOp, operands, (), group=1, **window)
+    (found,) = evaluate_function(ModuleOp([function]), "main", operands)
     np.testing.assert_array_equal(found, np.full((images, out, 3), 7 + 2 * channels))
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from c_host import STRICT
 from conv_nets import conv_nets
-from host_passes import run_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pass_checks import run_on
 from test_loops_to_c import IN_PLACE, PARTS, SWAPPED
 
 from byocir.compiler import host_pipeline

@@ -69,9 +69,10 @@ def test_a_loop_needs_what_is_outside_in_each_iteration(main):
 def test_a_postponed_op_reads_where_it_runs(main):
     first, second, third, *_ = blocks_of(main)
     a = main.body.block.args[0]
-    assert not Liveness(main.body.block, {first: third}).needed_after(second.results[0], third)
+    late = Liveness(main.body.block, postponed={first: third})
+    assert not late.needed_after(second.results[0], third)
     assert Liveness(main.body.block).needed_after(a, second)  # by the loop
-    assert Liveness(main.body.block, {first: third}).needed_after(first.outs[0], second)
+    assert late.needed_after(first.outs[0], second)
 
 
 def test_starts_of_blocks(main):

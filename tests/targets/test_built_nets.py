@@ -42,9 +42,7 @@ def test_partitioned_nets_agree_with_onnxruntime(
     model = build()
     onnx.checker.check_model(model)
     package = byocir.compile(model, targets=[Npu()], host=host)
-    # What non-max suppression selects has an open size: all of that host stays in the evaluator.
-    runs_on = "c" if host == "c" and build is inception else "reference"
-    assert package.report.host_runs_on == runs_on
+    assert package.report.host_runs_on == host
     taken = [node for region in package.report.regions for node in region.nodes]
     assert sum(node.endswith("_Conv") for node in taken) == convolutions
     assert len(package.report.regions) == regions

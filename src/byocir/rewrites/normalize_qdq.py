@@ -34,7 +34,7 @@ from byocir.dialects.graph import (
     UnsqueezeOp,
 )
 from byocir.dialects.locations import fuse
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import f32, shape_of
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern
@@ -254,3 +254,9 @@ def the_mean_is_over_all_spatial_dimensions(x: Bound, mean: Bound) -> tuple[bool
     """The mean is over all dimensions but the first two, of three or more."""
     axes = sorted(mean.attrs["axes"])
     return x.type.rank >= 3 and axes == list(range(2, x.type.rank)), axes
+
+
+@spatial_mean_to_global_average_pool.where
+def the_mean_is_of_f32(x: Bound) -> tuple[bool, object]:
+    """The mean is of f32: narrower sums are rounded in other places."""
+    return x.type.element == f32, x.type.element

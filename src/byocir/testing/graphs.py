@@ -25,6 +25,7 @@ from byocir.dialects.graph.values import StringType
 from byocir.dialects.locations import named
 from byocir.dialects.types import (
     Shape,
+    bf16,
     dtype_of,
     element_type_of,
     f16,
@@ -59,7 +60,7 @@ ELEMENTS = (f32, i8, i32)
 RARE = (ui8, i64, f16, i1)
 """Element types of inputs that nothing else tells, mostly and now and then."""
 
-ANY = (*RARE, StringType())
+ANY = (*RARE, bf16, StringType())
 """Those that programs which break a rule have, too."""
 
 PROPOSALS_OF_OP = 4
@@ -88,7 +89,7 @@ def draw_graph(
 ) -> Drawn:
     """A graph of ops, or of blocks at level "tensor", in which the pattern might match; `rare` are
     element types that inputs have now and then. Raises Unfit where a draw came to nothing."""
-    builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 9) else rare))
+    builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 4) else rare))
     builder.tensor_level = level == "tensor"
     value = builder.value(pattern)
     if not isinstance(value.owner, tir.BlockOp | GraphOp | ForeignOp) or not value.owner.operands:

@@ -50,7 +50,7 @@ DRAWS = 400
 """How many programs are tried for one that is asked for."""
 FLIP_DRAWS = 60
 """How many are tried for each test of a pattern that is changed."""
-SEEDS = 3
+SEEDS = 6
 """How often that is done before a rule counts as one that nothing breaks."""
 
 
