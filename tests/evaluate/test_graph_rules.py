@@ -25,11 +25,13 @@ from byocir.dialects.graph import (
     ConvOp,
     FixedAttr,
     FloatHalfEvenAttr,
+    GlobalAveragePoolOp,
     Graph,
     GraphOp,
     MatmulOp,
     MaxPoolOp,
     QuantizeOp,
+    ReduceMeanOp,
     ReluOp,
     RequantizeOp,
     ReshapeOp,
@@ -211,6 +213,22 @@ def test_integer_conv_of_nothing(sizes: tuple[int, int, int]) -> None:
     function = function_of(ConvOp, operands, (), group=1, **window)
     (found,) = evaluate_function(ModuleOp([function]), "main", operands)
     np.testing.assert_array_equal(found, np.full((images, out, 3), 7 + 2 * channels))
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [(GlobalAveragePoolOp, {}), (ReduceMeanOp, {"axes": [2, 3], "keepdims": 1})],
+)
+def test_means_add_one_element_after_another(kind: type[GraphOp], properties: Any) -> None:
+    """As blocks do; numpy adds in pairs, which rounds elsewhere."""
+    x = np.random.default_rng(0).random((2, 8, 9, 9)).astype(np.float32)
+    total = np.zeros((2, 8), np.float32)
+    for element in x.reshape(2, 8, 81).transpose(2, 0, 1):
+        total += element
+    function = function_of(kind, [x], (), **properties)
+    (found,) = evaluate_function(ModuleOp([function]), "main", [x])
+    np.testing.assert_array_equal(found.reshape(2, 8), total / np.float32(81))
+    assert not np.array_equal(found, x.mean((2, 3), keepdims=True))
 
 
 def test_integer_sums_wrap() -> None:

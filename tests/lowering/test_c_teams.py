@@ -37,7 +37,7 @@ def on_threads(module, threads, arrays):
     code = emit_host(function, host=CHost("generic", threads))
     program = HostProgram(code, Interpreter(module), (*STRICT, OPENMP))
     program._arena[:] = 0xFF
-    return code.source, [array.tobytes() for array in program.run(function, arrays)]
+    return code.source, [array.tobytes() for array in program.run(arrays)]
 
 
 @pytest.mark.hypothesis
@@ -94,6 +94,7 @@ func.func @main(%x: tensor<3x4xf32>) -> tensor<{shape}xf32> {{
     ("shape", "at", "apart", "margins"),
     [
         ("3x4", "i, j", True, []),
+        ("3x4", "(i + 1) mod 3, j", True, []),
         ("5x6", "i + 1, j + 1", True, [Runs(0, 7), Runs(11, 2, 2, 6), Runs(23, 7)]),
         ("2x2x4", "(i + 1) mod 2, (i + 1) floordiv 2, j", True, [Runs(0, 4)]),
         ("6", "i + j", False, []),

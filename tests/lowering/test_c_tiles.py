@@ -107,7 +107,7 @@ def test_c_of_nets(net, cpu):
         replace(code, host=CHost("generic")), Interpreter(module), (*known, *SANITIZED)
     )
     program._arena[:] = 0xFF  # NaN wherever something is read before it is written
-    found = program.run(function, [x])
+    found = program.run([x])
     same(found, expected, 1e-5 if CPUS[cpu].fuses else 0)
 
 
@@ -119,7 +119,7 @@ def test_compilers_without_vector_types_get_plain_loops():
     code = emit_host(function)
     assert "#define VECTORS 1" in code.source
     plain = replace(code, source=code.source.replace("#define VECTORS 1", "#define VECTORS 0"))
-    same(HostProgram(plain, Interpreter(module), SANITIZED).run(function, arrays), expected)
+    same(HostProgram(plain, Interpreter(module), SANITIZED).run(arrays), expected)
 
 
 @pytest.mark.skipif(x86_64_level() < 2, reason="no instruction for pairs")
@@ -135,4 +135,4 @@ def test_bytes_are_multiplied_in_pairs(cpu):
     code = emit_host(function, host=CHost(cpu))
     assert "+= PAIRS_" in code.source
     flags = (*CPUS[cpu].flags, *SANITIZED)
-    same(HostProgram(code, Interpreter(module), flags).run(function, [x]), expected)
+    same(HostProgram(code, Interpreter(module), flags).run([x]), expected)

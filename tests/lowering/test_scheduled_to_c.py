@@ -151,6 +151,33 @@ def test_each_thread_has_its_own_large_buffers() -> None:
     product(package)
 
 
+def test_a_loop_that_may_end_the_run_is_not_shared_nor_are_its_buffers() -> None:
+    text = """func.func @main(%i: memref<2048xi64>, %t: memref<16xf32>, %c: memref<8x2048xf32>) {
+      tir.for %p = 0 to 8 parallel {
+        %a = tir.alloc : memref<2048xf32>
+        tir.block [n: 2048] ins(%i[n] : memref<2048xi64>, %t : memref<16xf32>)
+            outs(%a[n] : memref<2048xf32>) {
+        ^bb0(%0: i64, %1: memref<16xf32>, %2: f32):
+          %3 = tir.read %1[%0] : memref<16xf32> -> f32
+          tir.yield %3 : f32
+        }
+        tir.block [n: 2048] ins(%a[n] : memref<2048xf32>) outs(%c[0, n] : memref<8x2048xf32>) {
+        ^bb0(%0: f32, %1: f32):
+          tir.yield %0 : f32
+        }
+      }
+      func.return
+    }"""
+    host = "c{cpu=generic,threads=2}"
+    package = byocir.compile(parse_module(text), targets=[], host=host)
+    source = source_of(package)
+    assert "THREAD" not in source[source.index("int model_run") :]
+    rows = package.run({"arg0": np.arange(2048) % 16, "arg1": np.arange(16, dtype=np.float32)})
+    np.testing.assert_array_equal(rows["arg2"][0], np.arange(2048) % 16)
+    with pytest.raises(byocir.ByocirError, match="B303"):
+        package.run({"arg0": np.full(2048, 99), "arg1": np.ones(16, np.float32)})
+
+
 def test_a_package_of_a_schedule_is_saved_and_loaded(tmp_path) -> None:
     package = compiled("m, n = tile(gemm, m=2, n=16); unroll(m)")
     assert [list(package.inputs), list(package.outputs)] == [["arg0", "arg1"], ["arg2"]]

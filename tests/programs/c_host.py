@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from byocir.evaluate.interpreter import Interpreter
-from byocir.evaluate.module import MAIN
 from byocir.runtime.native import HostProgram, host_code
 
 STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-lm")
@@ -14,4 +13,4 @@ def run_c(module, arrays, flags=STRICT):
     """@main as C: its code, and its outputs for these inputs."""
     code, interpreter = host_code(module), Interpreter(module)
     program = HostProgram(code, interpreter, flags)
-    return code, program.run(interpreter.function(MAIN), arrays)
+    return code, program.run(arrays)

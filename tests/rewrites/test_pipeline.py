@@ -134,6 +134,15 @@ def test_user_errors_of_passes_are_passed_on(module):
 
 
 @pytest.mark.usefixtures("_temporary")
+@pytest.mark.parametrize("later", [NotePass(), RaisePass("bug")])
+@pytest.mark.parametrize("callback", [None, lambda *_: None])
+def test_the_pass_that_broke_a_module_is_named_not_one_after_it(module, later, callback):
+    with pytest.raises(ByocirInternalError) as caught:
+        run_passes(module, load_context(), [NotePass(), SwapPass(), later], callback=callback)
+    assert caught.value.pass_name == "swap"
+
+
+@pytest.mark.usefixtures("_temporary")
 @pytest.mark.parametrize("failing", [SwapPass(), RaisePass("bug")])
 def test_a_pass_that_fails_is_named_and_can_be_reproduced(module, failing):
     before = module.clone()

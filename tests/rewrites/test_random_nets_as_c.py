@@ -34,7 +34,7 @@ def test_c_gives_the_integers_of_the_evaluator(net, cpu):
     code = emit_host(function, host=host)
     # Any machine can run code for another processor, if the C compiler may choose instructions.
     program = HostProgram(replace(code, host=CHost("generic")), Interpreter(module), QUICK)
-    found = program.run(function, net.inputs)
+    found = program.run(net.inputs)
     for left, right in zip(found, expected, strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)
         if left.dtype.kind == "f":

@@ -3,6 +3,7 @@
 import subprocess
 
 import numpy as np
+import onnx
 import pytest
 from classic_nets import session
 from host_models import model_of
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from open_models import both_ways, detector, graph, if_, node, same
 
 import byocir
+from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.runtime.export import export_project
 from byocir.runtime.native import host_code
@@ -105,3 +107,39 @@ def test_non_max_suppression_is_that_of_onnx_runtime(case):
     (expected,) = session(model.SerializeToString()).run(None, feeds)
     np.testing.assert_array_equal(package.run(feeds)["y"], expected)
     np.testing.assert_array_equal(evaluate(package.module, feeds)["y"], expected)
+
+
+FLAT = {"ones": np.ones(3, bool), "at": np.array([0]), "axes": np.array([2])}
+"""Of models that are wrong."""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [node("NonZero", "x", "n"), node("Transpose", "n", "y", perm=[1])],
+        [node("NonZero", "x", "n"), node("Transpose", "n", "y", perm=[0, 0])],
+        [node("NonZero", "x", "n"), node("Transpose", "n", "y", perm=[1, 5])],
+        [node("Compress", "x ones", "y", axis=5)],
+        [node("NonZero", "x", "n"), node("Gather", "n at", "y", axis=7)],
+        [node("NonZero", "x", "n"), node("Squeeze", "n axes", "y")],
+    ],
+)
+def test_axes_that_there_are_not_have_no_routine(wrong):
+    model = model_of(wrong, {"x": (3, 50)}, ["y"], FLAT)
+    kind = onnx.TensorProto.FLOAT if wrong[0].op_type == "Compress" else onnx.TensorProto.INT64
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", kind, None))
+    for host in ("reference", "c"):
+        with pytest.raises(ByocirError, match="B312"):
+            byocir.compile(model, targets=[], host=host).run({"x": np.ones((3, 50), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "most"),
+    [((1, 3, 4), (1, 1, 40), [9]), ((1, 3, 2), (1, 1, 3), [9]), ((1, 3, 4), (2, 1, 3), [9])],
+)
+def test_boxes_and_scores_that_do_not_fit_have_no_routine(boxes, scores, most):
+    weights = {"most": np.array(most), "overlap": np.float32([0.5])}
+    nodes = [node("NonMaxSuppression", "b s most overlap", "y")]
+    model = model_of(nodes, {"b": boxes, "s": scores}, ["y"], weights)
+    package = byocir.compile(model, targets=[], host="c")
+    assert list(package.report.called_back) or package.report.host_runs_on == "reference"

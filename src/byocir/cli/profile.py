@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from byocir.targets.base import Profile
@@ -46,8 +47,12 @@ def _bounds(profile: Profile) -> list[str]:
     return [f"  least cycles: {listed}; the largest is {share:.1f} % of the total"]
 
 
+_QUANTISATION = re.compile(r"(Quantize|Dequantize)Linear(_\d+)?$")
+"""Names as quantisers give them, and as nodes without a name are called."""
+
+
 def _layer(nodes: str) -> str:
     """The name of a layer: its first node that is no quantisation."""
     names = nodes.split(", ")
-    own = [name for name in names if not name.endswith(("QuantizeLinear", "DequantizeLinear"))]
+    own = [name for name in names if not _QUANTISATION.search(name)]
     return (own or names)[0] or "(no node)"

@@ -1,7 +1,7 @@
 """Runs passes: one way for the command line, the compiler and tests.
 
-After each pass the module is verified, definitions before uses included, so that a pass that leaves
-a broken module is found at once and named.
+The module is verified, definitions before uses included, and a pass that leaves a broken module is
+named.
 
 | code | what is wrong |
 | --- | --- |
@@ -24,7 +24,7 @@ from xdsl.utils.arg_spec import parse_pipeline as parse_specs
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
 
 from byocir.dialects.collector import collector_paused
-from byocir.dialects.verify import Verifier
+from byocir.dialects.verify import InvalidOp, Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
 from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
@@ -87,8 +87,12 @@ def run_passes(
     verify: bool = True,
     verifier: Verifier | None = None,
 ) -> None:
-    """Runs passes on a module in place, verifying after each unless `verify` is false; a `verifier`
-    that saw the module before need only look at what changed since.
+    """Runs passes on a module in place and verifies it unless `verify` is false; a `verifier` that
+    saw the module before need only look at what changed since.
+
+    With a `callback`, which sees every stage, each is verified. Without, the last one is; where
+    that fails, or a pass does, passes run again with each stage verified, so that the one that
+    broke the module is named and not one that stumbled over it.
 
     The module must be valid. Raises the ByocirError of a pass that cannot go on with what the user
     gave, and ByocirInternalError, naming the pass and a reproducer, when a pass fails in any other
@@ -97,23 +101,41 @@ def run_passes(
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     with collector_paused():
         start = module.clone() if passes else module
-    verifier = verifier or Verifier()
+    verifier, each = verifier or Verifier(), callback is not None
     for index, pass_ in enumerate(passes):
         began = perf_counter()
         try:
             with collector_paused():  # what passes make mostly stays
                 pass_.apply(context, module)
             seconds = perf_counter() - began
-            if verify:
+            if verify and (each or index == len(passes) - 1):
                 verifier.verify(module)
         except (ByocirError, ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:
             raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
         except Exception as error:
-            raise _internal_error(error, start, context, passes[: index + 1]) from error
+            blamed, run = _blamed(error, start, context, passes[: index + 1])
+            raise _internal_error(blamed, start, context, run) from error
         if callback is not None:
             callback(pass_, module, seconds)
+
+
+def _blamed(
+    error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
+) -> tuple[Exception, Sequence[ModulePass]]:
+    """What went wrong first, and the passes until then: one that left a broken module comes before
+    one that stumbled over it."""
+    module, verifier = start.clone(), Verifier()
+    for index, pass_ in enumerate(passes):
+        try:
+            pass_.apply(context, module)
+            verifier.verify(module)
+        except InvalidOp as earlier:
+            return earlier, passes[: index + 1]
+        except Exception:  # as before, or a pass that is not deterministic
+            break
+    return error, passes
 
 
 def _internal_error(

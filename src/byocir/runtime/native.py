@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.graph import YieldOp
@@ -111,8 +110,8 @@ class HostProgram:
         known = [flag for group in _groups(self._code.host) if takes(group) for flag in group]
         return build_shared("host", files, (*known, *FLAGS))
 
-    def run(self, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
-        """The outputs for inputs of the types of the function; raises what a call raises, and
+    def run(self, arrays: Sequence[Value]) -> list[Value]:
+        """The outputs for inputs of the types of `@main`; raises what a call raises, and
         ByocirError B303 where an index leads outside of its array."""
         program = self._code.program
         given = dict(zip(program.arguments, arrays, strict=True))
@@ -120,8 +119,11 @@ class HostProgram:
         inputs = [np.ascontiguousarray(v) for b, v in given.items() if b.place != KEPT]
         places = [b for r in program.results for b in (r, r.sizes) if b and b.place != KEPT]
         outputs = {buffer: _empty(buffer.type) for buffer in places}
-        self._call(inputs, [*outputs.values()])
-        made, self._kept = {**self._kept, **outputs}, {}
+        try:
+            self._call(inputs, [*outputs.values()])
+            made = {**self._kept, **outputs}
+        finally:
+            self._kept = {}
         return [_part(made[b], made[b.sizes]) if b.sizes else made[b] for b in program.results]
 
     def _call(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

@@ -130,7 +130,7 @@ class Package:
                 "B310",
                 f"expected feeds for the inputs {', '.join(self.inputs)}, found {', '.join(feeds)}",
             )
-        return dict(zip(outputs, self._programs[check].run(entry, arrays), strict=True))
+        return dict(zip(outputs, self._programs[check].run(arrays), strict=True))
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""

@@ -72,6 +72,14 @@ def test_unusual_bytes_are_left_to_protobuf(unusual):
     assert lift(BytesIO(unusual), len(unusual)) is None
 
 
+def test_a_number_that_its_message_cuts_off_is_left_to_protobuf():
+    """It would go on behind the graph, whose length told otherwise."""
+    graph = onnx.ModelProto.FromString(WHOLE).graph.SerializeToString() + b"\x60\x80"
+    length = bytes([len(graph) & 0x7F | 0x80, len(graph) >> 7 & 0x7F | 0x80, len(graph) >> 14])
+    model = b"\x08\x08\x3a" + length + graph + b"\x01\x42\x04\x0a\x00\x10\x0d"
+    assert lift(BytesIO(model), len(model)) is None
+
+
 @given(st.data())
 def test_bytes_that_were_changed_mean_what_they_mean_to_protobuf(data):
     changed = bytearray(WHOLE)

@@ -71,7 +71,7 @@ class _Reader:
         graphs = 0
         for field in self._fields(size):
             if field.number != GRAPH or field.kind != BYTES:
-                parts.append(self._whole(field))
+                parts.append(self._whole(field, size))
                 continue
             graph = self._graph(self._at + field.size)
             parts += [field.head, _varint(len(graph)), graph]
@@ -85,7 +85,7 @@ class _Reader:
         initializers = 0
         for field in self._fields(end):
             if field.number != INITIALIZER or field.kind != BYTES:
-                parts.append(self._whole(field))
+                parts.append(self._whole(field, end))
                 continue
             tensor = self._tensor(field.size, initializers)
             parts += [field.head, _varint(len(tensor)), tensor]
@@ -103,7 +103,7 @@ class _Reader:
                 self.raw[index] = self._array(field.size)
                 parts += [field.head, _varint(0)]
             elif field.number in NAMED:
-                parts.append(self._whole(field))
+                parts.append(self._whole(field, start + size))
             else:
                 # Values in fields of their own type, in other files, or twice.
                 self.raw.pop(index, None)
@@ -128,9 +128,10 @@ class _Reader:
                 raise Unusual
             yield _Field(tag >> 3, kind, head, size)
 
-    def _whole(self, field: _Field) -> bytes:
+    def _whole(self, field: _Field, end: int) -> bytes:
+        """A field of a message that ends there."""
         if field.kind == VARINT:
-            return field.head + self._varint_bytes(self._at + MOST_VARINT)
+            return field.head + self._varint_bytes(end)
         length = _varint(field.size) if field.kind == BYTES else b""
         return field.head + length + self._read(field.size)
 

@@ -124,12 +124,11 @@ def _compress(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
     shape, holds = bound_of(op.inputs[0]), static_shape(op.inputs[1].type)
     if not shape or holds is None or static_shape(op.inputs[0].type) is None:
         return None
-    axis = _integer(op, "axis")
+    given = _integer(op, "axis")
+    axis = -1 if given is None else _axis(given, shape)
     if axis is None:
-        most, axis = prod(shape), -1
-    else:
-        axis %= len(shape)
-        most = shape[axis]
+        return None
+    most = prod(shape) if axis < 0 else shape[axis]
     if holds[0] > most or element_type_of(op.inputs[1].type) != i1:
         return None
     bound = (holds[0],) if axis < 0 else (*shape[:axis], holds[0], *shape[axis + 1 :])
@@ -139,7 +138,13 @@ def _compress(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
 def _non_max_suppression(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
     boxes, scores, *rest = [*op.optional_inputs(), None, None, None][:5]
     shape = None if scores is None else static_shape(scores.type)
-    if boxes is None or scores is None or shape is None or static_shape(boxes.type) is None:
+    if boxes is None or scores is None or shape is None or len(shape) != 3:
+        return None
+    if static_shape(boxes.type) != (shape[0], shape[2], 4):
+        return None
+    if not all(
+        _is_number(value, type_) for value, type_ in zip(rest, (i64, f32, f32), strict=True)
+    ):
         return None
     if {element_type_of(boxes.type), element_type_of(scores.type)} != {f32}:
         return None
@@ -155,8 +160,8 @@ def _non_max_suppression(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | N
     types = [op.results[0].type, TensorType(i64, [shape[2]])]
     center = _integer(op, "center_point_box") or 0
     bounds = [bound, (shape[2],)]
-    numbers = {"center": center, "least": int(least is not None)}
-    return emit.bounded("non_max_suppression", inputs, types, bounds, **numbers)[:1]
+    given = {"center": center, "least": int(least is not None)}
+    return emit.bounded("non_max_suppression", inputs, types, bounds, **given)[:1]
 
 
 # -- what passes them on
@@ -166,7 +171,9 @@ def _take(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
     shape, indices = bound_of(op.inputs[0]), bound_of(op.inputs[1])
     if not shape or indices is None or element_type_of(op.inputs[1].type) not in (i32, i64):
         return None
-    axis = (_integer(op, "axis") or 0) % len(shape)
+    axis = _axis(_integer(op, "axis") or 0, shape)
+    if axis is None:
+        return None
     bound = (*shape[:axis], *indices, *shape[axis + 1 :])
     return _call(emit, op, "take", list(op.inputs), bound, axis=axis)
 
@@ -175,11 +182,12 @@ def _squeeze(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
     shape, given = bound_of(op.inputs[0]), _integers(op, "axes", 1)
     if not shape or given is None:
         return None
-    axes = {axis % len(shape) for axis in given}
-    if any(shape_of(op.inputs[0].type)[axis] != 1 for axis in axes):
+    axes = {_axis(axis, shape) for axis in given}
+    sizes = shape_of(op.inputs[0].type)
+    if len(axes) != len(given) or any(axis is None or sizes[axis] != 1 for axis in axes):
         return None
     bound = tuple(size for i, size in enumerate(shape) if i not in axes)
-    dropped = sum(1 << axis for axis in axes)
+    dropped = sum(1 << axis for axis in axes if axis is not None)
     return _call(emit, op, "squeeze", [op.inputs[0]], bound, dropped=dropped)
 
 
@@ -188,6 +196,8 @@ def _transpose(emit: Emitter, op: ForeignOp) -> Sequence[SSAValue] | None:
     if not shape or len(shape) > 15:
         return None
     perm = _integers(op, "perm") or [*range(len(shape))][::-1]
+    if sorted(perm) != [*range(len(shape))]:
+        return None
     bound = tuple(shape[axis] for axis in perm)
     return _call(emit, op, "permute", [op.inputs[0]], bound, order=order_of(perm))
 
@@ -216,6 +226,20 @@ def constant_of(value: SSAValue) -> np.ndarray | None:
     """The array of a constant."""
     made = value.owner
     return made.value.data.values() if isinstance(made, ConstantOp | tir.ConstantOp) else None
+
+
+def _axis(axis: int, shape: Shape) -> int | None:
+    """An axis counted from the front; None where there is no such one, which is the model's fault
+    and told when it runs."""
+    return axis % len(shape) if -len(shape) <= axis < len(shape) else None
+
+
+def _is_number(value: SSAValue | None, type_: Attribute) -> bool:
+    """Whether a value that may be left out is one number of this type."""
+    if value is None:
+        return True
+    shape = static_shape(value.type)
+    return shape is not None and prod(shape) == 1 and element_type_of(value.type) == type_
 
 
 def _integer(op: ForeignOp, name: str) -> int | None:

@@ -223,8 +223,8 @@ class _Builder:
         owner = start.owner
         if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
             made = Buffer(start.type, ARENA)
-            if isinstance(owner, FillOp) and not is_set:
-                self._fill(made, owner, margins_of(op, index))
+            if isinstance(owner, FillOp) and not is_set and (runs := margins_of(op, index)):
+                self._fill(made, owner, runs)
             return made
         return self._owned(start, op, [*op.ins, *op.outs, *read])
 

@@ -1,7 +1,8 @@
 """A function in memory as steps: its loops as they are written.
 
 Blocks become functions that stand where their block stands, with its bases as arguments. Loops keep
-their order and their kinds: parallel ones are shared by threads, the outermost of them only;
+their order and their kinds: parallel ones are shared by threads, the outermost of them only, unless
+something in them may end the run;
 unrolled ones are written out; a vectorised loop around one block becomes the lane along which the
 block's function computes. Small buffers of loops are arrays of the C block around them, others lie
 in the arena, one for each thread.
@@ -54,6 +55,7 @@ from byocir.lowering.tir_to_c.steps import (
     Step,
     all_of,
     all_steps,
+    buffers_of,
 )
 from byocir.rewrites.schedule.access import accesses_in, is_whole
 from byocir.rewrites.schedule.index import Sum, base_sums, is_index_arithmetic, sum_of
@@ -215,8 +217,11 @@ class _Writer:
         self._threads = max(self._threads, threads)
         self.add_all(op.body.block)
         self.steps, self._depth, self._threads = outside
-        if threads > 1 and any(_may_return(step) for step in all_steps(inside.steps)):
+        steps = [*all_steps(inside.steps)]
+        if threads > 1 and any(_may_return(step) for step in steps):
             inside = replace(inside, threads=1)
+            for buffer in (b for step in steps for b in buffers_of(step)):
+                buffer.copies = 1
         self.steps.append(inside)
 
     def _lanes(self, op: ForOp) -> bool:

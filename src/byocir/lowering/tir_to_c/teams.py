@@ -1,10 +1,10 @@
 """Threads: a team of them runs many steps, and shares the loops that are worth it.
 
-A team begins once for all steps between two calls that leave the C code, so threads are woken once
-and not for every loop. All of a team call the kernels whose loops they share, one of them does what
-is between, and they meet before anybody reads what others wrote. A loop is cut into as many even
-pieces as there are threads, in order: of two loops over the rows of an image each thread has the
-same rows, which are then in its cache.
+A team begins once for all steps in a row that neither leave the C code nor branch nor may end the
+run, so threads are woken once and not for every loop. All of a team call the kernels whose loops
+they share, one of them does what is between, and they meet before anybody reads what others wrote.
+A loop is cut into as many even pieces as there are threads, in order: of two loops over the rows of
+an image each thread has the same rows, which are then in its cache.
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ def _set(loop: ForOp, kind: LoopKind) -> None:
             f"expected iterations that do not depend on each other, found that all of them may "
             f"access what {described(found.op)} writes",
             loop,
-            help="a loop over a reduction stays serial; tile a parallel iterator instead",
+            help="a loop over a reduction, or over tiles that overlap, stays serial; tile a "
+            'parallel iterator instead, or with remainder="guard"',
         )
     loop.properties["kind"] = LoopKindAttr(kind)
