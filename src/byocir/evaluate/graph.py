@@ -191,8 +191,10 @@ def _mean(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     rows = x.transpose(*kept, *sorted(axes)).reshape(*(x.shape[axis] for axis in kept), count)
-    begun = np.concatenate([np.zeros_like(rows[..., :1], wide), rows.astype(wide)], axis=-1)
-    return (np.add.accumulate(begun, axis=-1)[..., -1] / wide.type(count)).astype(x.dtype)
+    begun = np.concatenate([np.zeros((*rows.shape[:-1], 1), wide), rows.astype(wide)], axis=-1)
+    total = np.add.accumulate(begun, axis=-1)[..., -1]
+    with np.errstate(invalid="ignore"):  # ONNX leaves open what the mean of nothing is
+        return (total / wide.type(count)).astype(x.dtype)
 
 
 # -- contractions

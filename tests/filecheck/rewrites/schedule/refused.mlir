@@ -33,7 +33,7 @@
 // RUN: not byocir-opt -p 'schedule{script="m, n, k = tile(gemm, m=4, n=3, k=3); parallel(k)"}' %s 2>&1 | filecheck %s --check-prefix=REDUCTION
 // REDUCTION:      error[B255]: expected iterations that do not depend on each other, found that all of them may access what tir.block of gemm writes
 // REDUCTION-NEXT: at    tir.for of gemm
-// REDUCTION-NEXT: help  a loop over a reduction stays serial; tile a parallel iterator instead
+// REDUCTION-NEXT: help  a loop over a reduction, or over tiles that overlap, stays serial; tile a parallel iterator instead, or with remainder="guard"
 
 // RUN: not byocir-opt -p 'schedule{script="i, = tile(sum, i=1); compute_at(gemm, i)"}' %s 2>&1 | filecheck %s --check-prefix=ESCAPES
 // ESCAPES:      error[B256]: expected a buffer that nothing outside the function sees, found another
