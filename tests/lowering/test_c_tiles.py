@@ -9,6 +9,7 @@ from conv_nets import conv_nets
 from graph_ops import Case, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matmuls import MATMULS
 from pass_checks import EXACT, numbers, run_on, same
 
 from byocir.compiler import host_pipeline
@@ -74,20 +75,6 @@ def test_tiles_are_there():
     case = Case(graph.MatmulOp, [numbers(0, 8, 8), numbers(1, 8, 64)])
     code, _ = run_c(run_on(case.module(), "convert-graph-to-tir"), case.arrays)
     assert "a3_1 += p3_ * q_1" in code.source
-
-
-MATMULS = """
-func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xi8>) {
-  %0 = graph.matmul %x, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %1 = graph.matmul %y, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %2 = graph.matmul %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
-  %z = graph.constant #graph.array<[0] : tensor<i8>>
-  %3 = graph.quantize %2, %s, %z {axis = 1 : i64}
-    : (tensor<4x4xf32>, tensor<f32>, tensor<i8>) -> tensor<4x4xi8>
-  func.return %0, %3 : tensor<4x4xf32>, tensor<4x4xi8>
-}
-"""
 
 
 @pytest.mark.hypothesis

@@ -5,6 +5,7 @@ compute on the core types; the others (integers of less than 8 bits, floats of l
 numbers) are only held, for `graph.foreign` and constants.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import cast
@@ -139,6 +140,11 @@ def element_type_of(type_: Attribute) -> Attribute:
     """The element type of a tensor or memref type."""
     assert isinstance(type_, TensorType | MemRefType)
     return cast("TensorType | MemRefType", type_).element_type
+
+
+def nbytes(type_: Attribute) -> int:
+    """Bytes of the numbers of a tensor or memref type of known sizes, as numpy holds them."""
+    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
 def is_float(element: Attribute) -> bool:

@@ -306,7 +306,7 @@ class Body:
         for an op that has no rule or uses a value from outside the block."""
         slots: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
         steps: list[tuple[Function, tuple[int, ...]]] = []
-        for op in _sources(block, values):
+        for op in sources(block, values):
             if not all(value in slots for value in op.operands):
                 raise unknown(op, "a body that uses only its own arguments")
             steps.append((function_of(op), tuple(slots[value] for value in op.operands)))
@@ -322,7 +322,7 @@ class Body:
         return [slots[i] for i in self.yields]
 
 
-def _sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
+def sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
     """The ops of a block that these values depend on, in order."""
     needed = set(values)
     ops: list[Operation] = []
@@ -333,7 +333,7 @@ def _sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
     return ops[::-1]
 
 
-def arguments_of(block: Block, value: SSAValue) -> set[int]:
-    """The block's arguments that a value depends on, by position."""
-    used = {value}.union(*(op.operands for op in _sources(block, [value])))
+def arguments_of(block: Block, values: Sequence[SSAValue]) -> set[int]:
+    """The block's arguments that these values depend on, by position."""
+    used = set(values).union(*(op.operands for op in sources(block, values)))
     return {arg.index for arg in block.args if arg in used}

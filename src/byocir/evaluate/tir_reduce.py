@@ -144,7 +144,7 @@ def recognise(op: BlockOp) -> Reduction | None:
     if not isinstance(last, Operation) or type(last) not in _COMBINE or acc.type == i1:
         return None
     terms = [value for value in last.operands if value is not acc]
-    if len(terms) != 1 or acc.index in arguments_of(block, terms[0]):
+    if len(terms) != 1 or acc.index in arguments_of(block, terms):
         return None
     factors = _factors(op, terms[0]) if isinstance(last, arith.AddiOp) else None
     return Reduction(_COMBINE[type(last)], Body.of(block, terms), factors)
@@ -154,7 +154,7 @@ def _factors(op: BlockOp, term: SSAValue) -> tuple[Factor, Factor] | None:
     if not isinstance(term.owner, arith.MuliOp):
         return None
     block = op.body.block
-    sides = [(value, arguments_of(block, value)) for value in term.owner.operands]
+    sides = [(value, arguments_of(block, [value])) for value in term.owner.operands]
     if any(len(arguments) != 1 for _, arguments in sides) or sides[0][1] == sides[1][1]:
         return None
     first, second = (Factor(min(used), Body.of(block, [value])) for value, used in sides)

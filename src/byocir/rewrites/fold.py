@@ -14,18 +14,17 @@ folded. Locations are kept.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
@@ -60,7 +59,7 @@ class EvaluateConstantOp(Pattern):
         operands = [array.values() for array in arrays if array is not None and array.present]
         if len(operands) < len(arrays):
             return None
-        made = sum(_bytes(result.type) for result in op.results)
+        made = sum(nbytes(result.type) for result in op.results)
         if made - sum(value.nbytes for value in operands) > self.max_growth:
             return None
         try:
@@ -78,14 +77,9 @@ class ReplaceEmptyOp(Pattern):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         types = [result.type for result in op.results]
-        if any(_bytes(type_) for type_ in types):
+        if any(nbytes(type_) for type_ in types):
             return None
         return [
             new.constant(np.zeros(shape_of(type_), dtype_of(element_type_of(type_))))
             for type_ in types
         ]
-
-
-def _bytes(type_: Attribute) -> int:
-    """The size of a tensor."""
-    return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize

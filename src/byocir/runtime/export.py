@@ -32,12 +32,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib import resources
-from math import prod
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.arena import ALIGN
@@ -259,7 +258,7 @@ def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int
 
 def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, called: Names) -> str:
     ports = [*code.inputs, *code.outputs]
-    room = sum(-(-_nbytes(port) // ALIGN) * ALIGN for port in ports)
+    room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
     run = _run_with_regions(called) if with_regions else _run(called)
     return f"""/* Written by byocir: inputs and outputs, for main.c. */
@@ -331,10 +330,6 @@ def _flags(ports: Sequence[Port]) -> str:
     return ", ".join(str(int(port.is_open)) for port in ports) or "0"
 
 
-def _nbytes(port: Port) -> int:
-    return prod(shape_of(port.type)) * dtype_of(element_type_of(port.type)).itemsize
-
-
 def _word(name: str) -> str:
     """A name as one word in a C string."""
     return comment([name]).replace('"', "_").replace(" ", "_").replace("%", "_")
@@ -349,7 +344,7 @@ def _port_table(table: str, ports: Sequence[Port]) -> str:
         descr = dtype_of(element_type_of(port.type)).newbyteorder("<").str
         rows += (
             f'    {{"{_word(port.name)}", "{descr}", {len(shape)}, {table}_shape_{i}, '
-            f"{_nbytes(port)}}},\n"
+            f"{nbytes(port.type)}}},\n"
         )
     # C has no arrays without elements.
     rows = rows or '    {"", "", 0, NULL, 0},\n'

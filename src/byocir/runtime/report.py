@@ -7,7 +7,6 @@ call stands for, so the report can be made again from a module that was saved an
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
@@ -34,7 +33,7 @@ from byocir.dialects.byoc import (
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
-from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of, static_shape
+from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 from byocir.patterns.targets import targets_of
 from byocir.runtime.notes import notes_of
 
@@ -312,10 +311,9 @@ def _size(type_: Attribute) -> int | None:
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
         return None
     tensor = cast(Attribute, type_)
-    element = element_type_of(tensor)
-    if not holds_numbers(element):
+    if not holds_numbers(element_type_of(tensor)):
         return None
-    return math.prod(shape_of(tensor)) * dtype_of(element).itemsize
+    return nbytes(tensor)
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:

@@ -11,13 +11,12 @@ of 8 lanes, 4.6 pJ for an f32 multiply and add, 1.3 nJ for 8 bytes of DRAM.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 
-from byocir.dialects.types import dtype_of, element_type_of, static_shape
+from byocir.dialects.types import nbytes, static_shape
 from byocir.frontend.onnx.macs import macs
 
 CALL_SECONDS = 5e-6
@@ -36,11 +35,10 @@ def cost_of(ops: Sequence[Operation], threads: int) -> dict[str, float]:
     threads compute faster, and call and move as one does."""
     inside = {result for op in ops for result in op.results}
     inputs = [v for v in dict.fromkeys(v for op in ops for v in op.operands) if v not in inside]
-    sizes = {value: nbytes(value.type) for value in [*inputs, *inside]}
-    if any(size is None for size in sizes.values()):
+    if any(static_shape(value.type) is None for value in [*inputs, *inside]):
         return {}
-    known = {value: size for value, size in sizes.items() if size is not None}
-    moved = [sum(known[v] for v in {*op.operands, *op.results}) for op in ops]
+    sizes = {value: nbytes(value.type) for value in [*inputs, *inside]}
+    moved = [sum(sizes[v] for v in {*op.operands, *op.results}) for op in ops]
     work = [macs(op) for op in ops]
     seconds = (
         CALL_SECONDS + max(mac / (MACS_PER_SECOND * threads), size / BYTES_PER_SECOND)
@@ -51,16 +49,8 @@ def cost_of(ops: Sequence[Operation], threads: int) -> dict[str, float]:
     return {
         "latency": sum(seconds),
         "energy": sum(work) * each + sum(moved) * BYTE_JOULES,
-        "bytes": float(sum(known[value] for value in crossing)),
+        "bytes": float(sum(sizes[value] for value in crossing)),
     }
-
-
-def nbytes(type_: Attribute) -> int | None:
-    """Bytes of an array, None where its shape is open."""
-    shape = static_shape(type_)
-    if shape is None:
-        return None
-    return math.prod(shape) * dtype_of(element_type_of(type_)).itemsize
 
 
 def _is_constant(owner: object) -> bool:

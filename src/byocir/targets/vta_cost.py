@@ -23,14 +23,13 @@ from byocir.dialects.graph import (
     RequantizeOp,
     SumPoolOp,
 )
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import nbytes, shape_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_cost_blocks import work_of_blocks
 from byocir.targets.vta_work import (
     Work,
     inputs_of,
     is_constant,
-    nbytes,
     padded,
     requantise_steps,
     vectors,

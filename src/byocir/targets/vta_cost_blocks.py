@@ -10,14 +10,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import i64, shape_of
+from byocir.dialects.types import i64, nbytes, shape_of
 from byocir.lowering.tir_to_vta.layout import Data, contraction_roles, weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_work import (
     Work,
     inputs_of,
     is_constant,
-    nbytes,
     padded,
     requantise_steps,
     vectors,

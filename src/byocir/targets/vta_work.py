@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.tir import EmptyOp, FillOp
-from byocir.dialects.types import element_type_of, shape_of, width_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 
 HALF_EVEN_STEPS = 7
 """ALU instructions that rounding ties to even takes beside those of rounding them up."""
@@ -62,14 +62,4 @@ def vectors(type_: Attribute, block: int, channels: int = 1) -> int:
 
 def padded(type_: Attribute, block: int, channels: int = 1) -> int:
     """Bytes of a tensor in whole vectors."""
-    return vectors(type_, block, channels) * block * _width(type_)
-
-
-def nbytes(type_: Attribute) -> int:
-    """Bytes of a tensor as it is."""
-    return math.prod(shape_of(type_)) * _width(type_)
-
-
-def _width(type_: Attribute) -> int:
-    """Bytes of one element, an integer as in all that VTA takes."""
-    return width_of(element_type_of(type_)) // 8
+    return vectors(type_, block, channels) * block * dtype_of(element_type_of(type_)).itemsize

@@ -4,6 +4,7 @@ import pytest
 from conv_nets import conv_nets
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matmuls import MATMULS
 from pass_checks import run_on, same
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
@@ -36,20 +37,6 @@ def test_passes_keep_what_nets_compute(net, cpu):
 def flagged(text):
     module = run_on(parse_module(text), "convert-graph-to-tir,relax-contractions")
     return [op.fastmath for op in module.walk() if isinstance(op, arith.AddfOp)]
-
-
-MATMULS = """
-func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xi8>) {
-  %0 = graph.matmul %x, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %1 = graph.matmul %y, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %2 = graph.matmul %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
-  %z = graph.constant #graph.array<[0] : tensor<i8>>
-  %3 = graph.quantize %2, %s, %z {axis = 1 : i64}
-    : (tensor<4x4xf32>, tensor<f32>, tensor<i8>) -> tensor<4x4xi8>
-  func.return %0, %3 : tensor<4x4xf32>, tensor<4x4xi8>
-}
-"""
 
 
 def test_what_is_quantised_later_stays_exact():

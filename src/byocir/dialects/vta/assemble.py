@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.locations import names, tile_of
 from byocir.dialects.tir import AllocOp, ConstantOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import nbytes
 from byocir.dialects.vta.base import InstructionOp
 from byocir.dialects.vta.config import config_of
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
@@ -86,13 +86,8 @@ class _Layout:
         """The address of a memref, which gets the next free one."""
         address = -(-self.end // self._align) * self._align
         self.addresses[value] = address
-        self.end = address + _nbytes(value.type)
+        self.end = address + nbytes(value.type)
         return address
-
-
-def _nbytes(type_: Attribute) -> int:
-    size = int(np.prod(shape_of(type_), dtype=np.int64))
-    return size * dtype_of(element_type_of(type_)).itemsize
 
 
 def _place_constants(constants: Iterable[ConstantOp], layout: _Layout) -> NDArray[np.uint8]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -20,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
-from byocir.dialects.types import dtype_of, element_type_of, i8, i32, shape_of
+from byocir.dialects.types import element_type_of, i8, i32, nbytes
 from byocir.dialects.vta.base import (
     INTEGER,
     INTEGERS,
@@ -107,8 +106,7 @@ class TransferOp(InstructionOp):
         element = element_type_of(type_)
         expected = i32 if wide else i8
         expect(element == expected, f"expected a memref of {expected}, found {type_}")
-        held = math.prod(shape_of(type_)) * dtype_of(element).itemsize
-        elements = held // config.element_bytes(memory)
+        elements = nbytes(type_) // config.element_bytes(memory)
         rows, columns = self.box
         end = fields["dram_base"] + max(rows - 1, 0) * fields["x_stride"] + columns
         if rows and columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects import graph as g
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
-from byocir.dialects.types import element_type_of, i64, shape_of
+from byocir.dialects.types import Shape, element_type_of, i64, shape_of
 from byocir.lowering.graph_to_tir.operands import known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 from byocir.lowering.graph_to_tir.select import Table, is_regular, selected
@@ -84,14 +84,7 @@ def _gather_elements(emit: Emitter, op: g.GatherElementsOp) -> SSAValue:
         counter(emit, size, expr) if i != axis else Read(op.indices, at)
         for i, (size, expr) in enumerate(zip(source, at, strict=True))
     ]
-
-    def body(*scalars: Emitted) -> Emitted:
-        *places, table = scalars
-        places[axis] = places[axis].to(i64).wrapped(source[axis])
-        return table.read(*places)
-
-    element = element_type_of(op.input.type)
-    return emit.elementwise(shape, element, [*reads, Read.whole(op.input)], body)
+    return _looked_up(emit, op.input, shape, reads, [axis])
 
 
 @lowers(g.GatherNdOp)
@@ -104,15 +97,23 @@ def _gather_nd(emit: Emitter, op: g.GatherNdOp) -> SSAValue:
     reads += [Read(op.indices, [*at[: len(own) - 1], AffineExpr.constant(i)]) for i in range(depth)]
     tail = zip(source[last:], at[len(own) - 1 :], strict=True)
     reads += [counter(emit, size, expr) for size, expr in tail]
+    return _looked_up(emit, op.input, shape, reads, range(batch, last))
+
+
+def _looked_up(
+    emit: Emitter, x: SSAValue, shape: Shape, places: Sequence[Read], indices: Iterable[int]
+) -> SSAValue:
+    """The elements of an array at these places, one for each dimension; those of the dimensions
+    `indices` may be negative, which counts from the end."""
+    source = shape_of(x.type)
 
     def body(*scalars: Emitted) -> Emitted:
-        *places, table = scalars
-        for i in range(batch, last):
-            places[i] = places[i].to(i64).wrapped(source[i])
-        return table.read(*places)
+        *at, table = scalars
+        for i in indices:
+            at[i] = at[i].to(i64).wrapped(source[i])
+        return table.read(*at)
 
-    element = element_type_of(op.input.type)
-    return emit.elementwise(shape, element, [*reads, Read.whole(op.input)], body)
+    return emit.elementwise(shape, element_type_of(x.type), [*places, Read.whole(x)], body)
 
 
 @lowers(g.ReverseSequenceOp)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, ConstantOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import element_type_of, nbytes, shape_of
+from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import Indices, offset_of, outside_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
@@ -30,7 +30,7 @@ from byocir.lowering.tir_to_c.literals import (
     stored,
     stored_type,
 )
-from byocir.lowering.tir_to_c.scalars import Scalars, used_arguments
+from byocir.lowering.tir_to_c.scalars import Scalars
 
 LANES = 64
 """How many accumulators stand side by side where elements follow each other in memory."""
@@ -70,7 +70,7 @@ class BlockWriter:
         self._spans, self._wanted = spans or {}, lane
         self.scalars = Scalars()
         block, count = op.body.block, len(op.ins)
-        self._used = used_arguments(block, op.yielded)
+        self._used = arguments_of(block, op.yielded)
         self.ins = [
             self._access(self._name(value, i), value, i, pad)
             for i, (value, pad) in enumerate(zip(op.ins, op.pad_values, strict=True))
@@ -133,7 +133,7 @@ class BlockWriter:
         if epilogue is None:
             return [], [], []
         op, count = epilogue.op, len(epilogue.op.ins)
-        used = sorted(used_arguments(op.body.block, op.yielded) - {epilogue.position})
+        used = sorted(arguments_of(op.body.block, op.yielded) - {epilogue.position})
         values = [*op.ins, *op.outs]
         accesses = [
             self._mapped(f"{'e' if i < count else 'z'}{i}", values[i], map_, None)
@@ -149,8 +149,7 @@ class BlockWriter:
         checks = [] if pad is None else outside_of(map_, shape, *self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
-        nbytes = prod(shape_of(value.type)) * dtype_of(element).itemsize
-        return Access(name, element, offset_of(map_, shape), checks, outside, nbytes)
+        return Access(name, element, offset_of(map_, shape), checks, outside, nbytes(value.type))
 
     def _accesses(self) -> list[Access]:
         read = [x for i, x in enumerate(self.ins) if i in self._used]
@@ -353,7 +352,7 @@ class BlockWriter:
         args = op.body.block.args
         texts = {i: self._load(self.late_ins[i]) for i in self.late_used} | {position: element}
         texts |= {len(op.ins) + i: self._load(x) for i, x in enumerate(self.late_outs)}
-        used = used_arguments(op.body.block, op.yielded)
+        used = arguments_of(op.body.block, op.yielded)
         bound: dict[SSAValue, str] = {args[i]: f"g{i}" for i in texts if i in used}
         lines = [f"const {c_type(args[i].type)} g{i} = {texts[i]};" for i in texts if i in used]
         computed, values = self.scalars.statements(op.body.block, bound, op.yielded)

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.tir import ReadOp
 from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, width_of
+from byocir.evaluate.scalar import sources
 from byocir.lowering.tir_to_c.accesses import strides_of
 from byocir.lowering.tir_to_c.comparisons import (
     compare_floats,
@@ -119,7 +120,7 @@ class Scalars:
         """Statements that compute `values` from a block's arguments, given as C expressions, and
         the expressions of the values. Raises NoC for an op without a form in C."""
         names, lines = dict(arguments), list[str]()
-        for op in _sources(block, values):
+        for op in sources(block, values):
             operands = [names[value] for value in op.operands]
             if isinstance(op, ReadOp):
                 lines += self._checks(op, operands[1:])
@@ -335,22 +336,3 @@ CONVERSIONS: dict[type[Operation], Conversion] = {
     arith.UIToFPOp: _zero_extended,
     UnrealizedConversionCastOp: _same_bits,
 }
-
-
-def _sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
-    """The ops of a block that these values depend on, in order."""
-    needed: set[SSAValue] = set(values)
-    ops: list[Operation] = []
-    for op in reversed(list(block.ops)):
-        if not needed.isdisjoint(op.results):
-            needed.update(op.operands)
-            ops.append(op)
-    return ops[::-1]
-
-
-def used_arguments(block: Block, values: Sequence[SSAValue]) -> set[int]:
-    """The positions of the arguments that these values depend on."""
-    used: set[SSAValue] = set(values)
-    for op in _sources(block, values):
-        used.update(op.operands)
-    return {argument.index for argument in block.args if argument in used}

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import LoopKind
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
 from byocir.lowering.tir_to_c.kernels import Kernel
@@ -42,7 +42,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return self.count * dtype_of(element_type_of(self.type)).itemsize
+        return nbytes(self.type)
 
     @property
     def stride(self) -> int:

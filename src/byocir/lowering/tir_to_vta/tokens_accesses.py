@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from byocir.dialects.tir import ConstantOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import nbytes
 from byocir.dialects.vta import AluOp, FinishOp, GemmOp, InstructionOp, LoadOp, NestOp, TransferOp
 from byocir.vta_sim import Memory, VTAConfig, decode_uops
 from byocir.vta_sim.tokens import Queue
@@ -87,13 +87,11 @@ class AccessReader:
         if op.dram is None or op.dram not in self._shared:
             return ()
         fields, unit = op.operation_fields(), self._config.element_bytes(Memory.OUT)
-        type_ = op.dram.type
-        size = int(np.prod(shape_of(type_))) * dtype_of(element_type_of(type_)).itemsize
         scale = max(self._config.element_bytes(op.memory_id) // unit, 1)
         rows, columns = op.box
         starts = fields["dram_base"] + np.arange(rows) * fields["x_stride"]
         window = np.unique(starts[:, None] * scale + np.arange(columns * scale))
-        return ((Space(op.dram, size // unit), compact(window)),)
+        return ((Space(op.dram, nbytes(op.dram.type) // unit), compact(window)),)
 
     def _load_uops(self, op: LoadOp, local: slice) -> None:
         source = op.source.owner if op.source is not None else None

@@ -3,15 +3,8 @@
 /* Whether an element is a zero of either sign. */
 static int non_zero_is_zero(const void *data, int64_t index, routine_type type)
 {
-    uint64_t bits;
-    const int width = (int)routine_size(type) * 8;
-    switch (width) {
-    case 8: bits = ((const uint8_t *)data)[index]; break;
-    case 16: bits = ((const uint16_t *)data)[index]; break;
-    case 32: bits = ((const uint32_t *)data)[index]; break;
-    default: bits = ((const uint64_t *)data)[index]; break;
-    }
-    if (type >= ROUTINE_FLOAT16) bits &= ~(UINT64_C(1) << (width - 1));
+    uint64_t bits = routine_bits(data, index, type);
+    if (type >= ROUTINE_FLOAT16) bits &= ~(UINT64_C(1) << (8 * routine_size(type) - 1));
     return bits == 0;
 }
 

@@ -48,6 +48,17 @@ static inline size_t routine_size(routine_type type)
     return sizes[type];
 }
 
+/* The bits of an element, above them zeros. */
+static inline uint64_t routine_bits(const void *data, int64_t index, routine_type type)
+{
+    switch (routine_size(type)) {
+    case 1: return ((const uint8_t *)data)[index];
+    case 2: return ((const uint16_t *)data)[index];
+    case 4: return ((const uint32_t *)data)[index];
+    default: return ((const uint64_t *)data)[index];
+    }
+}
+
 /* The product of the sizes of the dimensions from `first` to before `last`. */
 static inline int64_t routine_count(const int64_t *shape, int first, int last)
 {

@@ -4,14 +4,8 @@
 static uint64_t top_k_key(const void *data, int64_t index, routine_type type)
 {
     const uint64_t sign = UINT64_C(1) << 63;
-    uint64_t bits, magnitude, infinity;
     const int width = (int)routine_size(type) * 8;
-    switch (width) {
-    case 8: bits = ((const uint8_t *)data)[index]; break;
-    case 16: bits = ((const uint16_t *)data)[index]; break;
-    case 32: bits = ((const uint32_t *)data)[index]; break;
-    default: bits = ((const uint64_t *)data)[index]; break;
-    }
+    uint64_t bits = routine_bits(data, index, type), magnitude, infinity;
     switch (type) {
     case ROUTINE_INT8:
     case ROUTINE_INT16:
