@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.lowering.tir_to_c.arena import ALIGN, Lifetime, lower_bound, plan
+from byocir.dialects.array import ALIGN
+from byocir.lowering.tir_to_c.arena import Lifetime, lower_bound, plan
 
 lifetimes = st.builds(
     lambda nbytes, first, length: Lifetime(nbytes, first, first + length),

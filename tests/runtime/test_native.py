@@ -247,7 +247,7 @@ def test_bytes_do_not_depend_on_the_hash_seed():
         "import byocir, hashlib; from byocir.runtime.native import host_code;"
         f"p = byocir.compile({DIGITS!r}, shapes={SHAPES!r}, host='c');"
         "c = host_code(p.module);"
-        "print(hashlib.sha256((c.source + c.header).encode() + c.weights.tobytes()).hexdigest())"
+        "print(hashlib.sha256((c.source + c.header).encode() + bytes(c.weights)).hexdigest())"
     )
     digests = {
         subprocess.run(

@@ -33,13 +33,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib import resources
 
+from byocir.dialects.array import ALIGN
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.lowering.tir_to_c.steps import KEPT
 from byocir.runtime.called_back import where_open
@@ -153,7 +153,7 @@ def _device(package: Package, code: HostCode) -> Device:
 
 def _blob(code: HostCode, device: Device) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """All bytes in one file, weights first, and where each region's code and image are."""
-    blob = bytearray(code.weights)
+    blob = code.weights
     offsets: dict[str, tuple[int, int]] = {}
     for symbol, region in device.regions.items():
         starts: list[int] = []

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Attribute, Operation
 
+from byocir.dialects.array import aligned_zeros
 from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -24,7 +25,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
-from byocir.lowering.tir_to_c import HostCode, aligned, emit_host
+from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.scalars import OUTSIDE
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
@@ -73,7 +74,7 @@ def memory_of(code: HostCode) -> dict[str, int]:
     return {
         "arena": arena.nbytes,
         "arena_lower_bound": arena.lower_bound,
-        "weights": len(code.weights),
+        "weights": code.program.constant_bytes,
     }
 
 
@@ -89,7 +90,9 @@ class HostProgram:
         check_machine(code.host)
         self._code, self._interpreter, self._flags = code, interpreter, flags
         self._calls = code.calls
-        self._arena = aligned(code.program.arena.nbytes)
+        self._arena = aligned_zeros((code.program.arena.nbytes,), np.dtype(np.uint8))
+        self._constants = code.constants
+        self._table = _pointers(self._constants)
         self._kept: dict[Buffer, Value] = {}
         """What C cannot hold, in a run."""
         self._raised: BaseException | None = None
@@ -97,7 +100,7 @@ class HostProgram:
 
     @cached_property
     def _function(self) -> Any:
-        function = getattr(load_shared(self._built()), f"{NAME}_run")
+        function = getattr(load_shared(self._built()), f"{NAME}_run_at")
         function.restype = ctypes.c_int
         function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
         return function
@@ -130,7 +133,7 @@ class HostProgram:
         code = self._function(
             _pointers(inputs),
             _pointers(outputs),
-            self._code.weights.ctypes.data,
+            self._table,
             self._arena.ctypes.data,
             self._callback,
             None,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from byocir.dialects.array import ALIGN
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.runtime.native import NAME
 
 BYTES_PER_LINE = 24

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import compress
 from random import Random
 
-ALIGN = 64
-"""Bytes that addresses are multiples of: a cache line, and the widest vector register."""
+from byocir.dialects.array import ALIGN
 
 _EFFORT = 500_000
 """Buffers looked at while the order is improved: about a tenth of a second."""

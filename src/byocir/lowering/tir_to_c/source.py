@@ -14,9 +14,9 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from byocir.dialects.array import ALIGN, aligned
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.ports import names_of
-from byocir.lowering.tir_to_c.arena import ALIGN
 from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
@@ -71,16 +71,28 @@ class Port:
 
 @dataclass(frozen=True)
 class HostCode:
-    """What the host runs: C text, and the constants that it finds at `weights`."""
+    """What the host runs: C text, and the constants of its program."""
 
     source: str
     header: str
-    weights: np.ndarray
-    """Bytes, read-only, at an address that the code asks for."""
     inputs: list[Port]
     outputs: list[Port]
     host: CHost
     program: Program = field(repr=False)
+
+    @property
+    def weights(self) -> bytearray:
+        """The constants as `run` takes them: one image."""
+        image = bytearray(self.program.constant_bytes)
+        for offset, array in self.program.constants.items():
+            data = array.values().reshape(-1).view(np.uint8)
+            image[offset : offset + data.size] = data.data
+        return image
+
+    @property
+    def constants(self) -> list[np.ndarray]:
+        """The constants as `run_at` takes them, each at an address that the code asks for."""
+        return [aligned(array.values()) for array in self.program.constants.values()]
 
     @property
     def calls(self) -> list[Call]:
@@ -102,23 +114,7 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     inputs, outputs = _ports(inputs, program.arguments), _ports(outputs, program.results)
     writer = _Writer(name, program, inputs, outputs, host.threads)
     texts = writer.source(), writer.header()
-    return HostCode(*texts, _weights(program), inputs, outputs, host, program)
-
-
-def aligned(nbytes: int) -> np.ndarray:
-    """Zeros at an address that the code asks for, as uint8."""
-    memory = np.zeros(nbytes + ALIGN, np.uint8)
-    start = -memory.ctypes.data % ALIGN
-    return memory[start : start + nbytes]
-
-
-def _weights(program: Program) -> np.ndarray:
-    image = aligned(program.constant_bytes)
-    for offset, array in program.constants.items():
-        data = array.values().reshape(-1).view(np.uint8)
-        image[offset : offset + data.size] = data
-    image.flags.writeable = False
-    return image
+    return HostCode(*texts, inputs, outputs, host, program)
 
 
 def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[Port]:
@@ -186,10 +182,10 @@ class _Writer:
                 "",
                 f"/* Gives 0, {upper}_OUTSIDE, or what a region gave. Without regions, `region`",
                 "   may be NULL. */",
-                f"int {name}_run(const struct {name}_inputs *inputs,",
-                f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
-                f"{' ' * (len(name) + 9)}const void *weights, void *arena,",
-                f"{' ' * (len(name) + 9)}{name}_region region, void *context);",
+                *self._head("run", "void *weights", ");"),
+                "",
+                "/* The same with each constant at its own, aligned, place. */",
+                *self._head("run_at", "void *const *constants", ");"),
                 "",
                 "#endif",
                 "",
@@ -217,20 +213,36 @@ class _Writer:
                 *(text for _, text in sorted(self._helpers.items())),
                 *self._files.values(),
                 *self._definitions,
-                f"int {name}_run(const struct {name}_inputs *inputs,",
-                f"{' ' * (len(name) + 9)}const struct {name}_outputs *outputs,",
-                f"{' ' * (len(name) + 9)}const void *weights, void *arena,",
-                f"{' ' * (len(name) + 9)}{name}_region region, void *context)",
+                *self._head("run_at", "void *const *constants"),
                 "{",
-                f"{TAB}const unsigned char *const w = weights;",
+                f"{TAB}const void *const *const w = constants;",
                 f"{TAB}unsigned char *const m = arena;",
                 *(f"{TAB}(void){v};" for v in ("inputs", "outputs", "w", "m", "region", "context")),
                 *(indented(line) for line in body),
                 f"{TAB}return 0;",
                 "}",
                 "",
+                *self._head("run", "void *weights"),
+                "{",
+                f"{TAB}const unsigned char *const w = weights;",
+                f"{TAB}const void *const constants[] = {{",
+                *(f"{TAB}{TAB}w + {offset}," for offset in self.program.constants or [0]),
+                f"{TAB}}};",
+                f"{TAB}return {name}_run_at(inputs, outputs, constants, arena, region, context);",
+                "}",
+                "",
             ]
         )
+
+    def _head(self, what: str, weights: str, end: str = ")") -> list[str]:
+        """How a function of the header begins."""
+        head = f"int {self.name}_{what}("
+        return [
+            f"{head}const struct {self.name}_inputs *inputs,",
+            f"{' ' * len(head)}const struct {self.name}_outputs *outputs,",
+            f"{' ' * len(head)}const {weights}, void *arena,",
+            f"{' ' * len(head)}{self.name}_region region, void *context{end}",
+        ]
 
     def _end(self) -> int:
         """Where the last buffer of the arena ends."""
@@ -346,7 +358,7 @@ class _Writer:
             return f"outputs->{self.outputs[buffer.index].member}"
         kind = stored_type(element_type_of(buffer.type))
         if buffer.place == CONSTANT:
-            return f"(const {kind} *)(const void *)(w + {buffer.index})"
+            return f"(const {kind} *)w[{buffer.index}]"
         if buffer.place == LOCAL:
             return f"l{buffer.index}"
         own = f" + thread * {buffer.stride}" if buffer.copies > 1 else ""

@@ -8,11 +8,11 @@ from math import prod
 
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.array import Array
+from byocir.dialects.array import ALIGN, Array
 from byocir.dialects.tir import LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
-from byocir.lowering.tir_to_c.arena import ALIGN, Arena, plan
+from byocir.lowering.tir_to_c.arena import Arena, plan
 from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.margins import Runs
 
@@ -22,9 +22,8 @@ LOCAL, KEPT, SIZES = "local", "kept", "sizes"
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for an array: `place` says where, `index` is the number of an input, output or local
-    array, or the offset in bytes among the constants or in the arena. `SIZES` are those of an
-    output."""
+    """Memory for an array: `place` says where, `index` is the number of an input, output, constant
+    or local array, or the offset in bytes in the arena. `SIZES` are those of an output."""
 
     type: Attribute
     place: str
@@ -181,8 +180,8 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 @dataclass
 class Program:
-    """The steps of a function, where its arguments and results are, its constants in the order of
-    their offsets, and its arena."""
+    """The steps of a function, where its arguments and results are, its constants by their offsets
+    where they lie in one image, and its arena."""
 
     steps: list[Step] = field(default_factory=list[Step])
     arguments: list[Buffer] = field(default_factory=list[Buffer])
@@ -190,13 +189,13 @@ class Program:
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
     constant_bytes: int = 0
     arena: Arena = field(default_factory=lambda: plan([]))
-    _offsets: dict[Array, int] = field(default_factory=dict[Array, int])
+    _numbers: dict[Array, int] = field(default_factory=dict[Array, int])
 
     def constant(self, array: Array, type_: Attribute) -> Buffer:
         """The buffer of a constant; equal ones share one."""
-        if array not in self._offsets:
+        if array not in self._numbers:
+            self._numbers[array] = len(self._numbers)
             offset = -(-self.constant_bytes // ALIGN) * ALIGN
-            self._offsets[array] = offset
             self.constants[offset] = array
             self.constant_bytes = offset + Buffer(type_, CONSTANT).nbytes
-        return Buffer(type_, CONSTANT, self._offsets[array])
+        return Buffer(type_, CONSTANT, self._numbers[array])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
@@ -18,7 +17,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.array import Array
+from byocir.dialects.array import Array, aligned_zeros
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -59,7 +58,7 @@ def _fold(op: BlockOp) -> None:
     if op.reductions or op.bases or not owner.value.data.present:
         return
     type_ = start.results[0].type
-    values = np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
+    values = aligned_zeros(shape_of(type_), dtype_of(element_type_of(type_)))
     update_block(op, [owner.value.data.values()], [values])
     values.flags.writeable = False  # nobody else has them: no need for a copy
     made = ConstantOp.of(Array.of(values), location=op.location)
