@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
@@ -129,16 +130,21 @@ def export_onnx(
             whole, targets or None, levels=levels, placement=placement, objective=objective
         )
         return annotated_onnx(function_named(module, function), report)
-    targets = of_saved(targets or None, saved)
     if placement:
         set_placement(whole, placement)
-    passes = partition_pipeline(whole, targets, levels, objective)
+    passes = partition_pipeline(whole, of_saved(targets or None, saved), levels, objective)
+    seen = _partitioned(whole, passes, keep=rewritten or function != MAIN)
+    return annotated_onnx(function_named(seen or module, function), report_of(whole))
+
+
+def _partitioned(module: ModuleOp, passes: Sequence[ModulePass], *, keep: bool) -> ModuleOp | None:
+    """Partitions a module; gives it as the first hand-off left it, if that is to be kept."""
     lowering = [pass_.name for pass_ in passes].index(LOWERING)
     context = load_context()
-    run_passes(whole, context, passes[:lowering])
-    exported = whole.clone() if rewritten or function != MAIN else module
-    run_passes(whole, context, passes[lowering:])
-    return annotated_onnx(function_named(exported, function), report_of(whole))
+    run_passes(module, context, passes[:lowering])
+    seen = module.clone() if keep else None
+    run_passes(module, context, passes[lowering:])
+    return seen
 
 
 def compile(
@@ -157,18 +163,13 @@ def compile(
     """Compiles an ONNX model, or a module, into a package.
 
     A module is given as it is, and not changed, or as a file `NAME.mlir` with its large constants
-    in `NAME.safetensors`. It may be partitioned; then its code is generated and nothing else, for
-    the targets that it names, so that arguments of `partition` are refused (ByocirError B114) and
-    `targets` need to name, without options, only those that are not installed. One that was saved
-    between two passes goes on from there. Without `targets` a model goes to those that its module
-    names, else to VTA; with them, options that are not given are those that the module names.
+    in `NAME.safetensors`; one that was saved on the way goes on from there (`hand_over`). Without
+    `targets` a model goes to those that its module names, else to VTA; with them, options that are
+    not given are those that the module names.
 
     `after_pass(pass, module, seconds)` sees every stage, `on_step(name)` is told what begins. Other
-    `options` go to every target that has an option of that name. `host` says what runs the
-    nodes that no target takes: "reference", the evaluator, or "c", C code built on first use,
-    whose options, as in "c{cpu=x86-64-v3,threads=2}", say for which processor (`native`, this
-    machine's, by default, or one of `byocir.toolchain.cpu`) and how many threads. Other arguments
-    as `import_onnx` and `partition`.
+    `options` go to every target that has an option of that name. What no target takes
+    runs on the `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
     """
     host_of(host)
     on_step("import")
@@ -200,7 +201,11 @@ def hand_over(
     verifier: Verifier | None = None,
 ) -> Report:
     """Partitions a module, or does what is left of that where it was saved on the way; arguments as
-    `compile`."""
+    `compile`.
+
+    One that is partitioned has its code generated and nothing else, for the targets that it names,
+    so that arguments of `partition` are refused (ByocirError B114) and `targets` need to name,
+    without options, only those that are not installed."""
     if is_handed_over(module):
         own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
         take_up(module, targets, {**own, **(options or {})})
@@ -226,8 +231,13 @@ def hand_over(
 
 
 def host_of(text: str) -> CHost | None:
-    """What host C code is made for, None for the evaluator. Raises ByocirError B225 for a host that
-    there is not, B229 for options that it does not take."""
+    """What host C code is made for by "c", None for "reference", the evaluator.
+
+    C is built on first use; its options, as in "c{cpu=x86-64-v3,threads=2}", say for which
+    processor (`native`, this machine's, by default, or one of `byocir.toolchain.cpu`) and how many
+    threads. Raises ByocirError B225 for a host that there is not, B229 for options that it does not
+    take.
+    """
     if is_c(str(text)):
         return parse_c_host(text)
     if text != REFERENCE:

@@ -147,7 +147,24 @@ class Conv:
         wgt = t.alloc(tco, tci, r, s, 16, 16, element="i8", scope="vta.wgt")
         weights = ("%w", memref(co, ci, r, s, 16, 16))
         t.copy(weights, wgt, (tco, tci, r, s, 16, 16), (co0, ci0, zero, zero, zero, zero))
-        t.add(f"tir.block [n: 1, o: {tco}, h: {th}, w: {ow}, ol: 16 |")
+        self.contraction(t, inp, wgt, acc)
+        t.add("}")
+        bias = t.alloc(tco, 16)
+        t.copy(("%b", memref(co, 16, element="i32")), bias, (tco, 16), (co0, zero))
+        t.alu("addi", acc, (tco, th, ow), bias, "c, l")
+        for op, number in self.steps:
+            t.alu(op, acc, (tco, th, ow), number=number)
+        target = ("%out", activation(self.output))
+        t.copy(acc, target, (1, tco, th, ow, 16), (), (zero, co0, h0, zero, zero))
+        t.add("}")
+        t.add("}")
+
+    def contraction(
+        self, t: Text, inp: tuple[str, str], wgt: tuple[str, str], acc: tuple[str, str]
+    ) -> None:
+        """A tile's part of the sum, of what lies on the chip."""
+        (tco, th, tci), (r, s), d, st = self.tile, self.kernel, self.dilation, self.stride
+        t.add(f"tir.block [n: 1, o: {tco}, h: {th}, w: {self.output[2]}, ol: 16 |")
         t.add(f"c: {tci}, r: {r}, s: {s}, il: 16]")
         t.add(f"ins({inp[0]}[n, c, {st} * h + {d} * r, {st} * w + {d} * s, il] : {inp[1]},")
         t.add(f"{wgt[0]}[o, c, r, s, ol, il] : {wgt[1]})")
@@ -158,16 +175,6 @@ class Conv:
         t.add("  %p = arith.muli %xe, %ke : i32")
         t.add("  %q = arith.addi %a, %p : i32")
         t.add("  tir.yield %q : i32")
-        t.add("}")
-        t.add("}")
-        bias = t.alloc(tco, 16)
-        t.copy(("%b", memref(co, 16, element="i32")), bias, (tco, 16), (co0, zero))
-        t.alu("addi", acc, (tco, th, ow), bias, "c, l")
-        for op, number in self.steps:
-            t.alu(op, acc, (tco, th, ow), number=number)
-        target = ("%out", activation(self.output))
-        t.copy(acc, target, (1, tco, th, ow, 16), (), (zero, co0, h0, zero, zero))
-        t.add("}")
         t.add("}")
 
 

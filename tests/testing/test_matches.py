@@ -289,13 +289,13 @@ def test_programs_for_every_kind_of_block(name: str):
 
 def patterns_by_reason() -> dict[str, Any]:
     """A pattern for each kind of test, by the reason that tells it."""
+    return {**op_patterns_by_reason(), **block_patterns_by_reason()}
+
+
+def op_patterns_by_reason() -> dict[str, Any]:
     x, y = wildcard("x"), wildcard("y")
     product = op("graph.matmul", x, constant("w"))
     split = op("graph.split", x)
-    row = "(h*sh + r*dh - ph)"
-    window = block(
-        "c h | r", wildcard("x", dtype=f32)[f"c {row}"].padded(0.0), lambda acc, v: acc + v
-    )
     return {
         "expected graph.relu, found graph.": op("graph.relu", x),
         "expected graph.conv with group 2, found": op("graph.conv", x, y, group=2),
@@ -329,6 +329,15 @@ def patterns_by_reason() -> dict[str, Any]:
         "graph.sigmoid (n0) is also used by func.return outside the match": op(
             "graph.relu", op("graph.sigmoid", x)
         ),
+    }
+
+
+def block_patterns_by_reason() -> dict[str, Any]:
+    x, y, row = wildcard("x"), wildcard("y"), "(h*sh + r*dh - ph)"
+    window = block(
+        "c h | r", wildcard("x", dtype=f32)[f"c {row}"].padded(0.0), lambda acc, v: acc + v
+    )
+    return {
         "expected body": window,
         "expected indices": block("m n | k", x["m k"], y["n k"], lambda acc, a, b: acc + a * b),
         "expected the result to start from 0, found 1": window,

@@ -87,6 +87,16 @@ class ByocirOptMain(xDSLOptMain):
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
+        self._add_files(arg_parser)
+        self._add_extensions(arg_parser)
+        arg_parser.add_argument(
+            "--check-each",
+            action="store_true",
+            help="evaluate after every pass; stop at the first that changes a result",
+        )
+
+    def _add_files(self, arg_parser: argparse.ArgumentParser) -> None:
+        """How modules are read and written."""
         arg_parser.set_defaults(print_debuginfo=True)
         arg_parser.add_argument(
             "--no-debuginfo",
@@ -112,11 +122,9 @@ class ByocirOptMain(xDSLOptMain):
             default=[],
             help="the shape of an input that an ONNX model leaves open; may be repeated",
         )
-        arg_parser.add_argument(
-            "--check-each",
-            action="store_true",
-            help="evaluate after every pass; stop at the first that changes a result",
-        )
+
+    def _add_extensions(self, arg_parser: argparse.ArgumentParser) -> None:
+        """What is made known beside what is installed."""
         arg_parser.add_argument(
             "--load-target",
             metavar="FILE.py:CLASS",
@@ -124,7 +132,6 @@ class ByocirOptMain(xDSLOptMain):
             default=[],
             help="a target in a file, which the module or set-targets names; may be repeated",
         )
-
         arg_parser.add_argument(
             "--load-passes",
             metavar="FILE.py",

@@ -103,13 +103,9 @@ def run_passes(
         start = module.clone() if passes else module
     verifier, each = verifier or Verifier(), callback is not None
     for index, pass_ in enumerate(passes):
-        began = perf_counter()
+        check = verify and (each or index == len(passes) - 1)
         try:
-            with collector_paused():  # what passes make mostly stays
-                pass_.apply(context, module)
-            seconds = perf_counter() - began
-            if verify and (each or index == len(passes) - 1):
-                verifier.verify(module)
+            seconds = _run(pass_, context, module, verifier if check else None)
         except (ByocirError, ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:
@@ -119,6 +115,17 @@ def run_passes(
             raise _internal_error(blamed, start, context, run) from error
         if callback is not None:
             callback(pass_, module, seconds)
+
+
+def _run(pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifier | None) -> float:
+    """Runs a pass and lets the verifier see what it left; gives the seconds that the pass took."""
+    began = perf_counter()
+    with collector_paused():  # what passes make mostly stays
+        pass_.apply(context, module)
+    seconds = perf_counter() - began
+    if verifier is not None:
+        verifier.verify(module)
+    return seconds
 
 
 def _blamed(

@@ -127,8 +127,7 @@ def _checked_code(package: Package, name: str) -> HostCode:
 
 def _device(package: Package, code: HostCode) -> Device:
     """The one device that all calls run on, with the regions in the order of their first call."""
-    called = [call.op.callee.string_value() for call in code.calls if isinstance(call.op, CallOp)]
-    symbols = list(dict.fromkeys(called))
+    symbols = list(dict.fromkeys(_called(code)))
     if not symbols:
         return Device({}, {})
     owner = {region.symbol: region.target for region in package.report.regions}
@@ -146,6 +145,11 @@ def _device(package: Package, code: HostCode) -> Device:
             help="its class defines `device`, which gives programs and C files",
         )
     return Device({symbol: device.regions[symbol] for symbol in symbols}, device.files)
+
+
+def _called(code: HostCode) -> list[str]:
+    """The region of each call."""
+    return [call.op.callee.string_value() for call in code.calls if isinstance(call.op, CallOp)]
 
 
 # -- files
@@ -201,11 +205,7 @@ def _regions_source(
         _load(i, symbol, region, offsets[symbol])
         for i, (symbol, region) in enumerate(device.regions.items())
     )
-    of_call = [
-        symbols.index(call.op.callee.string_value())
-        for call in code.calls
-        if isinstance(call.op, CallOp)
-    ]
+    of_call = [symbols.index(symbol) for symbol in _called(code)]
     return f"""/* Written by byocir. */
 #include "{name}.h"
 
@@ -257,9 +257,6 @@ def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int
 
 
 def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, called: Names) -> str:
-    ports = [*code.inputs, *code.outputs]
-    room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
-    usage = "".join(f" {_word(port.name)}.npy" for port in ports)
     run = _run_with_regions(called) if with_regions else _run(called)
     return f"""/* Written by byocir: inputs and outputs, for main.c. */
 #ifndef PROJECT_H
@@ -269,17 +266,7 @@ def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, call
 #include "npy.h"
 {f'#include "{called.regions}.h"' if with_regions else ""}
 {_blob_of(called, weights)}
-#define PROJECT_ALIGN {called.macro}_ALIGN
-#define PROJECT_ARENA_BYTES {called.macro}_ARENA_BYTES
-#define PROJECT_BLOB_BYTES {len(blob)}
-#define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"
-#define PROJECT_INPUTS {len(code.inputs)}
-#define PROJECT_OUTPUTS {len(code.outputs)}
-#define PROJECT_RANK {max([1, *(len(shape_of(port.type)) for port in code.outputs)])}
-#define PROJECT_PORT_BYTES {room} /* of all inputs and outputs, each aligned */
-#define PROJECT_ROOM(bytes) (((bytes) + {ALIGN - 1}) / {ALIGN} * {ALIGN})
-#define PROJECT_USAGE "{usage}"
-
+{_sizes(code, blob, called)}
 {_port_table("project_inputs", code.inputs)}
 {_port_table("project_outputs", code.outputs)}
 /* Whether the shape of an output is open: the table has that of the largest. */
@@ -297,6 +284,24 @@ static int project_run(const void *const *in, void *const *out,
 {run}}}
 
 #endif
+"""
+
+
+def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
+    """The memory that main.c provides, and what it says that it wants."""
+    ports = [*code.inputs, *code.outputs]
+    room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
+    usage = "".join(f" {_word(port.name)}.npy" for port in ports)
+    return f"""#define PROJECT_ALIGN {called.macro}_ALIGN
+#define PROJECT_ARENA_BYTES {called.macro}_ARENA_BYTES
+#define PROJECT_BLOB_BYTES {len(blob)}
+#define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"
+#define PROJECT_INPUTS {len(code.inputs)}
+#define PROJECT_OUTPUTS {len(code.outputs)}
+#define PROJECT_RANK {max([1, *(len(shape_of(port.type)) for port in code.outputs)])}
+#define PROJECT_PORT_BYTES {room} /* of all inputs and outputs, each aligned */
+#define PROJECT_ROOM(bytes) (((bytes) + {ALIGN - 1}) / {ALIGN} * {ALIGN})
+#define PROJECT_USAGE "{usage}"
 """
 
 

@@ -33,21 +33,42 @@ def detector_head(*, typed: bool = True, seed: int = 0) -> onnx.ModelProto:
         "go": np.array(True),
         "zero": np.array(0, np.float32),
     }
+    body = detector_loop(MAP if typed else None)
+    nodes = [
+        convolved("x", "first"),
+        helper.make_node("Loop", ["turns", "go", "first"], ["last", "sums"], "loop", body=body),
+        convolved("last", "y"),
+    ]
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    return model(
+        helper.make_graph(
+            nodes, "head", [info("x", MAP)], [info("y", MAP), info("sums", ["k"])], initializers
+        )
+    )
 
-    def conv(source: str, result: str) -> onnx.NodeProto:
-        return helper.make_node("Conv", [source, "w", "b"], [result], result, pads=[1] * 4)
 
+def convolved(source: str, result: str) -> onnx.NodeProto:
+    return helper.make_node("Conv", [source, "w", "b"], [result], result, pads=[1] * 4)
+
+
+def detector_loop(carried: list[int | str] | None) -> onnx.GraphProto:
+    """The graph of the loop, which carries a value of this shape."""
     then = helper.make_graph(
-        [conv("now", "then_conv"), helper.make_node("Relu", ["then_conv"], ["then_r"], "then_r")],
+        [
+            convolved("now", "then_conv"),
+            helper.make_node("Relu", ["then_conv"], ["then_r"], "then_r"),
+        ],
         "then",
         [],
         [info("then_r", MAP)],
     )
-    other = helper.make_graph([conv("first", "else_conv")], "else", [], [info("else_conv", MAP)])
-    body = helper.make_graph(
+    other = helper.make_graph(
+        [convolved("first", "else_conv")], "else", [], [info("else_conv", MAP)]
+    )
+    return helper.make_graph(
         [
             helper.make_node("Identity", ["on"], ["still"], "still"),
-            conv("now", "inner"),
+            convolved("now", "inner"),
             helper.make_node("ReduceSum", ["inner"], ["total"], "total", keepdims=0),
             helper.make_node("Greater", ["total", "zero"], ["positive"], "positive"),
             helper.make_node(
@@ -55,19 +76,8 @@ def detector_head(*, typed: bool = True, seed: int = 0) -> onnx.ModelProto:
             ),
         ],
         "body",
-        [info("i", [], INT64), info("on", [], BOOL), info("now", MAP if typed else None)],
-        [info("still", [], BOOL), info("next", MAP if typed else None), info("total", [])],
-    )
-    nodes = [
-        conv("x", "first"),
-        helper.make_node("Loop", ["turns", "go", "first"], ["last", "sums"], "loop", body=body),
-        conv("last", "y"),
-    ]
-    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    return model(
-        helper.make_graph(
-            nodes, "head", [info("x", MAP)], [info("y", MAP), info("sums", ["k"])], initializers
-        )
+        [info("i", [], INT64), info("on", [], BOOL), info("now", carried)],
+        [info("still", [], BOOL), info("next", carried), info("total", [])],
     )
 
 
@@ -176,14 +186,8 @@ def models(draw) -> onnx.ModelProto:
     )
 
 
-def quantised_attention(kind: str) -> onnx.ModelProto:
-    """x [2, 16, 16] through an attention of its rows, scores and mixture as products of two
-    activations in QDQ form, in the graph of an op: a Loop of two turns, a Scan over `steps`
-    [3, 2, 16, 16] that are added, or the branch of an If."""
-    shape = [2, 16, 16]
-    source = "sum" if kind == "Scan" else "now"
-    if kind == "If":
-        source = "x"
+def attention_of(source: str) -> list[onnx.NodeProto]:
+    """The nodes from rows to `less`, their attention to each other."""
     nodes: list[onnx.NodeProto] = []
 
     def qdq(name: str) -> str:
@@ -197,13 +201,22 @@ def quantised_attention(kind: str) -> onnx.ModelProto:
         )
         return f"{name}_d"
 
-    if kind == "Scan":
-        nodes.append(helper.make_node("Add", ["now", "step"], ["sum"], "sum"))
     rows = qdq(source)
     nodes.append(helper.make_node("Transpose", [rows], ["columns"], "columns", perm=[0, 2, 1]))
     nodes.append(helper.make_node("MatMul", [rows, "columns"], ["scores"], "scores"))
     nodes.append(helper.make_node("MatMul", [qdq("scores"), rows], ["mix"], "mix"))
     nodes.append(helper.make_node("Mul", [qdq("mix"), "part"], ["less"], "less"))
+    return nodes
+
+
+def quantised_attention(kind: str) -> onnx.ModelProto:
+    """x [2, 16, 16] through an attention of its rows, scores and mixture as products of two
+    activations in QDQ form, in the graph of an op: a Loop of two turns, a Scan over `steps`
+    [3, 2, 16, 16] that are added, or the branch of an If."""
+    shape = [2, 16, 16]
+    nodes = attention_of({"Scan": "sum", "Loop": "now", "If": "x"}[kind])
+    if kind == "Scan":
+        nodes.insert(0, helper.make_node("Add", ["now", "step"], ["sum"], "sum"))
     result = info("less", shape)
     now, state = info("now", shape), [info("on", [], BOOL)]
     if kind == "Loop":
