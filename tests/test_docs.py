@@ -80,10 +80,11 @@ def test_the_page_of_hazards_shows_what_the_sanitizer_says(capsys: pytest.Captur
 @pytest.mark.usefixtures("in_root")
 def test_the_page_of_c_shows_what_is_printed_and_declared(capsys: pytest.CaptureFixture[str]):
     page = ROOT / "docs" / "aot.md"
-    (code,) = snippets(page, "python")
-    exec(compile(code, str(page), "exec"), {})
-    (said,) = re.findall(r"<!-- output -->\n```\n(.*?)```", page.read_text(), re.DOTALL)
-    assert capsys.readouterr().out == said
+    names = {"__name__": "page"}
+    for code in snippets(page, "python"):
+        exec(compile(code, str(page), "exec", dont_inherit=True), names)
+    said = re.findall(r"<!-- output -->\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    assert capsys.readouterr().out == "".join(said)
     (declared,) = snippets(page, "c")
     header = (Path(byocir.__file__).parent / "runtime" / "project" / "device.h").read_text()
     assert all(line in header.splitlines() for line in declared.splitlines())

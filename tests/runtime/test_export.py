@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from host_models import attention, depthwise_net, model_of, recurrent
 from onnx import helper
+from projects import SANITIZE, build, check, run, tools_alone, write
 
 import byocir
 from byocir.cli.main import main
@@ -21,51 +22,11 @@ from byocir.toolchain import x86_64_level
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
-SANITIZE = "-g -O1 -Werror -fsanitize=address,undefined -fno-sanitize-recover"
-TOOLS = ("make", "sh", "gcc", "clang", "as", "ld")
 
 
 @pytest.fixture
 def alone(tmp_path):
-    """A folder of programs in which there is no Python."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for tool in TOOLS:
-        path = shutil.which(tool)
-        if path is not None:
-            (tools / tool).symlink_to(path)
-    return {"PATH": str(tools)}
-
-
-def build(files, folder, env, compiler="gcc", flags="-O1 -Werror"):
-    folder.mkdir()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    command = ["make", f"CC={compiler}", f"CFLAGS={flags}"]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def run(package, folder, feeds):
-    """The program's outputs for inputs by name."""
-    inputs = [f"in{i}.npy" for i in range(len(package.inputs))]
-    outputs = [f"out{i}.npy" for i in range(len(package.outputs))]
-    for path, name in zip(inputs, package.inputs, strict=True):
-        np.save(folder / path, feeds[name])
-    command = ["./model", *inputs, *outputs]
-    done = subprocess.run(command, cwd=folder, env={"PATH": ""}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    arrays = [np.load(folder / path) for path in outputs]
-    return dict(zip(package.outputs, arrays, strict=True))
-
-
-def check(package, folder, env, **options):
-    build(export_project(package), folder, env, **options)
-    feeds = random_feeds(package.module, 7)
-    expected, found = package.run(feeds), run(package, folder, feeds)
-    for name, array in expected.items():
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-        np.testing.assert_array_equal(found[name], array)
+    return tools_alone(tmp_path)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -162,9 +123,7 @@ def test_cmake_builds_it_too(tmp_path):
         pytest.skip("no cmake")
     package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
     source, built = tmp_path / "source", tmp_path / "built"
-    source.mkdir()
-    for name, data in export_project(package).items():
-        (source / name).write_bytes(data)
+    write(export_project(package), source)
     for command in (
         ["cmake", "-S", source, "-B", built, "-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_BUILD_TYPE=Debug"],
         ["cmake", "--build", built],
@@ -303,8 +262,8 @@ def test_a_device_of_ones_own_is_five_functions_in_c(tmp_path, alone):
     package = byocir.compile(model, targets=[Own()], host="c{cpu=generic}")
     assert [region.target for region in package.report.regions] == ["own"]
     files = export_project(package)
-    makefile = files["Makefile"].decode().replace("SOURCES = ", "SOURCES = device_own.c ")
-    files |= {"device_own.c": OWN_DEVICE, "Makefile": makefile.encode()}
+    makefile = files["Makefile"].decode().replace("SOURCES = ", "SOURCES = own/device_own.c ")
+    files |= {"own/device_own.c": OWN_DEVICE, "Makefile": makefile.encode()}
     build(files, tmp_path / "project", alone, flags=SANITIZE)
     feeds = random_feeds(package.module, 7)
     found = run(package, tmp_path / "project", feeds)

@@ -29,8 +29,10 @@ def export(options: argparse.Namespace) -> int:
     package = _package(options)
     files = export_project(package, weights=options.weights_as, name=options.name)
     make_folder(folder)
-    for name, data in files.items():
-        write_bytes(folder / name, data)
+    for inner in sorted({path.rpartition("/")[0] for path in files} - {""}):
+        make_folder(folder / inner)
+    for path, data in files.items():
+        write_bytes(folder / path, data)
     print(summary(package.report))
     memory = package.report.memory
     if memory:  # the C compiler checks it again

@@ -3,7 +3,9 @@
 | file | what |
 | --- | --- |
 | model.c, model.h | the host's part of the model: C99, no heap, no globals |
-| regions.c, regions.h | the regions, by index, as calls of the device; absent without regions |
+| regions.c, regions.h | the regions, by index: which target runs which; absent without regions |
+| regions_TARGET.c | the regions of a target with a device |
+| TARGET/ | what a target brings along: its default device, or its regions as C |
 | device.h | the five functions that an accelerator must offer |
 | project.h | inputs and outputs, for main.c |
 | main.c, npy.c, npy.h | a program that runs the model on .npy files |
@@ -12,7 +14,7 @@
 | sha256.c, sha256.h | the digest that model.bin must have |
 | Makefile, CMakeLists.txt | build the program |
 
-The target adds the files of its default device. The same package gives the same bytes.
+The same package gives the same bytes.
 
 Files and symbols of a model begin with its name: `model`, or one that is given, so that several fit
 into one program. (The regions and weights of `model` are called so alone.) The others are the same
@@ -21,7 +23,7 @@ for all models.
 | code | what is wrong |
 | --- | --- |
 | B350 | an op that has no form in C |
-| B351 | a target without a device in C, or several targets with one |
+| B351 | a target without a device or functions in C |
 | B352 | an input or output of a type that .npy files do not have |
 | B353 | a place for weights that there is not |
 | B354 | a name that files and symbols in C cannot begin with |
@@ -29,7 +31,7 @@ for all models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib import resources
 
@@ -46,8 +48,7 @@ from byocir.runtime.called_back import where_open
 from byocir.runtime.native import NAME, host_code, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
-from byocir.targets import calls
-from byocir.targets.device import Device, DeviceRegion
+from byocir.runtime.project_regions import add_programs, names_of, parts_of, region_files
 
 FILE = "file"
 WEIGHTS = (FILE, "c")
@@ -68,27 +69,25 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
             help=did_you_mean(weights, list(WEIGHTS)),
         )
     code = _checked_code(package, name)
-    device = _device(package, code)
-    symbols = list(device.regions)
-    blob, offsets = _blob(code, device)
+    parts = parts_of(package, code)
+    blob = code.weights
+    offsets = add_programs(blob, parts)
     files = {
         f"{name}.c": code.source.encode(),
         f"{name}.h": code.header.encode(),
-        "project.h": _project(code, blob, bool(symbols), weights, called).encode(),
+        "project.h": _project(code, bytes(blob), bool(parts), weights, called).encode(),
     }
     if weights == FILE:
-        files[called.blob] = blob
+        files[called.blob] = bytes(blob)
     else:
-        files[f"{called.arrays}.c"] = blob_as_c(blob, name, called.arrays).encode()
+        files[f"{called.arrays}.c"] = blob_as_c(bytes(blob), name, called.arrays).encode()
         files[f"{called.arrays}.h"] = blob_header(name, called.arrays).encode()
     folder = resources.files("byocir.runtime") / "project"
     for file in ("main.c", "npy.c", "npy.h", "device.h", "sha256.c", "sha256.h"):
         files[file] = (folder / file).read_bytes()
-    if symbols:
-        files[f"{called.regions}.h"] = _regions_header(symbols, called).encode()
-        files[f"{called.regions}.c"] = _regions_source(code, device, offsets, called).encode()
-        called.check(device.files)
-        files |= dict(device.files)
+    if parts:
+        called.check(names_of(parts))
+        files |= region_files(parts, code, offsets, called)
     sources = sorted(file for file in files if file.endswith(".c"))
     flags = " ".join((FLAGS, *made_for(code.host)))
     files["Makefile"] = _makefile(sources, flags, name).encode()
@@ -125,135 +124,7 @@ def _checked_code(package: Package, name: str) -> HostCode:
     return code
 
 
-def _device(package: Package, code: HostCode) -> Device:
-    """The one device that all calls run on, with the regions in the order of their first call."""
-    symbols = list(dict.fromkeys(_called(code)))
-    if not symbols:
-        return Device({}, {})
-    owner = {region.symbol: region.target for region in package.report.regions}
-    targets = sorted({owner[symbol] for symbol in symbols})
-    if len(targets) > 1:
-        raise ByocirError(
-            "B351", f"expected regions of one target in a project, found {', '.join(targets)}"
-        )
-    target = package.target(targets[0])
-    device = calls.call(target, target.device, package.blobs.get(targets[0], {}))
-    if device is None:
-        raise ByocirError(
-            "B351",
-            f"expected a target with a device in C, found {targets[0]}",
-            help="its class defines `device`, which gives programs and C files",
-        )
-    return Device({symbol: device.regions[symbol] for symbol in symbols}, device.files)
-
-
-def _called(code: HostCode) -> list[str]:
-    """The region of each call."""
-    return [call.op.callee.string_value() for call in code.calls if isinstance(call.op, CallOp)]
-
-
 # -- files
-
-
-def _blob(code: HostCode, device: Device) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """All bytes in one file, weights first, and where each region's code and image are."""
-    blob = code.weights
-    offsets: dict[str, tuple[int, int]] = {}
-    for symbol, region in device.regions.items():
-        starts: list[int] = []
-        for part in (region.code, region.image):
-            blob += bytes(-len(blob) % ALIGN)
-            starts.append(len(blob))
-            blob += part
-        offsets[symbol] = (starts[0], starts[1])
-    return bytes(blob), offsets
-
-
-def _regions_header(symbols: Sequence[str], called: Names) -> str:
-    name, guard = called.regions, called.regions.upper()
-    return f"""/* Written by byocir: the model's regions on a device. */
-#ifndef {guard}_H
-#define {guard}_H
-
-#include <stdint.h>
-
-#include "device.h"
-
-typedef struct {name} {{
-    device *device;
-    device_region region[{len(symbols)}];
-}} {name};
-
-/* Opens a device and loads all regions from {called.blob}; 0, or what the device gave. */
-int {name}_open({name} *r, const unsigned char *blob);
-
-/* What {called.model}_run calls: `context` is a {name}. */
-int {name}_run(void *context, int index, const void *const *inputs, void *const *outputs);
-
-void {name}_close({name} *r);
-
-#endif
-"""
-
-
-def _regions_source(
-    code: HostCode, device: Device, offsets: Mapping[str, tuple[int, int]], called: Names
-) -> str:
-    name, symbols = called.regions, list(device.regions)
-    tables = "".join(_tables(i, region) for i, region in enumerate(device.regions.values()))
-    loads = "".join(
-        _load(i, symbol, region, offsets[symbol])
-        for i, (symbol, region) in enumerate(device.regions.items())
-    )
-    of_call = [symbols.index(symbol) for symbol in _called(code)]
-    return f"""/* Written by byocir. */
-#include "{name}.h"
-
-{tables}/* The region of each call. */
-static const int of_call[] = {{{", ".join(map(str, of_call))}}};
-
-int {name}_open({name} *r, const unsigned char *blob)
-{{
-    int code = 0;
-    r->device = device_open();
-    if (r->device == NULL) return 1;
-{loads}    return 0;
-}}
-
-int {name}_run(void *context, int index, const void *const *inputs, void *const *outputs)
-{{
-    {name} *r = context;
-    const int code = device_run(r->device, of_call[index], inputs);
-    return code != 0 ? code : device_wait(r->device, of_call[index], outputs);
-}}
-
-void {name}_close({name} *r)
-{{
-    device_close(r->device);
-    r->device = NULL;
-}}
-"""
-
-
-def _tables(index: int, region: DeviceRegion) -> str:
-    lines: list[str] = []
-    for name, ports in (("inputs", region.inputs), ("outputs", region.outputs)):
-        rows = ", ".join(f"{{{address}u, {nbytes}u}}" for address, nbytes in ports)
-        lines.append(f"static const device_port {name}_{index}[] = {{{rows or '{0, 0}'}}};\n")
-    numbers = ", ".join(f"{number}u" for number in region.config) or "0"
-    lines.append(f"static const uint32_t config_{index}[] = {{{numbers}}};\n\n")
-    return "".join(lines)
-
-
-def _load(index: int, symbol: str, region: DeviceRegion, offsets: tuple[int, int]) -> str:
-    code, image = offsets
-    return f"""    r->region[{index}] = (device_region){{
-        "{comment([symbol])}", blob + {code}, {len(region.code)}u, blob + {image},
-        {len(region.image)}u, {region.memory_bytes}u, config_{index}, {len(region.config)}u,
-        inputs_{index}, outputs_{index}, {len(region.inputs)}u, {len(region.outputs)}u}};
-    code = device_load(r->device, {index}, &r->region[{index}]);
-    if (code != 0) return code;
-"""
 
 
 def _project(code: HostCode, blob: bytes, with_regions: bool, weights: str, called: Names) -> str:
@@ -364,7 +235,7 @@ CFLAGS ?= -O3
 MODEL_FLAGS = {flags}
 SOURCES = {" ".join(sources)}
 
-{name}: $(SOURCES) $(wildcard *.h)
+{name}: $(SOURCES) $(wildcard *.h */*.h)
 \t$(CC) $(MODEL_FLAGS) $(CFLAGS) -o $@ $(SOURCES) -lm
 
 .PHONY: clean

@@ -38,14 +38,14 @@ class Names:
     def blob(self) -> str:
         return f"{self.model}.bin"
 
-    def check(self, files: Iterable[str]) -> None:
-        """Raises ByocirError B354 for what is no name, or that of one of these files."""
-        taken = {*_OTHERS, *(file.rpartition(".")[0] for file in files)}
+    def check(self, others: Iterable[str]) -> None:
+        """Raises ByocirError B354 for what is no name, or one of these."""
+        taken = {*_OTHERS, *others}
         if _NAME.fullmatch(self.model) is None or self.model in taken:
             raise ByocirError(
                 "B354",
-                "expected a name of small letters, digits and _ that no other file of a project "
-                f"has, found {self.model!r}",
+                "expected a name of small letters, digits and _ that no other file or target of a "
+                f"project has, found {self.model!r}",
                 help="files and symbols in C begin with it, e.g. detector",
             )
 

@@ -31,7 +31,7 @@ from byocir.patterns import Composite
 from byocir.patterns.hooks import ask
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
-from byocir.targets.device import Device
+from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
     from byocir.dialects.tir.emit import Emitter
@@ -130,8 +130,9 @@ class Target(ArgSpecConvertible):
         none."""
         return self.load(blobs)
 
-    def device(self, blobs: Mapping[str, bytes]) -> Device | None:
-        """What exported C projects need to run what `emit` made; None if they cannot."""
+    def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
+        """What exported C projects need to run what `emit` made: programs and the C of a device
+        that runs them, or functions in C; None if they cannot."""
         return None
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:

@@ -1,9 +1,9 @@
-"""What an exported project needs of an accelerator: its programs, and a device to run them on."""
+"""What an exported project needs of a target: programs and a device to run them on, or C."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,25 @@ class DeviceRegion:
 @dataclass(frozen=True)
 class Device:
     """Regions by symbol, and C99 files by name, one of which defines the five functions of
-    `device.h`."""
+    `device.h`. Those files are the same for all models."""
 
     regions: Mapping[str, DeviceRegion]
     files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class CFunctions:
+    """Regions as functions in C99, for targets that have no device: calls of a vendor's library,
+    say.
+
+    `functions` are the names by symbol of functions that `source` defines, each of them
+    `int NAME(const void *const *inputs, void *const *outputs)`: it fills the outputs, arrays in
+    row-major order as all are, and gives 0, or another number on failure. `files` are what
+    `source` includes and calls, C99 by name, the same for all models.
+
+    A project renames `functions`. Other names that files define for each other should begin with
+    the target's name, or be static, as in any C library."""
+
+    functions: Mapping[str, str]
+    source: bytes
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])

@@ -1,0 +1,132 @@
+"""The base class of targets whose code is C: calls of a vendor's library, or kernels written out.
+
+```python
+@dataclass(frozen=True)
+class Dsp(CTarget):
+    name, patterns = "dsp", (conv_relu,)
+    library = {"dsp.h": HEADER, "dsp.c": KERNELS}
+    preamble = '#include "dsp.h"'
+
+    def define(self, function, name):
+        return f"int {name}({ARRAYS})\\n{{ … }}"
+```
+
+In process a C compiler builds the code when it is first run, and keeps it by content; an exported
+project holds it as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.traits import SymbolTable
+
+from byocir.dialects.byoc import CallOp
+from byocir.dialects.types import dtype_of, element_type_of, static_shape
+from byocir.errors import ByocirError
+from byocir.targets.base import Runner, Target
+from byocir.targets.device import CFunctions
+from byocir.toolchain import build_shared, load_shared
+
+ARRAYS = "const void *const *inputs, void *const *outputs"
+"""The parameters of each function: arrays in row-major order; outputs are there to be filled."""
+FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
+"""How the code is built in process: exported projects are built alike."""
+SOURCE, OUTPUTS = "regions.c", "outputs.json"
+
+
+@dataclass(frozen=True)
+class CTarget(Target):
+    """A target whose code is C99."""
+
+    library: ClassVar[Mapping[str, str]] = {}
+    """C files by name that the code uses, the same for every model. Names that they define for each
+    other are static, or begin with the target's name."""
+
+    preamble: ClassVar[str] = ""
+    """What the code of every model begins with: `#include "dsp.h"`."""
+
+    def define(self, function: FuncOp, name: str) -> str:
+        """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
+        and gives 0, or another number where it fails. `function` holds composites of graph ops, or
+        blocks, by `codegen_level`. What else it defines is static and has `name` in its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how regions become C")
+
+    def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        """Raises ByocirError B218 for a library whose files are called as those that it writes,
+        B350 for regions whose results have no fixed size."""
+        clash = sorted({SOURCE, OUTPUTS} & {*self.library})
+        if clash:
+            raise ByocirError(
+                "B218", f"expected a library without a file {clash[0]}, found it in {self.name}"
+            )
+        parts = ["#include <stddef.h>\n#include <stdint.h>\n", f"{self.preamble}\n"]
+        for symbol in symbols:
+            function = SymbolTable.lookup_symbol(module, symbol)
+            assert isinstance(function, FuncOp)
+            parts.append(self.define(function, c_name(symbol)).rstrip() + "\n")
+        outputs = {symbol: _outputs(module, symbol) for symbol in symbols}
+        library = {name: text.encode() for name, text in self.library.items()}
+        source, described = "\n".join(parts), json.dumps(outputs, sort_keys=True, indent=1)
+        return {**library, SOURCE: source.encode(), OUTPUTS: described.encode()}
+
+    def load(self, blobs: Mapping[str, bytes]) -> Runner:
+        """Raises ByocirError B401 to B404 where the code cannot be built."""
+        files = {name: blob for name, blob in blobs.items() if name != OUTPUTS}
+        built = load_shared(build_shared(c_name(self.name), files, FLAGS))
+        types = json.loads(blobs[OUTPUTS])
+
+        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+            outputs = [np.empty(shape, np.dtype(dtype)) for shape, dtype in types[symbol]]
+            given = [np.ascontiguousarray(array) for array in inputs]
+            function = getattr(built, c_name(symbol))
+            code = function(_pointers(given), _pointers(outputs))
+            if code != 0:
+                raise RuntimeError(f"the code of {symbol} gave {code}")
+            return outputs
+
+        return run
+
+    def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
+        symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
+        files = {name: blob for name, blob in blobs.items() if name not in (SOURCE, OUTPUTS)}
+        return CFunctions({symbol: c_name(symbol) for symbol in symbols}, blobs[SOURCE], files)
+
+
+def c_name(symbol: str) -> str:
+    """A symbol as a name in C."""
+    return re.sub(r"\W", "_", symbol, flags=re.ASCII)
+
+
+def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
+    """Shapes and dtypes of what a call of a function gives."""
+    call = next(
+        op
+        for op in module.walk()
+        if isinstance(op, CallOp) and op.callee.root_reference.data == symbol
+    )
+    found: list[tuple[list[int], str]] = []
+    for result in call.outputs:
+        shape = static_shape(result.type)
+        if shape is None:
+            raise ByocirError(
+                "B350",
+                f"expected results of fixed sizes, found {result.type}",
+                where=symbol,
+                help="a test of the pattern, shape() or a rule, keeps such ops away",
+            )
+        found.append(([*shape], dtype_of(element_type_of(result.type)).name))
+    return found
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> Any:
+    """The addresses of arrays, in C."""
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
