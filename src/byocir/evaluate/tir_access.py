@@ -156,7 +156,9 @@ def surrounded(
 ) -> np.ndarray:
     """The box [lows, highs] of an array that continues with `pad` (0 for None) on all sides."""
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
-    result = np.full(shape, 0 if pad is None else pad, array.dtype)
+    result = np.zeros(shape, array.dtype)
+    if pad is not None and any(pad.tobytes()):
+        result.fill(pad)
     inner: list[slice] = []
     outer: list[slice] = []
     for low, high, size in zip(lows, highs, array.shape, strict=True):

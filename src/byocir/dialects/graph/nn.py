@@ -49,7 +49,7 @@ def accumulator(lhs: Attribute, rhs: Attribute) -> Attribute:
     or not, else the one type of both; raises VerifyException."""
     if lhs in BYTES and rhs in BYTES:
         return i32
-    expect(lhs == rhs, f"expected operands of one element type, found {lhs} and {rhs}")
+    expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
     return lhs
 
 
@@ -143,7 +143,7 @@ class ConvOp(ExactOnIntegers, GraphOp):
         element = accumulator(element_type_of(self.input.type), element_type_of(self.weight.type))
         expect(
             is_float(element) or element_type_of(self.input.type) in BYTES,
-            f"expected floating-point or 8-bit operands, found {element}",
+            lambda: f"expected floating-point or 8-bit operands, found {element}",
         )
         if self.bias is not None:
             bias = tensor(element, [channels])

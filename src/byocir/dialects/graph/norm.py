@@ -16,6 +16,7 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
@@ -36,7 +37,8 @@ def _expect_channels(x: SSAValue, **parameters: SSAValue) -> TensorType:
     expect(len(shape) >= 2, f"expected an input of rank >= 2, found {dims(shape)}")
     wanted = tensor(element, shape[1:2])
     for name, value in parameters.items():
-        expect(value.type == wanted, f"expected {name} {wanted}, found {value.type}")
+        if value.type != wanted:
+            raise VerifyException(f"expected {name} {wanted}, found {value.type}")
     return tensor(element, shape)
 
 

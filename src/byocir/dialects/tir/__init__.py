@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from byocir.dialects.tir.block import BlockOp
+from byocir.dialects.tir.block import BlockOp, blocks_in, ops_around
 from byocir.dialects.tir.extern import ExternOp
 from byocir.dialects.tir.intrinsic import IntrinsicOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
@@ -55,6 +55,8 @@ __all__ = [
     "ReadOp",
     "Tir",
     "YieldOp",
+    "blocks_in",
     "buffer",
+    "ops_around",
     "scope_of",
 ]

@@ -55,6 +55,8 @@ def linear(expr: AffineExpr) -> Linear | None:
 
 def canonical(expr: AffineExpr) -> AffineExpr:
     """The one form in which equal expressions are equal objects."""
+    if type(expr) is AffineDimExpr or type(expr) is AffineConstantExpr:
+        return expr
     terms, rest, constant = decompose(expr)
     parts = [_scaled(AffineExpr.dimension(i), c) for i, c in sorted(terms.items())]
     parts += [_scaled(term, c) for term, c in sorted(rest.items(), key=lambda item: str(item[0]))]
@@ -119,11 +121,12 @@ def _scaled(expr: AffineExpr, coefficient: int) -> AffineExpr:
 def decompose(expr: AffineExpr) -> tuple[dict[int, int], dict[AffineExpr, int], int]:
     """An expression as coefficients of iterators, coefficients of division terms, each of which is
     a floordiv, ceildiv or mod of an expression by a positive constant, and a constant."""
-    if isinstance(expr, AffineConstantExpr):
+    # Asking for the type itself: isinstance of an abstract class runs Python code.
+    if type(expr) is AffineConstantExpr:
         return {}, {}, expr.value
-    if isinstance(expr, AffineDimExpr):
+    if type(expr) is AffineDimExpr:
         return {expr.position: 1}, {}, 0
-    if not isinstance(expr, AffineBinaryOpExpr):
+    if type(expr) is not AffineBinaryOpExpr:
         raise ValueError(f"expected an expression of iterators, found {expr}")
     if expr.kind is AffineBinaryOpKind.Add:
         return _sum(decompose(expr.lhs), decompose(expr.rhs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -269,3 +269,19 @@ class BlockOp(IRDLOperation):
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
+
+
+def ops_around(op: Operation) -> Iterator[Operation]:
+    """An op and all ops inside it, in order, but for those in the bodies of blocks: most ops of a
+    module are there."""
+    yield op
+    if not isinstance(op, BlockOp):
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    yield from ops_around(inner) if inner.regions else (inner,)
+
+
+def blocks_in(op: Operation) -> list[BlockOp]:
+    """The blocks inside an op, in order."""
+    return [inner for inner in ops_around(op) if isinstance(inner, BlockOp)]

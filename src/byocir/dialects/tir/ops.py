@@ -91,7 +91,10 @@ class ConstantOp(IRDLOperation):
         array, type_ = self.value.data, self.result.type
         found = (shape_of(type_), element_type_of(type_))
         expected = (array.shape, element_type_of(array.type))
-        expect(found == expected, f"expected shape and element type of {array.type}, found {type_}")
+        expect(
+            found == expected,
+            lambda: f"expected shape and element type of {array.type}, found {type_}",
+        )
 
 
 @irdl_op_definition
@@ -149,7 +152,9 @@ class FillOp(IRDLOperation):
             "expected either a destination or a result",
         )
         expected, found = element_type_of(self.array_type), getattr(self.value, "type", None)
-        expect(found == expected, f"expected a number of type {expected}, found {self.value}")
+        expect(
+            found == expected, lambda: f"expected a number of type {expected}, found {self.value}"
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

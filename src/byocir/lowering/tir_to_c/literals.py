@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
@@ -29,6 +30,7 @@ class NoC(Exception):
     """An op that has no form in C here: it runs elsewhere."""
 
 
+@cache
 def c_type(type_: Attribute) -> str:
     """The C type that values of a scalar type are computed with; raises NoC if there is none."""
     if isinstance(type_, IndexType):

@@ -41,6 +41,7 @@ NEAR = 4
 ANYWHERE = 2**31
 """Beyond what an iterator reaches from any base."""
 
+_WORD = re.compile(r"\w+")
 TAB = "    "
 
 
@@ -383,14 +384,13 @@ class BlockWriter:
 def _needed(lines: Sequence[str], ends: Sequence[str]) -> list[str]:
     """Declarations without those that nothing uses, as where a comparison always holds."""
     kept: list[str] = []
-    used = " ".join(ends)
+    used = set(_WORD.findall(" ".join(ends)))
     for line in reversed(lines):
+        declared, _, value = line.partition(" = ")
         if line.startswith("if "):
             kept.append(line)
-            used += line
-            continue
-        name = line.split(" = ", 1)[0].rsplit(" ", 1)[-1]
-        if re.search(rf"\b{name}\b", used):
+            used.update(_WORD.findall(line))
+        elif declared.rsplit(" ", 1)[-1] in used:
             kept.append(line)
-            used += f" {line.split(' = ', 1)[1]}"
+            used.update(_WORD.findall(value))
     return kept[::-1]

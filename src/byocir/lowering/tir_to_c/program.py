@@ -24,7 +24,17 @@ from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, ExternOp, FillOp, ForOp, YieldOp
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    ExternOp,
+    FillOp,
+    ForOp,
+    YieldOp,
+    blocks_in,
+    ops_around,
+)
 from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
 from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
@@ -100,7 +110,7 @@ class _Builder:
     def _called(self, block: Block) -> Iterator[Block]:
         """A block, and those of the functions that it calls."""
         yield block
-        for op in block.walk():
+        for op in (inner for top in block.ops for inner in ops_around(top)):
             if isinstance(op, FuncCallOp) and (callee := self._body(op)) is not None:
                 yield from self._called(callee)
 
@@ -113,8 +123,8 @@ class _Builder:
         """By the block that is the epilogue, the largest contraction that it can follow. That
         contraction then runs where the epilogue stands."""
         pairs: dict[Operation, tuple[BlockOp, Epilogue]] = {}
-        for op in (op for block in self._blocks for op in block.walk()):
-            if not isinstance(op, BlockOp) or not op.in_value_form or not is_contraction(op):
+        for op in (op for block in self._blocks for top in block.ops for op in blocks_in(top)):
+            if not op.in_value_form or not is_contraction(op):
                 continue
             epilogue = epilogue_of(op)
             if epilogue is None:

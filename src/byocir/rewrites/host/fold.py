@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.array import Array, aligned_zeros
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, blocks_in, ops_around
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.tir import update_block
 
@@ -33,9 +33,9 @@ class FoldCopiesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                for block in blocks_in(function):
                     _fold(block)
-                for constant in [c for c in function.walk() if isinstance(c, ConstantOp)]:
+                for constant in [c for c in ops_around(function) if isinstance(c, ConstantOp)]:
                     if not list(constant.result.uses):
                         constant.detach()
                         constant.erase()

@@ -25,7 +25,7 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.scalar import is_unsigned, number_op
 from byocir.dialects.types import element_type_of, i1, shape_of
@@ -44,7 +44,7 @@ class FuseBlocksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                for block in blocks_in(function):
                     if block.in_value_form:
                         _fuse_into(block)
 

@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr
+from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, blocks_in
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
@@ -58,7 +58,7 @@ class PackWeightsPass(ModulePass):
         cpu = CPUS[self.cpu]
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                for block in blocks_in(function):
                     packing = _packing(block, cpu)
                     if packing is not None:
                         _pack(packing)

@@ -32,6 +32,7 @@ from byocir.dialects.tir import (
     FillOp,
     ForOp,
     YieldOp,
+    blocks_in,
 )
 from byocir.dialects.types import element_type_of, f32, is_float
 from byocir.rewrites.host.contraction import is_contraction
@@ -54,8 +55,8 @@ class RelaxContractionsPass(ModulePass):
 def _relax(function: FuncOp) -> None:
     exact: set[SSAValue] = set()
     _follow(function.body.block, exact)
-    for op in function.walk():
-        if not isinstance(op, BlockOp) or not exact.isdisjoint(op.results):
+    for op in blocks_in(function):
+        if not exact.isdisjoint(op.results):
             continue
         if _is_float_contraction(op):
             for inner in op.body.block.ops:

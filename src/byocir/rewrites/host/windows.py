@@ -26,7 +26,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
 from byocir.dialects.tir.affine import Linear, divided, linear, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
@@ -45,7 +45,7 @@ class FlattenWindowsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                for block in blocks_in(function):
                     _flatten(block)
 
 
