@@ -16,7 +16,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
-from byocir.dialects.types import element_type_of, i32, is_float, shape_of, tensor
+from byocir.dialects.types import element_of, element_type_of, i32, is_float, shape_of, tensor
 from byocir.rewrites.pipeline import run_passes
 
 LOWERING = (
@@ -74,8 +74,9 @@ def result_of(text: str) -> int:
 
 
 def mismatches(cases) -> int:
-    """How many elements of these programs come out otherwise than expected: triples of a module on
-    tensors whose function is @main, its inputs and its outputs."""
+    """How many elements of these programs come out otherwise than expected: triples of a module
+    whose function is @main, on tensors or in memory with its results last, its inputs and its
+    outputs."""
     whole = ModuleOp([])
     body = Block()
     count = FillOp.of(number_attr(0, i32), tensor(i32, []))
@@ -88,7 +89,8 @@ def mismatches(cases) -> int:
         whole.body.block.add_op(function)
         given = [ConstantOp.of(Array.of(array)) for array in arrays]
         body.add_ops(given)
-        call = CallOp(f"f{index}", [c.result for c in given], function.function_type.outputs.data)
+        types = [tensor(element_of(array.dtype), array.shape) for array in expected]
+        call = CallOp(f"f{index}", [c.result for c in given], types)
         body.add_op(call)
         for result, array in zip(call.results, expected, strict=True):
             wanted = ConstantOp.of(Array.of(array))

@@ -1,17 +1,22 @@
 """bufferize and convert-tir-to-scf: the same numbers at each step, and in upstream MLIR."""
 
+from collections import Counter
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from family_checks import check_few, each_family, lowered
 from graph_families import FAMILIES
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from mlir_tools import lower, mismatches
 from pass_checks import LOOPS, run_on, same
+from schedule_requests import REQUESTS, granted, tile
 from test_vta_tile import conv_net
 from vta_programs import apply
 
 from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.tir import AllocOp, CopyOp, ExternOp, scope_of
+from byocir.dialects.tir import AllocOp, CopyOp, ExternOp, ForOp, LoopKind, scope_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
@@ -19,6 +24,8 @@ from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
 from byocir.lowering.tir_to_vta.tile import VtaTilePass
+from byocir.rewrites.schedule import Schedule
+from byocir.testing.buffers import buffer_programs
 
 
 @pytest.mark.hypothesis
@@ -54,6 +61,42 @@ def test_upstream_tools_lower_and_run_it():
 
         collect()
     assert len(found) > 20
+    assert mismatches(found) == 0
+
+
+@pytest.mark.hypothesis
+def test_upstream_tools_run_what_is_scheduled():
+    """Parallel, unrolled and vectorised loops among others, in any order."""
+    found, kinds = [], Counter()
+
+    @settings(
+        max_examples=settings.default.max_examples // 4,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(
+        buffer_programs(),
+        st.lists(st.sampled_from(REQUESTS), max_size=3),
+        st.sampled_from([LoopKind.PARALLEL, LoopKind.UNROLL, LoopKind.VECTORIZE]),
+        st.data(),
+    )
+    def collect(program, asked, kind, data):
+        expected = program.run()
+        for ask in [tile, *asked]:
+            granted(program, ask, data.draw)
+        schedule = Schedule(program.function)
+        for loop in [op for op in program.module.walk() if isinstance(op, ForOp)]:
+            with suppress(ByocirError):  # iterations that wait for each other stay in order
+                {
+                    LoopKind.PARALLEL: schedule.parallel,
+                    LoopKind.UNROLL: schedule.unroll,
+                    LoopKind.VECTORIZE: schedule.vectorise,
+                }[kind](loop)
+        kinds.update(op.kind.data for op in program.module.walk() if isinstance(op, ForOp))
+        found.append((program.module, program.inputs()[:-1], [expected]))
+
+    collect()
+    assert min(kinds[kind] for kind in LoopKind if kind is not LoopKind.VTHREAD) > 3, kinds
     assert mismatches(found) == 0
 
 

@@ -61,19 +61,23 @@ class Program:
         return self.function.body.block.args
 
     def run(self, module: ModuleOp | None = None, seed: int = 0) -> np.ndarray:
-        """What it, or another form of it, computes from random small numbers; sums of floats among
-        them depend on their order."""
+        """What it, or another form of it, computes from `inputs`."""
+        arrays = self.inputs(seed)
+        interpreter = Interpreter(module or self.module)
+        interpreter.call(interpreter.function("main"), arrays)
+        return arrays[-1]
+
+    def inputs(self, seed: int = 0) -> list[np.ndarray]:
+        """Random small numbers for each argument; sums of floats among them depend on their
+        order."""
         rng = np.random.default_rng(seed)
         scale = 1 / 7 if any(is_float(element_type_of(a.type)) for a in self.arguments) else 1
-        arrays = [
+        return [
             (rng.integers(-9, 9, shape_of(arg.type)) * scale).astype(
                 dtype_of(element_type_of(arg.type))
             )
             for arg in self.arguments
         ]
-        interpreter = Interpreter(module or self.module)
-        interpreter.call(interpreter.function("main"), arrays)
-        return arrays[-1]
 
 
 class _Writer:
