@@ -87,18 +87,19 @@ def boxes(draw):
     most = draw(st.sampled_from([0, 1, 3, 99]))
     overlap = draw(st.sampled_from([0, 0.25, 0.5, 1]))
     least = draw(st.sampled_from([None, 0, 0.5]))
-    return places, scores, most, overlap, least, draw(st.integers(0, 1))
+    shape = draw(st.sampled_from([(), (1,)]))  # of the numbers
+    return places, scores, most, overlap, least, draw(st.integers(0, 1)), shape
 
 
 @pytest.mark.hypothesis
 @settings(max_examples=settings.default.max_examples // 20, deadline=None)
 @given(boxes())
 def test_non_max_suppression_is_that_of_onnx_runtime(case):
-    places, scores, most, overlap, least, center = case
+    places, scores, most, overlap, least, center, shape = case
     names = "b s most overlap" + (" least" if least is not None else "")
-    weights = {"most": np.array([most]), "overlap": np.float32([overlap])}
+    weights = {"most": np.full(shape, most), "overlap": np.full(shape, overlap, np.float32)}
     if least is not None:
-        weights["least"] = np.float32([least])
+        weights["least"] = np.full(shape, least, np.float32)
     nodes = [node("NonMaxSuppression", names, "y", center_point_box=center)]
     model = model_of(nodes, {"b": places.shape, "s": scores.shape}, ["y"], weights)
     package = byocir.compile(model, targets=[], host="c")
@@ -106,7 +107,8 @@ def test_non_max_suppression_is_that_of_onnx_runtime(case):
     feeds = {"b": places, "s": scores}
     (expected,) = session(model.SerializeToString()).run(None, feeds)
     np.testing.assert_array_equal(package.run(feeds)["y"], expected)
-    np.testing.assert_array_equal(evaluate(package.module, feeds)["y"], expected)
+    for module in (package.module, byocir.import_onnx(model)):
+        np.testing.assert_array_equal(evaluate(module, feeds)["y"], expected)
 
 
 FLAT = {"ones": np.ones(3, bool), "at": np.array([0]), "axes": np.array([2])}

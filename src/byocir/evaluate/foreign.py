@@ -1,7 +1,7 @@
 """The meaning of foreign ops: ONNX's own, of a model with that one node.
 
 What runs such a model is an engine; onnx's reference evaluator unless the interpreter was given
-another. Raises ByocirError
+another. Where that refuses what ONNX allows, the op has a rule here. Raises ByocirError
 
 | code | what is wrong |
 | --- | --- |
@@ -11,12 +11,12 @@ another. Raises ByocirError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -27,6 +27,7 @@ from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtyp
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
+from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
 
@@ -38,6 +39,8 @@ def evaluate_foreign(
     whole."""
     if op.is_control_flow and (interpreter.engine is None or _is_mixed(interpreter, op)):
         outputs = run_control_flow(interpreter, op, arguments)
+    elif interpreter.engine is None and not op.domain.data and op.op_type.data in _RULES:
+        outputs = _by_rule(op, arguments)
     else:
         captures = op.captures()
         values = [*arguments, *(interpreter.value(value) for value in captures)]
@@ -47,6 +50,36 @@ def evaluate_foreign(
         if found:
             raise ByocirError("B313", f"expected {result.type}, found {found}", where=_where(op))
     return outputs
+
+
+def _by_rule(op: ForeignOp, arguments: Sequence[Value]) -> list[Value]:
+    given = iter(arguments)
+    inputs = [None if value is None else next(given) for value in op.optional_inputs()]
+    try:
+        return list(_RULES[op.op_type.data](op, cast("Sequence[np.ndarray | None]", inputs)))
+    except ValueError as error:  # of shapes that do not fit
+        raise _not_run(op, error) from error
+
+
+def _non_max_suppression(
+    op: ForeignOp, inputs: Sequence[np.ndarray | None]
+) -> Sequence[np.ndarray]:
+    """The reference wants the numbers as vectors; ONNX has scalars, too."""
+    boxes, scores = cast("Sequence[np.ndarray]", inputs[:2])
+    if scores.ndim != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
+        raise ValueError(f"boxes of {boxes.shape} for scores of {scores.shape}")
+    zero = np.zeros((), np.float32)
+    numbers = [zero if value is None else value for value in [*inputs[2:], None, None, None][:3]]
+    center = op.attrs.data.get("center_point_box")
+    is_center = isinstance(center, IntegerAttr) and bool(cast("IntegerAttr", center).value.data)
+    has_least = len(inputs) > 4 and inputs[4] is not None
+    return non_max_suppression([boxes, scores, *numbers], is_center, has_least)[:1]
+
+
+_RULES: Mapping[str, Callable[[ForeignOp, Sequence[np.ndarray | None]], Sequence[np.ndarray]]] = {
+    "NonMaxSuppression": _non_max_suppression
+}
+"""By the operator."""
 
 
 def _is_mixed(interpreter: Interpreter, op: ForeignOp) -> bool:
@@ -76,12 +109,16 @@ def run_as_model(
             interpreter.plans[op] = runner
         return list(runner.run(dict(zip(runner.inputs, values, strict=True))))
     except NotComputed as error:
-        found = op.kind if isinstance(op, ForeignOp) else op.name
-        raise ByocirError(
-            "B312",
-            f"expected an operator that can be run on these values, found {found}: {error}",
-            where=_where(op),
-        ) from error
+        raise _not_run(op, error) from error
+
+
+def _not_run(op: Operation, error: Exception) -> ByocirError:
+    found = op.kind if isinstance(op, ForeignOp) else op.name
+    return ByocirError(
+        "B312",
+        f"expected an operator that can be run on these values, found {found}: {error}",
+        where=_where(op),
+    )
 
 
 def _where(op: Operation) -> str:
