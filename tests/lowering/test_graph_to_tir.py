@@ -5,11 +5,13 @@ import pytest
 from family_checks import each_family
 from graph_ops import Case, examples_of
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from xdsl.context import Context
 
 from byocir.dialects import graph, locations, tir
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
+from byocir.evaluate.graph_reduce import REDUCE_RULES
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.graph_to_tir import ConvertGraphToTirPass, lower_op
 from byocir.lowering.graph_to_tir.registry import LOWERINGS, STAYS, WAYS, Way
@@ -50,6 +52,58 @@ def test_lowering_computes_what_the_op_computes(cases):
         check(case)
 
     check_cases()
+
+
+NORMS = {graph.InstanceNormOp: {}, graph.GroupNormOp: {"num_groups": 2}, graph.BatchNormOp: {}}
+ALONG = {graph.SoftmaxOp: {}, graph.LogSoftmaxOp: {}, graph.LpNormOp: {"p": 2}}
+
+
+@st.composite
+def long_sums(draw, kind):
+    """An op that sums many floats."""
+    dtype = draw(st.sampled_from([np.float32, np.float32, np.float16, np.float64]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    shape = (draw(st.integers(1, 2)), 4, draw(st.integers(1, 9)), draw(st.integers(3, 20)))
+
+    def positive(*own):
+        return rng.uniform(0.5, 2, own).astype(dtype)
+
+    x, axis = rng.normal(size=shape).astype(dtype), draw(st.integers(0, 3))
+    if issubclass(kind, graph.ReduceOp):
+        x = np.abs(x) if kind is graph.ReduceLogSumOp else x
+        axes = sorted(draw(st.sets(st.integers(0, 3), min_size=1)))
+        return Case(kind, [x], axes=axes, keepdims=draw(st.integers(0, 1)))
+    if kind in ALONG:
+        return Case(kind, [x], axis=axis, **ALONG[kind])
+    if kind in NORMS:
+        count = 4 if kind is graph.BatchNormOp else 2
+        return Case(kind, [x, *(positive(4) for _ in range(count))], epsilon=1e-3, **NORMS[kind])
+    if kind is graph.GlobalAveragePoolOp:
+        return Case(kind, [x])
+    given = [positive(*shape[axis:]) for _ in range(1 + (kind is graph.LayerNormOp))]
+    return Case(kind, [x, *given], axis=axis, epsilon=1e-3)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", REDUCE_RULES, ids=lambda kind: kind.name)
+def test_floats_are_summed_in_one_order(kind):
+    """Bit for bit: what is quantised next is the same integer."""
+
+    @settings(max_examples=settings.default.max_examples // 10)
+    @given(long_sums(kind))
+    def check_cases(case):
+        (expected,) = evaluate_function(case.module(), "main", case.arrays)
+        (found,) = evaluate_function(lower(case.module()), "main", case.arrays)
+        np.testing.assert_array_equal(found, expected)
+
+    check_cases()
+
+
+def test_hard_swish_rounds_alike():
+    case = Case(graph.HardSwishOp, [np.linspace(-4, 4, 1001, dtype=np.float32)])
+    (expected,) = evaluate_function(case.module(), "main", case.arrays)
+    (found,) = evaluate_function(lower(case.module()), "main", case.arrays)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_all_ops_are_lowered_but_for_those_that_say_why():

@@ -25,13 +25,11 @@ from byocir.dialects.graph import (
     ConstantOp,
     ConvOp,
     FixedAttr,
-    GlobalAveragePoolOp,
     GraphOp,
     MatmulOp,
     MaxPoolOp,
     PoolOp,
     QuantizeOp,
-    ReduceMeanOp,
     RequantizeOp,
     SumPoolOp,
 )
@@ -44,6 +42,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.graph_arrays import ARRAY_RULES
 from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
+from byocir.evaluate.graph_reduce import REDUCE_RULES
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
 from byocir.frontend.onnx.exporter import export_onnx
@@ -170,33 +169,6 @@ def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return total
 
 
-def _global_average_pool(op: GlobalAveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    axes = range(2, operands[0].ndim)
-    return _mean(operands[0], axes).reshape(shape_of(op.result.type))
-
-
-def _reduce_mean(
-    op: ReduceMeanOp, operands: Sequence[np.ndarray]
-) -> np.ndarray | Sequence[np.ndarray]:
-    x, axes = operands[0], int_tuple(op.axes)
-    if x.dtype.kind != "f":
-        return _by_reference(op, operands)
-    return _mean(x, axes).reshape(shape_of(op.result.type))
-
-
-def _mean(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """The mean of floats along axes, added one after another as blocks do: in pairs, as numpy adds,
-    sums round elsewhere, and what is quantised next may be another integer."""
-    wide = np.promote_types(x.dtype, np.float32)
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    count = math.prod(x.shape[axis] for axis in axes)
-    rows = x.transpose(*kept, *sorted(axes)).reshape(*(x.shape[axis] for axis in kept), count)
-    begun = np.concatenate([np.zeros((*rows.shape[:-1], 1), wide), rows.astype(wide)], axis=-1)
-    total = np.add.accumulate(begun, axis=-1)[..., -1]
-    with np.errstate(invalid="ignore"):  # ONNX leaves open what the mean of nothing is
-        return (total / wide.type(count)).astype(x.dtype)
-
-
 # -- contractions
 
 
@@ -272,14 +244,13 @@ GRAPH_RULES: Mapping[type[Operation], Rule] = {
     **ARRAY_RULES,
     **ELEMENTWISE_RULES,
     **RECURRENT_RULES,
+    **REDUCE_RULES,
     AveragePoolOp: _average_pool,
     ConstantOp: _constant,
     ConvOp: _conv,
-    GlobalAveragePoolOp: _global_average_pool,
     MatmulOp: _matmul,
     MaxPoolOp: _max_pool,
     QuantizeOp: _quantize,
-    ReduceMeanOp: _reduce_mean,
     RequantizeOp: _requantize,
     SumPoolOp: _sum_pool,
 }

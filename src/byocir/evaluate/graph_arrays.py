@@ -1,7 +1,6 @@
 """Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0, for
 transposed convolutions in groups and for gathers by element of fewer rows, normalises wrong
-neighbours in LRN, widens sums of integer squares, rounds the values of OneHot and loses the shape
-of an empty Slice."""
+neighbours in LRN, rounds the values of OneHot and loses the shape of an empty Slice."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ from byocir.dialects.graph import (
     LrnOp,
     OneHotOp,
     PadOp,
-    ReduceSumSquareOp,
     SliceOp,
 )
 from byocir.dialects.graph.base import int_tuple
@@ -73,12 +71,6 @@ def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return values[hit.astype(np.intp)]
 
 
-def _reduce_sum_square(op: ReduceSumSquareOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    (x,) = operands
-    keeps = bool(op.keepdims.value.data)
-    return np.sum(x * x, axis=int_tuple(op.axes), keepdims=keeps, dtype=x.dtype)
-
-
 def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     (x,) = operands
     size, channels = op.size.value.data, x.shape[1]
@@ -125,7 +117,6 @@ ARRAY_RULES: Mapping[type[Operation], Rule] = {
     LrnOp: _lrn,
     OneHotOp: _one_hot,
     PadOp: _pad,
-    ReduceSumSquareOp: _reduce_sum_square,
     SliceOp: _slice,
 }
 """By op class."""

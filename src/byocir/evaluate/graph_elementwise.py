@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import CastOp, LeakyReluOp, PowOp, PreluOp, SoftsignOp
+from byocir.dialects.graph import CastOp, HardSwishOp, LeakyReluOp, PowOp, PreluOp, SoftsignOp
 from byocir.dialects.types import dtype_of
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
@@ -44,6 +44,14 @@ def _softsign(op: SoftsignOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(x / (1 + np.abs(x)), x.dtype)
 
 
+def _hard_swish(op: HardSwishOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Rounded as blocks round it: what is quantised next may otherwise be another integer."""
+    (x,) = operands
+    wide = x.astype(np.promote_types(x.dtype, np.float32))
+    slope, offset = map(wide.dtype.type, (1 / 6, 0.5))
+    return (wide * np.clip(wide * slope + offset, 0, 1)).astype(x.dtype)
+
+
 def _leaky_relu(op: LeakyReluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     (x,) = operands
     return np.where(x >= 0, x, x * x.dtype.type(op.alpha.value.data))
@@ -56,6 +64,7 @@ def _prelu(op: PreluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 ELEMENTWISE_RULES: Mapping[type[Operation], Rule] = {
     CastOp: _cast,
+    HardSwishOp: _hard_swish,
     LeakyReluOp: _leaky_relu,
     PowOp: _pow,
     PreluOp: _prelu,
