@@ -28,6 +28,7 @@ from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
 from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
 from byocir.runtime.called_back import about_calls, called_back
+from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
@@ -156,6 +157,7 @@ def compile(
     placement: Mapping[str, str] | None = None,
     objective: str = "",
     host: str = REFERENCE,
+    host_ops: Sequence[str] | None = None,
     after_pass: AfterPass | None = None,
     on_step: Step = lambda step: None,
     **options: Any,
@@ -185,6 +187,8 @@ def compile(
         options=options,
         verifier=verifier,
     )
+    if host_ops is not None:
+        check_host_ops(report, host_ops)
     on_step("generate code")
     return generate(module, report, host=host, after_pass=after_pass, verifier=verifier)
 

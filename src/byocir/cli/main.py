@@ -110,6 +110,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     _add_host(parser)
     _add_emit(parser)
+    _add_host_ops(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_run)
 
@@ -121,6 +122,15 @@ def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> No
         help="what runs the nodes that no target takes: reference, the evaluator that defines "
         "their meaning, or C code made for them: c, or with options c{cpu=native,threads=1} "
         f"(default: {default})",
+    )
+
+
+def _add_host_ops(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host-ops",
+        metavar="TYPES",
+        help="fail, and say why, if operators of other types than these stay on the host: "
+        "none, or e.g. QuantizeLinear,DequantizeLinear",
     )
 
 
@@ -148,6 +158,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     _add_host(parser)
     _add_emit(parser)
+    _add_host_ops(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_compile)
 
@@ -169,6 +180,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         metavar="file|c",
         help="weights in a file beside the program (default), or as C arrays in it",
     )
+    _add_host_ops(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_export)
 
@@ -222,7 +234,7 @@ def _run(options: argparse.Namespace) -> int:
     from byocir.cli.job import run_job
 
     own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
-    own += ["verify", "timing", "dump", "check_each", "host"]
+    own += ["verify", "timing", "dump", "check_each", "host", "host_ops"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 

@@ -35,6 +35,7 @@ from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import AfterPass
 from byocir.runtime.explain import summary
+from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, Report
 from byocir.runtime.saved import is_saved_module, read_model
@@ -77,6 +78,12 @@ def targets_of(options: argparse.Namespace) -> list[str]:
 def levels_of(options: argparse.Namespace) -> list[str]:
     """The levels as given."""
     return list(LEVELS) if options.levels is None else options.levels.split(",")
+
+
+def host_ops_of(options: argparse.Namespace) -> list[str]:
+    """The types of operators that may stay on the host, as given."""
+    names = [name.strip() for name in options.host_ops.split(",")]
+    return [] if names == ["none"] else names
 
 
 def shapes_of(options: argparse.Namespace) -> Shapes:
@@ -168,6 +175,8 @@ def compile_with_steps(
         check.begin(module)
     steps.begin("partition")
     report = hand_over_as_asked(options, module, after_pass)
+    if options.host_ops is not None:
+        check_host_ops(report, host_ops_of(options))
     steps.begin("generate code")
     package = generate(module, report, host=host, after_pass=after_pass)
     steps.end()
@@ -204,7 +213,7 @@ def is_package(path: Path) -> bool:
 def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
     refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
-    own = ["host", "levels", "objective", "placement", "shape", "dump", "check_each"]
+    own = ["host", "host_ops", "levels", "objective", "placement", "shape", "dump", "check_each"]
     refuse(options, "a package", own)
     return byocir.load(options.model, targets=options.target or ())
 
