@@ -98,6 +98,18 @@ def test_c_of_nets(net, cpu):
     same(found, expected, 1e-5 if CPUS[cpu].fuses else 0)
 
 
+@pytest.mark.parametrize("cpu", sorted(CPUS))
+def test_vectors_along_positions_leave_out_channels_that_only_fill_a_block(cpu):
+    x, w = numbers(0, 1, 1, 1, 40), numbers(1, 20, 1, 1, 4)
+    window = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+    case = Case(graph.ConvOp, [x, w, numbers(2, 20)], constants=[1, 2], group=1, **window)
+    module = run_on(case.module(), "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    function = Interpreter(run_on(module, host_pipeline(CHost(cpu)))).function("main")
+    code = replace(emit_host(function, host=CHost(cpu)), host=CHost("generic"))
+    same(HostProgram(code, Interpreter(module), SANITIZED).run([x]), expected, 1e-5)
+
+
 def test_compilers_without_vector_types_get_plain_loops():
     module = run_on(parse_module(MATMULS), "convert-graph-to-tir")
     arrays = [np.random.default_rng(i).normal(size=(4, 4)).astype(np.float32) for i in range(2)]

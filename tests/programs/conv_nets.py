@@ -24,7 +24,7 @@ class ConvNet:
         self.dtype = np.dtype(draw(st.sampled_from([np.float32, np.float32, np.int8])))
         self.rng = np.random.default_rng(draw(st.integers(0, 2**16)))
         size = [draw(st.integers(5, 9)), draw(st.integers(5, 17))]
-        shape = (draw(st.integers(1, 2)), draw(st.sampled_from([3, 4, 8])), *size)
+        shape = (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 4, 8])), *size)
         self.array = self.numbers(shape)
         self.block = Block(arg_types=[tensor(element_of(self.dtype), shape)])
         self.values: list[SSAValue] = [self.block.args[0]]
@@ -64,7 +64,7 @@ class ConvNet:
         group = group if inputs % group == 0 else 1
         most = [min(3, n) for n in size]
         kernel = [draw(st.integers(1, n)) for n in most]
-        outputs = group * draw(st.sampled_from([1, 2, 5, 16, 24]))
+        outputs = group * draw(st.sampled_from([1, 2, 5, 16, 20, 24]))
         weight = self.constant(self.numbers((outputs, inputs // group, *kernel)))
         window = {
             "strides": [draw(st.integers(1, 2)) for _ in range(2)],

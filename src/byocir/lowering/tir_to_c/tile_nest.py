@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
@@ -182,8 +183,8 @@ class TileNest:
                 "}",
             ]
 
+        inner, left = self._within(inner)
         lines = along(str(width))
-        left = self._left()
         if left is not None:
             lines = [
                 f"const ptrdiff_t left = {left};",
@@ -211,16 +212,18 @@ class TileNest:
             lines = [f"const ptrdiff_t base{index} = {name};", *lines]
         return lines
 
-    def _left(self) -> str | None:
-        """How many elements the epilogue takes from the tile on, where that may be fewer than there
-        are."""
+    def _within(self, inner: list[str]) -> tuple[list[str], str | None]:
+        """The epilogue of an element, and how many of the tile's elements along the lane have one
+        where that may be fewer than there are; whether an element has one is asked of each unless
+        neighbours along the lane are neighbours in the last dimension."""
         writer = self.writer
-        if writer.epilogue is None:
-            return None
-        last = writer.op.out_maps[0].results[-1]
-        if writer.epilogue.extent == _size(writer):
-            return None
-        return f"{writer.epilogue.extent} - ({writer.indices.expr(last)})"
+        if writer.epilogue is None or writer.epilogue.extent == _size(writer):
+            return inner, None
+        last, extent = writer.op.out_maps[0].results[-1], writer.epilogue.extent
+        place, form = writer.indices.expr(last), linear(last)
+        if form is not None and form.coefficient(self.lane.position) == 1:
+            return inner, f"{extent} - ({place})"
+        return [f"if ({place} < {extent}) {{", *(indented(line) for line in inner), "}"], None
 
 
 def _size(writer: BlockWriter) -> int:
