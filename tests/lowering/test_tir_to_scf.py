@@ -189,6 +189,14 @@ def test_what_has_no_form_is_told():
         run_on(parse_module(text), "bufferize")
     with pytest.raises(ByocirError, match=r"B341.*graph.relu"):
         run_on(parse_module(text), "convert-tir-to-scf")
+    loop = """func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = tir.for %i = 0 to 3 serial carry(%c = %x : tensor<2xf32>) {
+        tir.yield %c : tensor<2xf32>
+      } loc("RNN_1")
+      func.return %y : tensor<2xf32>
+    }"""
+    with pytest.raises(ByocirError, match=r"B341.*tir.for\n.*RNN_1\n.*bufferize before"):
+        run_on(parse_module(loop), "convert-tir-to-scf")
     passed_on = """func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
       func.return %x : tensor<?xf32>
     }"""

@@ -1,4 +1,5 @@
-"""How often the graphs of control flow run, where a program says so before it runs."""
+"""How often the graphs of control flow and the bodies of loops run, where a program says so before
+it runs."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.tir import ForOp
 from byocir.dialects.types import static_shape
 
 
@@ -31,6 +33,8 @@ def turns_around(op: Operation) -> int | None:
             if own is None:
                 return None
             turns *= own
+        elif isinstance(around, ForOp):
+            turns *= around.extent.value.data
         around = around.parent_op()
     return turns
 

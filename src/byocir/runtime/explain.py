@@ -19,9 +19,8 @@ def summary(report: Report) -> str:
     counted = len(report.nodes) - len(report.folded)
     for target in report.targets:
         regions = [region for region in report.regions if region.target == target]
-        operators = sum(len(region.nodes) for region in regions)
-        lines.append(_row(f"{target} operators", operators, counted))
         names = {name for region in regions for name in region.nodes}
+        lines.append(_row(f"{target} operators", len(names), counted))
         lines.append(
             _row(f"{target} MACs", report.macs.get(target, 0), total) + _unknown(report, names)
         )
@@ -76,7 +75,10 @@ def by_op_type(report: Report) -> str:
     for node in report.nodes:
         place = place_of[node.name]
         counts.setdefault(node.op_type, Counter())[place] += 1
-        macs.setdefault(node.op_type, Counter())[place] += node.macs
+        own = report.host_macs.get(node.name, 0)
+        work = macs.setdefault(node.op_type, Counter())
+        work[place] += node.macs - own
+        work[HOST] += own
     unknown = {node.op_type for node in report.nodes if node.name in report.unknown_macs}
     lines = [f"{'op type':<24}" + "".join(f"{p:>10}" for p in places) + f"{'MACs':>16}  offloaded"]
     for op_type in sorted(counts, key=lambda t: (-macs[t].total(), t)):
@@ -117,11 +119,14 @@ def region_lines(region: Region, report: Report) -> list[str]:
 
 def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str, list[str]]:
     placement = report.placement
-    region_of = {name: region for region in report.regions for name in region.nodes}
+    regions: dict[str, list[Region]] = {}
+    for region in report.regions:
+        for name in dict.fromkeys(region.nodes):
+            regions.setdefault(name, []).append(region)
     found: dict[str, list[str]] = {}
     for node in nodes:
         where = placement[node.name]
-        found[node.name] = [*_node(node, region_of.get(node.name), where, report, verbose)]
+        found[node.name] = [*_node(node, regions.get(node.name, []), where, report, verbose)]
     return found
 
 
@@ -156,18 +161,22 @@ def _known(report: Report, name: str) -> Node:
 
 
 def _node(
-    node: Node, region: Region | None, where: str, report: Report, verbose: bool
+    node: Node, regions: Sequence[Region], where: str, report: Report, verbose: bool
 ) -> Iterator[str]:
     decisions = report.reasons.get(node.name, [])
-    if region is not None:
+    if regions:
+        region = regions[-1]
         taken = next(c for c in region.composites if node.name in c.nodes)
         partly = ", partly on the host" if node.name in report.split else ""
         how = f"{taken.level} level, {taken.pattern}{partly}"
-        yield f"{node.name}  {node.op_type}  {region.symbol} ({how})"
+        symbols = dict.fromkeys(each.symbol for each in regions)
+        yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
         if verbose:
+            yield from _in_turns(regions)
             yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
             yield from _declined(_furthest(decisions))
-            yield from _cuts(region, report)
+            for region in regions:
+                yield from _cuts(region, report)
         return
     if where != HOST:
         yield f"{node.name}  {node.op_type}  folded at compile time"
@@ -186,6 +195,14 @@ def _node(
     if not declined:
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
+
+
+def _in_turns(regions: Sequence[Region]) -> Iterator[str]:
+    """How often loops call regions."""
+    for region in regions:
+        if region.turns != 1:
+            times = f"{region.turns} times" if region.turns is not None else "in each turn"
+            yield f"  {region.symbol} is called {times}"
 
 
 def _cuts(region: Region, report: Report) -> Iterator[str]:

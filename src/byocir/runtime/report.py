@@ -7,7 +7,7 @@ call stands for, so the report can be made again from a module that was saved an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
@@ -30,11 +30,13 @@ from byocir.dialects.byoc import (
     SourceOp,
     TrailOp,
 )
-from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.turns import turns_around
 from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.work import macs_of
 from byocir.runtime.notes import notes_of
 
 SCHEMA_VERSION = 1
@@ -150,6 +152,8 @@ class Report:
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
     """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
     split: list[str] = field(default_factory=list[str])
+    host_macs: dict[str, int] = field(default_factory=dict[str, int])
+    """Of split nodes what the host multiplies and accumulates itself, where it does."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
@@ -174,12 +178,13 @@ class Report:
     @property
     def macs(self) -> dict[str, int]:
         """Target or "host" to the model's own multiply-accumulates per inference."""
-        target_of = {region.symbol: region.target for region in self.regions}
         totals = dict.fromkeys([*self.targets, HOST], 0)
-        placement = self.placement
+        places = self.places
         for node in self.nodes:
-            where = target_of.get(placement.get(node.name, ""), HOST)
-            totals[where] = totals.get(where, 0) + node.macs
+            where, own = places.get(node.name, HOST), self.host_macs.get(node.name, 0)
+            where = where if where in totals else HOST
+            totals[where] += node.macs - own
+            totals[HOST] += own
         return totals
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,6 +204,7 @@ class Report:
             "per_turn": self.per_turn,
             "ran_on": dict(sorted(self.ran_on.items())),
             "split": self.split,
+            "host_macs": self.host_macs,
             "macs": self.macs,
             "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
             "device": self.device,
@@ -236,6 +242,7 @@ class Report:
             per_turn=data.get("per_turn", []),
             ran_on=data.get("ran_on", {}),
             split=data["split"],
+            host_macs=data.get("host_macs", {}),
             notes=data["notes"],
             device=data["device"],
             host_runs_on=data["host_runs_on"],
@@ -272,6 +279,7 @@ def report_of(module: ModuleOp) -> Report:
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
         split=[name for name in known if name in with_host_ops & taken],
     )
+    report.host_macs = _host_macs(module, [node for node in nodes if node.name in report.split])
     report.notes = notes_of(report, module, list(_host_ops(module)))
     return report
 
@@ -323,6 +331,17 @@ def _host_ops(module: ModuleOp) -> Iterable[Operation]:
             for op in function.body.walk():
                 if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
                     yield op
+
+
+def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
+    """What the host multiplies and accumulates of nodes that it shares with targets, no more than
+    is counted of the model."""
+    found = dict.fromkeys((node.name for node in split if node.macs), 0)
+    for op in _host_ops(module) if found else ():
+        name = next((name for name in names(op.location) if name in found), None)
+        if name is not None and isinstance(op, BlockOp | GraphOp):
+            found[name] += macs_of([op]) * (turns_around(op) or 1)
+    return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
 
 
 def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:

@@ -26,8 +26,8 @@ class _Direction:
 
     weight: SSAValue
     """[gates*H, inputs]"""
-    recurrence: SSAValue
-    """[gates*H, H]"""
+    recurrences: Mapping[int, SSAValue]
+    """[rows, H] of the gates that one product gives, by the first of them."""
     bias: SSAValue
     """[2*gates*H]: of the inputs, then of the states"""
     steps: int
@@ -60,15 +60,15 @@ class _Step:
     def bases(self) -> Mapping[str, SSAValue]:
         return {} if self.index is None else {"t": self.index}
 
-    def recur(self, state: SSAValue, gates: slice) -> SSAValue:
-        """The products [batch,rows] of a state with the rows of these gates."""
-        hidden = self.shape[1]
-        first_row, rows = gates.start * hidden, (gates.stop - gates.start) * hidden
+    def recur(self, state: SSAValue, gate: int = 0) -> SSAValue:
+        """The products [batch,rows] of a state with the rows of this gate, and of those that share
+        its product."""
+        weights, wide = self.direction.recurrences[gate], self.direction.wide
+        rows, hidden = shape_of(weights.type)
         space = Space({"m": self.shape[0], "n": rows}, {"k": hidden})
-        wide = self.direction.wide
         reads = [
             Read(state, [space["m"], space["k"]]),
-            Read(self.direction.recurrence, [space["n"] + first_row, space["k"]]),
+            Read(weights, [space["n"], space["k"]]),
         ]
         zero = self.emit.fill(0, wide, (self.shape[0], rows))
         return self.emit.block(
@@ -106,11 +106,12 @@ Cell = Callable[[_Step, int], Sequence[SSAValue]]
 
 @dataclass(frozen=True)
 class _Form:
-    """How an op is computed: its cell, and the gates whose bias of the states is added to the
-    products of the inputs."""
+    """How an op is computed: its cell, the gates whose bias of the states is added to the products
+    of the inputs, and the gates of each product of a state."""
 
     cell: Cell
     joined: int
+    products: Sequence[range]
 
 
 def _sum_with(*parts: Emitted, wide: Attribute) -> Emitted:
@@ -123,14 +124,14 @@ def _sum_with(*parts: Emitted, wide: Attribute) -> Emitted:
 def _rnn(op: g.RnnOp) -> _Form:
     def cell(step: _Step, direction: int) -> Sequence[SSAValue]:
         (state,), wide = step.states, step.direction.wide
-        recurred = step.recur(state, slice(0, 1))
+        recurred = step.recur(state)
 
         def body(x: Emitted, h: Emitted) -> Emitted:
             return _sum_with(x, h, wide=wide).unary("tanh").to(element_type_of(state.type))
 
         return [step.cell(lambda s: [step.product(s, 0), step.of(s, recurred)], body)]
 
-    return _Form(cell, 1)
+    return _Form(cell, 1, [range(1)])
 
 
 def _lstm(op: g.LstmOp) -> _Form:
@@ -138,7 +139,7 @@ def _lstm(op: g.LstmOp) -> _Form:
 
     def cell(step: _Step, direction: int) -> Sequence[SSAValue]:
         (h, c), wide, element = step.states, step.direction.wide, element_type_of(op.input.type)
-        recurred = step.recur(h, slice(0, 4))
+        recurred = step.recur(h)
         peepholes = _part(step.emit, op.peepholes, direction)
 
         def gate(space: Space, index: int) -> list[Read]:
@@ -172,7 +173,7 @@ def _lstm(op: g.LstmOp) -> _Form:
         )
         return [next_h, next_c]
 
-    return _Form(cell, 4)
+    return _Form(cell, 4, [range(4)])
 
 
 def _gru(op: g.GruOp) -> _Form:
@@ -181,7 +182,7 @@ def _gru(op: g.GruOp) -> _Form:
 
     def cell(step: _Step, direction: int) -> Sequence[SSAValue]:
         (h,), wide, element = step.states, step.direction.wide, element_type_of(op.input.type)
-        gates = step.recur(h, slice(0, 3 if linear else 2))
+        gates = step.recur(h)
 
         def opened(index: int) -> Callable[[Space], list[Read]]:
             return lambda s: [step.product(s, index), step.of(s, gates, index)]
@@ -196,7 +197,7 @@ def _gru(op: g.GruOp) -> _Form:
                 lambda s: [*opened(1)(s), step.of(s, h)],
                 lambda x, r, old: (gate(x, r) * old.to(wide)).to(element),
             )
-            inner, row = step.recur(reset, slice(2, 3)), 0
+            inner, row = step.recur(reset, 2), 0
 
         def reads(s: Space) -> list[Read]:
             last = [step.product(s, 2), step.of(s, inner, row)]
@@ -213,7 +214,9 @@ def _gru(op: g.GruOp) -> _Form:
 
         return [step.cell(reads, body)]
 
-    return _Form(cell, 2 if linear else 3)
+    if linear:
+        return _Form(cell, 2, [range(3)])
+    return _Form(cell, 3, [range(2), range(2, 3)])
 
 
 _FORMS: Mapping[type[g.RecurrentOp], Callable[..., _Form]] = {
@@ -235,7 +238,7 @@ def _recurrent(emit: Emitter, op: g.RecurrentOp) -> Sequence[SSAValue]:
     if 0 in shape_of(op.states.type):
         return [results[0], *starts]
     for index in range(shape_of(op.weight.type)[0]):
-        direction = _direction(emit, op, index)
+        direction = _direction(emit, op, index, form)
         products = _products(emit, op.input, direction, form.joined)
         states = [_part(emit, start, index) for start in starts]
         results[0], *lasts = _walk(emit, op, direction, index, form, products, states, results[0])
@@ -317,30 +320,37 @@ def _into(emit: Emitter, state: SSAValue, states: SSAValue, direction: int) -> S
     return emit.block(space, [Read(state, space.parallel)], states, first, out)
 
 
-def _direction(emit: Emitter, op: g.RecurrentOp, index: int) -> _Direction:
-    weight, recurrence, bias = (
-        _part(emit, value, index) for value in (op.weight, op.recurrence, op.bias)
-    )
+def _direction(emit: Emitter, op: g.RecurrentOp, index: int, form: _Form) -> _Direction:
+    weight, bias = (_part(emit, value, index) for value in (op.weight, op.bias))
+    hidden = shape_of(op.recurrence.type)[2]
+    recurrences = {
+        gates.start: _part(
+            emit, op.recurrence, index, range(gates.start * hidden, gates.stop * hidden)
+        )
+        for gates in form.products
+    }
     backwards = index == 1 or op.direction.data == "reverse"
     steps = shape_of(op.input.type)[0]
     wide = accumulator_of(element_type_of(op.input.type))
-    return _Direction(weight, recurrence, bias, steps, backwards, wide)
+    return _Direction(weight, recurrences, bias, steps, backwards, wide)
 
 
-def _part(emit: Emitter, value: SSAValue, index: int) -> SSAValue:
-    """One direction's part of an operand; of a constant a constant."""
-    known = known_values(value)
+def _part(emit: Emitter, value: SSAValue, index: int, rows: range | None = None) -> SSAValue:
+    """One direction's part of an operand, or some rows of it; of a constant a constant."""
+    known, shape = known_values(value), shape_of(value.type)[1:]
+    rows = range(shape[0]) if rows is None else rows
     if known is not None:
-        return emit.constant(np.ascontiguousarray(known[index]))
-    shape = shape_of(value.type)[1:]
-    read = Read(value, [AffineExpr.constant(index), *Space.over(shape).parallel])
+        return emit.constant(np.ascontiguousarray(known[index][rows.start : rows.stop]))
+    shape = (len(rows), *shape[1:])
+    row, *others = Space.over(shape).parallel
+    read = Read(value, [AffineExpr.constant(index), row + rows.start, *others])
     return emit.elementwise(shape, element_type_of(value.type), [read], lambda x: x)
 
 
 def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) -> SSAValue:
     """The products of all inputs with the weights, and the biases [steps,batch,rows]."""
     (steps, batch, inputs), wide = shape_of(x.type), direction.wide
-    rows = shape_of(direction.recurrence.type)[0]
+    rows = shape_of(direction.weight.type)[0]
     space = Space({"t": steps, "m": batch, "n": rows}, {"k": inputs})
     reads = [
         Read(x, [space["t"], space["m"], space["k"]]),
@@ -360,7 +370,7 @@ def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) ->
 def _joined_bias(emit: Emitter, direction: _Direction, joined: int) -> SSAValue:
     """What is added to the products of the inputs in every step: their biases, and for the first
     `joined` gates those of the states [rows]."""
-    rows, hidden = shape_of(direction.recurrence.type)
+    rows, hidden = shape_of(direction.weight.type)[0], shape_of(direction.recurrences[0].type)[1]
     known, wide = known_values(direction.bias), direction.wide
     if known is not None:
         bias = known.astype(dtype_of(wide))

@@ -191,7 +191,7 @@ class _Writer:
             return [_alloc(op)]
         if isinstance(op, tir.ConstantOp):
             return [self.constants.read(op, self.numbers)]
-        if isinstance(op, tir.ForOp):
+        if isinstance(op, tir.ForOp) and not op.initial:
             self._for(op)
         elif isinstance(op, tir.BlockOp) and not op.in_value_form:
             write_block(op, self.numbers)

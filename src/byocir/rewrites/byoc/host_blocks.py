@@ -1,5 +1,5 @@
-"""Where the host's work is: in the functions that no target has taken, and in graphs of their
-control flow."""
+"""Where the host's work is: in the functions that no target has taken, in graphs of their control
+flow, and in their loops."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp
+from byocir.dialects.tir import ForOp
 
 
 def host_functions(module: ModuleOp) -> Iterator[FuncOp]:
@@ -27,12 +28,20 @@ def host_blocks(module: ModuleOp) -> Iterator[Block]:
 
 
 def blocks_in(op: Operation) -> Iterator[Block]:
-    """The blocks of an op, and those of control flow inside, outer ones first. What a target has
-    taken is not looked into, nor are graphs of operators that are no control flow: these run whole.
+    """The blocks of an op, and those of control flow and loops on tensors inside, outer ones first.
+    What a target has taken is not looked into, nor are graphs of operators that are no control
+    flow: these run whole. Loops in memory are scheduled: what is in them has its place.
     """
     for region in op.regions:
         for block in region.blocks:
             yield block
             for inner in block.ops:
-                if isinstance(inner, ForeignOp) and inner.is_control_flow:
+                if _runs_blocks(inner):
                     yield from blocks_in(inner)
+
+
+def _runs_blocks(op: Operation) -> bool:
+    """Whether an op runs blocks of its own, whose ops may go elsewhere one by one."""
+    if isinstance(op, ForOp):
+        return bool(op.initial)
+    return isinstance(op, ForeignOp) and op.is_control_flow
