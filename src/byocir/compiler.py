@@ -307,7 +307,7 @@ def host_pipeline(host: CHost) -> str:
     """The passes that bring blocks into the form in which they become C for a host."""
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
-    lower = f"outline-branches,{LOWERING},convert-bounded-to-tir"
+    lower = f"outline-branches,convert-bounded-to-tir,{LOWERING}"
     return f"{lower},{relax}assign-layouts,flatten-windows,fuse-blocks,{pack}"
 
 

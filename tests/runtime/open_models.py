@@ -1,5 +1,7 @@
 """Models of open shapes and branches, and that the host's C gives what the evaluator gives."""
 
+import subprocess
+
 import numpy as np
 from host_models import model_of
 from onnx import TensorProto, helper
@@ -50,6 +52,20 @@ def same(model, feeds, **options):
         assert found[name].shape == array.shape
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
     return packages[1]
+
+
+def outputs_of(project, folder, package, feeds):
+    """What the program of an exported project makes."""
+    for name, data in project.items():
+        (folder / name).write_bytes(data)
+    flags = "CFLAGS=-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover"
+    subprocess.run(["make", "-s", flags], cwd=folder, check=True, capture_output=True)
+    for name, array in feeds.items():
+        np.save(folder / f"{name}.npy", array)
+    inputs = [f"{name}.npy" for name in package.inputs]
+    files = [f"out_{i}.npy" for i in range(len(package.outputs))]
+    subprocess.run(["./model", *inputs, *files], cwd=folder, check=True)
+    return dict(zip(package.outputs, (np.load(folder / f) for f in files), strict=True))
 
 
 def graph(nodes, *outputs):

@@ -1,7 +1,5 @@
 """Values whose shape only a run tells, of which C knows the largest: no evaluator is needed."""
 
-import subprocess
-
 import numpy as np
 import onnx
 import pytest
@@ -9,27 +7,13 @@ from classic_nets import session
 from host_models import model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from open_models import both_ways, detector, graph, if_, node, same
+from open_models import both_ways, detector, graph, if_, node, outputs_of, same
 
 import byocir
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.runtime.export import export_project
 from byocir.runtime.native import host_code
-
-
-def outputs_of(project, folder, package, feeds):
-    """What the program of an exported project makes."""
-    for name, data in project.items():
-        (folder / name).write_bytes(data)
-    flags = "CFLAGS=-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover"
-    subprocess.run(["make", "-s", flags], cwd=folder, check=True, capture_output=True)
-    for name, array in feeds.items():
-        np.save(folder / f"{name}.npy", array)
-    inputs = [f"{name}.npy" for name in package.inputs]
-    files = [f"out_{i}.npy" for i in range(len(package.outputs))]
-    subprocess.run(["./model", *inputs, *files], cwd=folder, check=True)
-    return dict(zip(package.outputs, (np.load(folder / f) for f in files), strict=True))
 
 
 def test_a_detector_needs_no_evaluator(tmp_path):

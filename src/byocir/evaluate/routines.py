@@ -16,6 +16,8 @@ import numpy as np
 from byocir.dialects.locations import names
 from byocir.dialects.tir import ExternOp
 from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate import open_routines as o
+from byocir.evaluate.open_routines import inside
 from byocir.evaluate.suppression import non_max_suppression
 
 FOLDER = resources.files("byocir") / "runtime" / "routines"
@@ -30,7 +32,8 @@ class Routine:
     numbers: tuple[str, ...]
     """The integers that it takes."""
     evaluate: Callable[..., list[np.ndarray]]
-    """The results from a list of arrays and the integers. Raises IndexError."""
+    """The results from a list of arrays and the integers. Raises IndexError, or ValueError for
+    sizes that do not fit."""
 
     @property
     def file(self) -> str:
@@ -96,19 +99,11 @@ def _scatter(
     return [result]
 
 
-def _inside(indices: np.ndarray, size: int) -> np.ndarray:
-    """Indices counted from the front."""
-    counted = np.where(indices < 0, indices + size, indices)
-    if np.any((counted < 0) | (counted >= size)):
-        raise IndexError(f"expected indices inside [{-size}, {size}), found one outside")
-    return counted
-
-
 def _scatter_elements(arrays: Sequence[np.ndarray], axis: int, how: int) -> list[np.ndarray]:
     """Each update goes to its own position, but along the axis to its index."""
     x, indices, updates = arrays
     places: list[np.ndarray] = [place.reshape(-1) for place in np.indices(indices.shape)]
-    places[axis] = _inside(indices, x.shape[axis]).reshape(-1)
+    places[axis] = inside(indices, x.shape[axis]).reshape(-1)
     return _scatter(x, tuple(places), updates.reshape(-1), how)
 
 
@@ -117,7 +112,7 @@ def _scatter_nd(arrays: Sequence[np.ndarray], how: int) -> list[np.ndarray]:
     x, indices, updates = arrays
     depth = indices.shape[-1]
     flat = indices.reshape(-1, depth)
-    places = tuple(_inside(flat[:, i], size) for i, size in enumerate(x.shape[:depth]))
+    places = tuple(inside(flat[:, i], size) for i, size in enumerate(x.shape[:depth]))
     return _scatter(x, places, updates.reshape(len(flat), *x.shape[depth:]), how)
 
 
@@ -130,59 +125,27 @@ def _remainder(arrays: Sequence[np.ndarray], towards_zero: int) -> list[np.ndarr
     return [np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest).astype(x.dtype)]
 
 
-def _non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The indices of what is not zero, in order: one row for each dimension."""
-    return [np.stack(np.nonzero(arrays[0])).astype(np.int64)]
-
-
-def _compress(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
-    """The slices along an axis, or the elements where it is -1, for which a condition holds."""
-    x, holds = arrays
-    return [np.compress(holds, x, None if axis < 0 else axis)]
-
-
-def _take(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
-    """The slices along an axis that indices name: one for each."""
-    x, indices = arrays
-    return [np.take(x, _inside(indices, x.shape[axis]), axis)]
-
-
-def _squeeze(arrays: Sequence[np.ndarray], dropped: int) -> list[np.ndarray]:
-    """The same elements without the dimensions whose bits are set."""
-    sizes = [size for i, size in enumerate(arrays[0].shape) if not dropped >> i & 1]
-    return [arrays[0].reshape(sizes)]
-
-
-def order_of(perm: Sequence[int]) -> int:
-    """A permutation as one number, of which each dimension takes 4 bits, the first the lowest."""
-    return sum(axis << 4 * i for i, axis in enumerate(perm))
-
-
-def _permute(arrays: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
-    """The same elements with dimensions in another order."""
-    perm = [order >> 4 * i & 15 for i in range(arrays[0].ndim)]
-    return [np.ascontiguousarray(arrays[0].transpose(perm))]
-
-
-def _sizes_of(arrays: Sequence[np.ndarray], start: int, end: int) -> list[np.ndarray]:
-    """The sizes of the dimensions from the start to before the end."""
-    return [np.array(arrays[0].shape[start:end], np.int64)]
-
-
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
-        Routine("compress", ("axis",), _compress),
+        Routine("compress", ("axis",), o.compress),
         Routine("float_remainder", ("towards_zero",), _remainder),
+        Routine("joined", ("axis", "count"), o.joined),
+        Routine("joint_size", ("count",), o.joint_size),
         Routine("non_max_suppression", ("center", "least"), non_max_suppression),
-        Routine("non_zero", (), _non_zero),
-        Routine("permute", ("order",), _permute),
+        Routine("non_zero", (), o.non_zero),
+        Routine("pack", ("open",), o.pack),
+        Routine("part", (), o.part),
+        Routine("permute", ("order",), o.permute),
+        Routine("reshaped", ("allowzero",), o.reshaped),
         Routine("scatter_elements", ("axis", "how"), _scatter_elements),
         Routine("scatter_nd", ("how",), _scatter_nd),
-        Routine("sizes_of", ("start", "end"), _sizes_of),
-        Routine("squeeze", ("dropped",), _squeeze),
-        Routine("take", ("axis",), _take),
+        Routine("sizes_of", ("start", "end"), o.sizes_of),
+        Routine("squeeze", ("dropped",), o.squeeze),
+        Routine("stretch", ("count",), o.stretch),
+        Routine("take", ("axis",), o.take),
         Routine("top_k", ("axis", "k", "largest"), _top_k),
+        Routine("unpack", (), o.unpack),
     )
 }
 """By name."""

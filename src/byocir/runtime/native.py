@@ -27,7 +27,7 @@ from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
-from byocir.lowering.tir_to_c.scalars import OUTSIDE
+from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
 from byocir.toolchain import build_shared, load_shared, takes
 
@@ -143,6 +143,8 @@ class HostProgram:
             raise raised
         if code == OUTSIDE:
             raise ByocirError("B303", "expected indices inside their arrays, found one outside")
+        if code == UNFIT:
+            raise ByocirError("B312", "expected sizes that fit each other, found others")
         assert code == 0, code
 
     def _region(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:

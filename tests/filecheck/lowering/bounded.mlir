@@ -2,14 +2,32 @@
 
 // Each result has the shape of the largest that it can be; what knows its size is static again.
 // CHECK-LABEL: @places
-// CHECK: tir.extern "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>
+// CHECK: %0 = tir.extern "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>
+// CHECK: tir.extern "sizes_of"(%0) with {start = 1 : i64, end = 2 : i64} : (tensor<2x?xi64>) -> tensor<1xi64>
 // CHECK: tir.extern "permute"(%0) with {order = 1 : i64} within [array<i64: 12, 2>] : (tensor<2x?xi64>) -> tensor<?x2xi64>
-// CHECK: tir.extern "sizes_of"(%1) with {start = 0 : i64, end = 2 : i64} : (tensor<?x2xi64>) -> tensor<2xi64>
-func.func @places(%x: tensor<3x4xf32>) -> tensor<2xi64> {
+// CHECK: graph.concat
+func.func @places(%x: tensor<3x4xf32>) -> (tensor<2xi64>, tensor<?x2xi64>) {
   %0 = graph.foreign "NonZero" 13 (%x) {} : (tensor<3x4xf32>) -> tensor<2x?xi64>
   %1 = graph.foreign "Transpose" 21 (%0) {perm = array<i64: 1, 0>} : (tensor<2x?xi64>) -> tensor<?x2xi64>
   %2 = graph.foreign "Shape" 21 (%1) {} : (tensor<?x2xi64>) -> tensor<2xi64>
-  func.return %2 : tensor<2xi64>
+  func.return %2, %1 : tensor<2xi64>, tensor<?x2xi64>
+}
+
+// Arithmetic is that of the largest shape; a sum takes zeros beside the array.
+// CHECK-LABEL: @sum
+// CHECK: %0 = tir.extern "compress"
+// CHECK: %[[held:.*]] = tir.extern "unpack"(%0, %{{.*}}) with {} : (tensor<?xf32>, tensor<1xi64>) -> tensor<8xf32>
+// CHECK: %[[size:.*]] = tir.extern "sizes_of"(%0)
+// CHECK: %[[exp:.*]] = graph.exp %[[held]]
+// CHECK: tir.extern "pack"(%[[exp]], %[[size]]) with {open = 1 : i64} within [array<i64: 8>]
+// CHECK: %[[inside:.*]] = graph.less %{{.*}}, %[[size]]
+// CHECK: %[[zeros:.*]] = graph.where %[[inside]], %[[exp]]
+// CHECK: graph.reduce_sum %[[zeros]]
+func.func @sum(%x: tensor<8xf32>, %c: tensor<8xi1>) -> (tensor<f32>, tensor<?xf32>) {
+  %0 = graph.foreign "Compress" 11 (%x, %c) {axis = 0 : i64} : (tensor<8xf32>, tensor<8xi1>) -> tensor<?xf32>
+  %1 = graph.foreign "Exp" 13 (%0) {} : (tensor<?xf32>) -> tensor<?xf32>
+  %2 = graph.foreign "ReduceSum" 13 (%1) {keepdims = 0 : i64} : (tensor<?xf32>) -> tensor<f32>
+  func.return %2, %1 : tensor<f32>, tensor<?xf32>
 }
 
 // As many boxes as are asked for, of each class.

@@ -9,7 +9,6 @@ from typing import cast
 import onnx
 from xdsl.dialects.builtin import UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
@@ -26,12 +25,13 @@ from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
-from byocir.frontend.onnx.legacy import adapt, joins, read_joined
+from byocir.frontend.onnx.legacy import adapt
 from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.macs import macs
 from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.opset import OPSET
-from byocir.frontend.onnx.reader import NodeReader, Value
+from byocir.frontend.onnx.reader import Value
+from byocir.frontend.onnx.reading import REFUSED, NoForm, read_node
 from byocir.frontend.onnx.stripped import graphs_in
 from byocir.frontend.onnx.table import reader_of
 from byocir.frontend.onnx.tensors import Unsupported
@@ -65,10 +65,6 @@ class Context:
             return type_of(self.declared.get(name, onnx.TypeProto()))
         except Unsupported:
             return UnknownType()
-
-
-_REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, ArithmeticError)
-"""Readers of a valid model raise the first two; hostile values may break them elsewhere."""
 
 
 class Scope:
@@ -209,41 +205,24 @@ class Scope:
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[Sequence[Value] | None, str]:
         """The outputs of a node that graph ops stand for; else None, and why."""
-        default = node.domain in ("", "ai.onnx")
-        read = reader_of(node)
-        if read is None:
-            return None, "no graph op stands for this operator"
         reason = why_not_static(value.type for value in sources if value is not None)
-        if reason:
+        if reason and reader_of(node) is not None:
             return None, reason
-        opset = self.context.opset(node)
-        if default and node.op_type == "Dropout":
+        if _is_default(node) and node.op_type == "Dropout":
             node = self._without_unused(node)
-        if default and not joins(node, opset):
-            adapted = adapt(node, sources, opset)
-            if adapted is None:
-                return None, f"its form of opset {opset} differs from that of {OPSET}"
-            reader = NodeReader(*adapted, self._insert)
-        else:
-            reader = NodeReader(node, sources, self._insert)
         before = self.block.last_op
         try:
-            if joins(node, opset):
-                made = read_joined(reader, read)
-                if made is None:
-                    raise Unsupported("expected an axis of the input, found another")
-            else:
-                made = read(reader)
-                reader.check_all_read()
-        except _REFUSED as error:
+            outputs, emitted = read_node(node, sources, self.context.opset(node), self._insert)
+        except NoForm as error:
+            return None, str(error)
+        except REFUSED as error:
             self._roll_back(before)
             return None, self._checked_reason(node, sources, str(error))
-        outputs = made if isinstance(made, Sequence) else [made]
         missing = [n for n in node.output[len(outputs) :] if n and n in self.context.used]
         if missing:
             self._roll_back(before)
             return None, f"expected its first outputs to be used only, found '{missing[0]}'"
-        self.context.macs[node.name] = sum(map(macs, reader.emitted))
+        self.context.macs[node.name] = sum(map(macs, emitted))
         return outputs, ""
 
     def _without_unused(self, node: onnx.NodeProto) -> onnx.NodeProto:

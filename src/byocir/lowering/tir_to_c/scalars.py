@@ -94,6 +94,8 @@ _LIBRARY: dict[type[Operation], str] = {
 }
 OUTSIDE = -1
 """What a function gives where an index leads outside of its array."""
+UNFIT = -2
+"""What a routine gives where sizes do not fit each other."""
 
 
 class Scalars:

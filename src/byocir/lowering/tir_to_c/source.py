@@ -23,7 +23,7 @@ from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import program_of
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated
-from byocir.lowering.tir_to_c.scalars import OUTSIDE
+from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     CONSTANT,
@@ -179,9 +179,10 @@ class _Writer:
                 f"{' ' * (len(name) + 22)}const void *const *inputs, void *const *outputs);",
                 "",
                 f"#define {upper}_OUTSIDE {OUTSIDE} /* an index leads outside of its array */",
+                f"#define {upper}_UNFIT {UNFIT} /* sizes do not fit each other */",
                 "",
-                f"/* Gives 0, {upper}_OUTSIDE, or what a region gave. Without regions, `region`",
-                "   may be NULL. */",
+                f"/* Gives 0, {upper}_OUTSIDE, {upper}_UNFIT, or what a region gave. Without",
+                "   regions, `region` may be NULL. */",
                 *self._head("run", "void *weights", ");"),
                 "",
                 "/* The same with each constant at its own, aligned, place. */",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define ROUTINE_OUTSIDE (-1) /* an index leads outside of its array */
+#define ROUTINE_UNFIT (-2)   /* sizes do not fit each other */
 
 typedef enum routine_type {
     ROUTINE_BOOL,

@@ -1,0 +1,132 @@
+"""Routines on arrays whose shape only a run tells, of which the largest is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Arrays = Sequence[np.ndarray]
+
+
+def non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The indices of what is not zero, in order: one row for each dimension."""
+    return [np.stack(np.nonzero(arrays[0])).astype(np.int64)]
+
+
+def compress(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
+    """The slices along an axis, or the elements where it is -1, for which a condition holds."""
+    x, holds = arrays
+    return [np.compress(holds, x, None if axis < 0 else axis)]
+
+
+def take(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
+    """The slices along an axis that indices name: one for each."""
+    x, indices = arrays
+    return [np.take(x, inside(indices, x.shape[axis]), axis)]
+
+
+def squeeze(arrays: Sequence[np.ndarray], dropped: int) -> list[np.ndarray]:
+    """The same elements without the dimensions whose bits are set."""
+    sizes = [size for i, size in enumerate(arrays[0].shape) if not dropped >> i & 1]
+    return [arrays[0].reshape(sizes)]
+
+
+def order_of(perm: Sequence[int]) -> int:
+    """A permutation as one number, of which each dimension takes 4 bits, the first the lowest."""
+    return sum(axis << 4 * i for i, axis in enumerate(perm))
+
+
+def permute(arrays: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
+    """The same elements with dimensions in another order."""
+    perm = [order >> 4 * i & 15 for i in range(arrays[0].ndim)]
+    return [np.ascontiguousarray(arrays[0].transpose(perm))]
+
+
+def sizes_of(arrays: Sequence[np.ndarray], start: int, end: int) -> list[np.ndarray]:
+    """The sizes of the dimensions from the start to before the end."""
+    return [np.array(arrays[0].shape[start:end], np.int64)]
+
+
+def inside(indices: np.ndarray, size: int) -> np.ndarray:
+    """Indices counted from the front."""
+    counted = np.where(indices < 0, indices + size, indices)
+    if np.any((counted < 0) | (counted >= size)):
+        raise IndexError(f"expected indices inside [{-size}, {size}), found one outside")
+    return counted
+
+
+# -- between arrays of open shape and the arrays of static shape that hold them
+
+
+def unpack(arrays: Arrays) -> list[np.ndarray]:
+    """An array at the start of one of another shape, at least as large, that is 0 beside it."""
+    x, most = arrays
+    held = np.zeros([int(size) for size in most], x.dtype)
+    held[tuple(slice(size) for size in x.shape)] = x
+    return [held]
+
+
+def pack(arrays: Arrays, open_: int) -> list[np.ndarray]:
+    """The part at the start of an array: of each dimension whose bit is set the sizes are given,
+    of the others all is taken."""
+    held, *sizes = arrays
+    given = iter(sizes)
+    ends = [
+        int(next(given).item()) if open_ >> i & 1 else size for i, size in enumerate(held.shape)
+    ]
+    return [np.ascontiguousarray(held[tuple(slice(end) for end in ends)])]
+
+
+def joint_size(arrays: Arrays, count: int) -> list[np.ndarray]:
+    """The size to which some sizes broadcast."""
+    sizes = {int(size.item()) for size in arrays[:count]} - {1}
+    if len(sizes) > 1:
+        raise ValueError(f"expected sizes that broadcast, found {sorted(sizes)}")
+    return [np.array([sizes.pop() if sizes else 1], np.int64)]
+
+
+def stretch(arrays: Arrays, count: int) -> list[np.ndarray]:
+    """Where the elements of a dimension of one size are that becomes one of another: the same
+    place, or always the first. What is beyond both is any place inside."""
+    own, joint = (int(size.item()) for size in arrays)
+    places = np.arange(count, dtype=np.int64)
+    return [places * 0 if own == 1 and joint != 1 else np.clip(places, 0, max(own - 1, 0))]
+
+
+# -- with sizes that a run tells
+
+
+def joined(arrays: Arrays, axis: int, count: int) -> list[np.ndarray]:
+    """Arrays one after the other along an axis."""
+    return [np.concatenate(arrays[:count], axis)]
+
+
+def part(arrays: Arrays) -> list[np.ndarray]:
+    """From an array: starts, ends, axes and steps as those of ONNX's Slice."""
+    x, *given = arrays
+    cut = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(*(a.tolist() for a in given), strict=True):
+        if step == 0:
+            raise ValueError("expected steps other than 0, found 0")
+        cut[axis] = _cut(start, end, step, x.shape[axis])
+    return [np.ascontiguousarray(x[tuple(cut)])]
+
+
+def _cut(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX counts from the end once, and then clamps; numpy means something else by -1 as the end
+    of what goes backwards."""
+    start, end = (n + size if n < 0 else n for n in (start, end))
+    if step > 0:
+        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return slice(start, None if end < 0 else end, step) if size else slice(0, 0)
+
+
+def reshaped(arrays: Arrays, allowzero: int) -> list[np.ndarray]:
+    """The same elements in another shape, as ONNX's Reshape writes it."""
+    x, shape = arrays
+    sizes = [int(size) for size in shape]
+    if not allowzero:
+        sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+    return [x.reshape(sizes)]

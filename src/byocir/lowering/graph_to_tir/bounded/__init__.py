@@ -1,0 +1,95 @@
+"""convert-bounded-to-tir: operators on arrays of open shape that have a bound leave the evaluator.
+
+Does: replaces foreign ops whose results have a shape that only a run tells, but no more elements
+than is known before, as NonZero has, and foreign ops on what these give: by calls of routines that
+make and take arrays of open shape (`calls`), or by graph ops on the largest shape (`held`). Calls
+of `pack` and `unpack` lead from one to the other.
+
+Requires: nothing. What has no bound, or one of more than `MOST_BYTES`, stays as it is, and so do
+the graphs of foreign ops.
+
+Guarantees: the same results, but for the order of float additions; locations are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.graph import ForeignOp, GraphOp
+from byocir.dialects.tir import ConstantOp, ExternOp
+from byocir.dialects.tir.emit import Emitter
+from byocir.lowering.graph_to_tir.bounded.calls import call_of
+from byocir.lowering.graph_to_tir.bounded.held import held
+from byocir.lowering.graph_to_tir.bounded.sizes import Arrays, Bounded
+
+__all__ = ["ConvertBoundedToTirPass"]
+
+
+@dataclass(frozen=True)
+class ConvertBoundedToTirPass(ModulePass):
+    """Makes calls of routines and graph ops of operators whose results have a bound."""
+
+    name = "convert-bounded-to-tir"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and TARGET not in function.attributes:
+                for block in function.body.blocks:
+                    _convert(block)
+
+
+def _convert(block: Block) -> None:
+    before, arrays = set(block.ops), Arrays()
+    converted: list[ForeignOp] = []
+    for op in [op for op in block.ops if isinstance(op, ForeignOp) and not op.graphs]:
+        found = _results(op, arrays)
+        if found is not None:
+            converted.append(op)
+            for result, array in zip(op.results, found, strict=True):
+                arrays.add(result, array)
+    for op in reversed(converted):
+        for result in op.results:
+            array = arrays.of(result)
+            if array is not None and result.first_use is not None:
+                result.replace_all_uses_with(array.packed())
+        op.detach()
+        op.erase()
+    _erase_unused([op for op in block.ops if op not in before])
+
+
+def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+    """What an op's results are replaced by; None where it stays."""
+    known = arrays.all_of(op.inputs)
+    if known is None:
+        return None
+    rest = iter(known)
+    given = [None if value is None else next(rest) for value in op.optional_inputs()]
+    call = call_of(op)
+    ways = [held] if call is None else [call, held]
+    if not all(array.is_packed for array in known):
+        ways.reverse()
+    for way in ways:
+        emit = Emitter(op.location)
+        try_ = way(emit, op, given)
+        if try_ is not None and op.parent is not None:
+            op.parent.insert_ops_before(emit.ops, op)
+            return try_
+    return None
+
+
+def _erase_unused(ops: Sequence[Operation]) -> None:
+    """Erases what was made for a way that was not taken."""
+    for op in reversed(ops):
+        if isinstance(op, ConstantOp | ExternOp | GraphOp) and not any(
+            result.first_use for result in op.results
+        ):
+            op.detach()
+            op.erase()
