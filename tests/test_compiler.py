@@ -16,7 +16,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.evaluate.module import evaluate
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.report import report_of
 from byocir.targets.stages import partition_pipeline
 
@@ -105,7 +105,9 @@ def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
         run_passes(module, load_context(), [pass_])
     module = reparsed(module)
     report = report_of(module)
-    generated = generate(module, report, after_pass=lambda _p, stage, _s: reparsed(stage) and None)
+    generated = generate(
+        module, report, runner=PassRunner(lambda _p, stage, _s: reparsed(stage) and None)
+    )
     generated.save(tmp_path / "reparsed.bpkg")
 
     assert (tmp_path / "straight.bpkg").read_bytes() == (tmp_path / "reparsed.bpkg").read_bytes()

@@ -17,7 +17,6 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
-from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode
@@ -26,7 +25,7 @@ from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
-from byocir.rewrites.pipeline import AfterPass, parse_pipeline, run_passes
+from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
 from byocir.runtime.called_back import about_calls, called_back
 from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.native import host_code, memory_of
@@ -75,8 +74,7 @@ def partition(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
-    after_pass: AfterPass | None = None,
-    verifier: Verifier | None = None,
+    runner: PassRunner | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
 
@@ -88,13 +86,8 @@ def partition(
     """
     if placement:
         set_placement(module, placement)
-    run_passes(
-        module,
-        load_context(),
-        partition_pipeline(module, targets, levels, objective),
-        callback=after_pass,
-        verifier=verifier,
-    )
+    passes = partition_pipeline(module, targets, levels, objective)
+    (runner or PassRunner()).run(module, passes)
     return report_of(module)
 
 
@@ -174,23 +167,26 @@ def compile(
     runs on the `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
     """
     host_of(host)
-    on_step("import")
-    module, verifier = read_model(model, shapes=shapes), Verifier()
-    on_step("partition")
-    report = hand_over(
-        module,
-        targets,
-        levels=levels,
-        placement=placement,
-        objective=objective,
-        after_pass=after_pass,
-        options=options,
-        verifier=verifier,
-    )
-    if host_ops is not None:
-        check_host_ops(report, host_ops)
-    on_step("generate code")
-    return generate(module, report, host=host, after_pass=after_pass, verifier=verifier)
+
+    def attempt(runner: PassRunner) -> Package:
+        on_step("import")
+        module = read_model(model, shapes=shapes)
+        on_step("partition")
+        report = hand_over(
+            module,
+            targets,
+            levels=levels,
+            placement=placement,
+            objective=objective,
+            options=options,
+            runner=runner,
+        )
+        if host_ops is not None:
+            check_host_ops(report, host_ops)
+        on_step("generate code")
+        return generate(module, report, host=host, runner=runner)
+
+    return with_care(attempt, after_pass)
 
 
 def hand_over(
@@ -200,9 +196,8 @@ def hand_over(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
-    after_pass: AfterPass | None = None,
     options: Mapping[str, Any] | None = None,
-    verifier: Verifier | None = None,
+    runner: PassRunner | None = None,
 ) -> Report:
     """Partitions a module, or does what is left of that where it was saved on the way; arguments as
     `compile`.
@@ -213,8 +208,7 @@ def hand_over(
     if is_handed_over(module):
         own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
         take_up(module, targets, {**own, **(options or {})})
-        rest = rest_pipeline(module)
-        run_passes(module, load_context(), rest, callback=after_pass, verifier=verifier)
+        (runner or PassRunner()).run(module, rest_pipeline(module))
         return report_of(module)
     saved = targets_of(module) if TARGETS in module.attributes else []
     chosen = with_options(of_saved(targets, saved), options or {})
@@ -226,8 +220,7 @@ def hand_over(
         levels=levels,
         placement=placement,
         objective=objective,
-        after_pass=after_pass,
-        verifier=verifier,
+        runner=runner,
     )
     if targets is not None:
         report.notes = [*told(targets_of(module), saved), *report.notes]
@@ -258,22 +251,19 @@ def generate(
     report: Report,
     *,
     host: str = REFERENCE,
-    after_pass: AfterPass | None = None,
-    verifier: Verifier | None = None,
+    runner: PassRunner | None = None,
 ) -> Package:
     """Runs each target's passes and code generator on a partitioned module."""
-    c_host = host_of(host)
-    context = load_context()
+    c_host, runner = host_of(host), runner or PassRunner()
     instances = [target_of(attribute) for attribute in targets_of(module)]
     own = [*passes_at(instances, "after-lowering"), *passes_at(instances, "before-codegen")]
     if report.regions:
         module.attributes[IN_CODE] = UnitAttr()
-    run_passes(module, context, own, callback=after_pass, verifier=verifier)
+    runner.run(module, own)
     module.attributes.pop(IN_CODE, None)
     if c_host is not None:
         set_c_host(module, c_host)
-        passes = parse_pipeline(host_pipeline(c_host_of(module)))
-        run_passes(module, context, passes, callback=after_pass, verifier=verifier)
+        runner.run(module, host_pipeline(c_host_of(module)))
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
         taken = [region for region in report.regions if region.target == target.name]

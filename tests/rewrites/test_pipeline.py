@@ -14,7 +14,7 @@ from byocir.dialects.graph import ConstantOp
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.verify import Verifier
 from byocir.errors import ByocirError
-from byocir.rewrites.pipeline import parse_pipeline, run_passes
+from byocir.rewrites.pipeline import PassRunner, parse_pipeline, run_passes, with_care
 from byocir.rewrites.registry import PASSES, all_passes
 from byocir.rewrites.reproducer import ByocirInternalError
 
@@ -200,3 +200,45 @@ def test_a_pass_that_fails_once_only_still_leaves_a_reproducer(module):
     with pytest.raises(ByocirInternalError) as caught:
         run_passes(module, load_context(), [OncePass(), RaisePass("bug")])
     assert "-p 'once,raise" in caught.value.reproducer.read_text()
+
+
+@pytest.mark.usefixtures("_temporary")
+def test_with_care_a_failing_attempt_is_repeated_to_name_the_pass(module):
+    runners: list[PassRunner] = []
+
+    def attempt(runner: PassRunner) -> None:
+        runners.append(runner)
+        start = module.clone()
+        runner.run(start, [NotePass()])
+        runner.run(start, [NotePass(), SwapPass(), NotePass("later")])
+
+    with pytest.raises(ByocirInternalError) as caught:
+        with_care(attempt)
+    assert caught.value.pass_name == "swap"
+    assert "-p swap" in caught.value.reproducer.read_text().replace("'", "")
+    assert [runner.keeps_start for runner in runners] == [False, True]
+
+
+def test_with_care_a_sound_attempt_runs_once_and_errors_of_the_user_are_not_repeated(module):
+    runs: list[int] = []
+
+    def attempt(runner: PassRunner) -> str:
+        runs.append(1)
+        runner.run(module.clone(), [NotePass()] if len(runs) == 1 else [RaisePass("user")])
+        return "made"
+
+    assert with_care(attempt) == "made"
+    with pytest.raises(ByocirError, match="B999"):
+        with_care(attempt)
+    assert len(runs) == 2
+
+
+@pytest.mark.usefixtures("_temporary")
+def test_with_care_stages_that_somebody_sees_are_run_once(module):
+    seen: list[str] = []
+    with pytest.raises(ByocirInternalError, match="pass 'swap'"):
+        with_care(
+            lambda runner: runner.run(module, [NotePass(), SwapPass()]),
+            lambda pass_, _module, _seconds: seen.append(pass_.name),
+        )
+    assert seen == ["note"]

@@ -36,6 +36,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first_difference
+from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.package import Package
 from byocir.runtime.saved import is_saved_module, read_model
 
@@ -100,9 +101,10 @@ class _Bisection:
         options, host = self.options, host_text(self.options)
         module = read_model(options.model, shapes=shapes_of(options))
         self._step("import", lambda: self._begin(module))
-        report = hand_over_as_asked(options, module, self._after_pass)
+        runner = PassRunner(self._after_pass)
+        report = hand_over_as_asked(options, module, runner)
         self.before_code = module.clone()
-        package = generate(module, report, host=host, after_pass=self._after_pass)
+        package = generate(module, report, host=host, runner=runner)
         regions: Sequence[Region] = self._regions() if package.report.regions else []
         for region in (region for region in regions if package.has_code(region[0])):
             self._step(f"code of {region[0]}", partial(self._check_region, package, region))

@@ -34,7 +34,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
 from byocir.errors import ByocirError, did_you_mean
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.native import host_code
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
@@ -87,8 +87,9 @@ def _compiled(
     wanted = _Wanted(stage)
     module = read_model(options.model, shapes=shapes_of(options))
     wanted.start(module)
-    report = hand_over_as_asked(options, module, wanted)
-    package = generate(module, report, host=host, after_pass=wanted)
+    runner = PassRunner(wanted)
+    report = hand_over_as_asked(options, module, runner)
+    package = generate(module, report, host=host, runner=runner)
     if stage in ("fused", "scf"):
         wanted.found = package.module
     return wanted.found, package, list(wanted.runs)

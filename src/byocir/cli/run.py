@@ -33,7 +33,7 @@ from byocir.dialects.weights import SHARED, large_arrays, save_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
-from byocir.rewrites.pipeline import AfterPass
+from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.explain import summary
 from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.package import Package
@@ -52,6 +52,10 @@ class Steps:
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._total, self._stream = total, stream or sys.stderr
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins with the first step again; the last one came to nothing."""
         self._done, self._began, self._open = 0, time.perf_counter(), ""
 
     def begin(self, name: str) -> None:
@@ -167,27 +171,29 @@ def compile_with_steps(
         if check is not None:
             check(pass_, module, seconds)
 
-    steps.begin("import")
-    module = read_model(options.model, shapes=shapes_of(options))
-    if dump is not None:
-        dump.stage("import", module)
-    if check is not None:
-        check.begin(module)
-    steps.begin("partition")
-    report = hand_over_as_asked(options, module, after_pass)
-    if options.host_ops is not None:
-        check_host_ops(report, host_ops_of(options))
-    steps.begin("generate code")
-    package = generate(module, report, host=host, after_pass=after_pass)
+    def attempt(runner: PassRunner) -> Package:
+        steps.restart()
+        steps.begin("import")
+        module = read_model(options.model, shapes=shapes_of(options))
+        if dump is not None:
+            dump.stage("import", module)
+        if check is not None:
+            check.begin(module)
+        steps.begin("partition")
+        report = hand_over_as_asked(options, module, runner)
+        if options.host_ops is not None:
+            check_host_ops(report, host_ops_of(options))
+        steps.begin("generate code")
+        return generate(module, report, host=host, runner=runner)
+
+    package = with_care(attempt, after_pass if dump or check else None)
     steps.end()
     if dump is not None:
         dump.package(package)
     return package
 
 
-def hand_over_as_asked(
-    options: argparse.Namespace, module: ModuleOp, after_pass: AfterPass
-) -> Report:
+def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: PassRunner) -> Report:
     """Partitions a module as the command line asks, unless it is partitioned already."""
     return hand_over(
         module,
@@ -195,7 +201,7 @@ def hand_over_as_asked(
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",
-        after_pass=after_pass,
+        runner=runner,
     )
 
 

@@ -14,7 +14,9 @@ named.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +26,7 @@ from xdsl.utils.arg_spec import parse_pipeline as parse_specs
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
 
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.context import load_context
 from byocir.dialects.verify import InvalidOp, Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
@@ -36,6 +39,8 @@ _QUOTE = "'"  # around types that were written as text
 
 AfterPass = Callable[[ModulePass, ModuleOp, float], None]
 """Called after each pass with the pass, the module and the seconds the pass took."""
+
+T = TypeVar("T")
 
 
 def parse_pipeline(
@@ -78,6 +83,41 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
         raise ByocirError("B222", f"expected {spec.name}{{{expected}}}, found {spec}") from error
 
 
+class _Broken(Exception):
+    """A pipeline failed that did not keep what it began with."""
+
+
+@dataclass
+class PassRunner:
+    """Runs the pipelines of one compilation, as `run_passes` does. Without `keeps_start` it takes
+    no copies and cannot tell which pass broke a module: `with_care` sees to that."""
+
+    after_pass: AfterPass | None = None
+    keeps_start: bool = True
+    _verifier: Verifier = field(default_factory=Verifier)
+
+    def run(self, module: ModuleOp, pipeline: Pipeline) -> None:
+        """Runs passes on a module in place; raises as `run_passes`."""
+        run_passes(
+            module,
+            load_context(),
+            pipeline,
+            callback=self.after_pass,
+            verifier=self._verifier,
+            keeps_start=self.keeps_start,
+        )
+
+
+def with_care(attempt: Callable[[PassRunner], T], after_pass: AfterPass | None = None) -> T:
+    """What an attempt makes, which begins from the same module each time. The first goes without
+    copies of modules, which take time and keep large constants alive. If a pass fails there, the
+    second says which one, and where its reproducer is."""
+    try:
+        return attempt(PassRunner(after_pass, keeps_start=after_pass is not None))
+    except _Broken:
+        return attempt(PassRunner(after_pass))
+
+
 def run_passes(
     module: ModuleOp,
     context: Context,
@@ -86,6 +126,7 @@ def run_passes(
     callback: AfterPass | None = None,
     verify: bool = True,
     verifier: Verifier | None = None,
+    keeps_start: bool = True,
 ) -> None:
     """Runs passes on a module in place and verifies it unless `verify` is false; a `verifier` that
     saw the module before need only look at what changed since.
@@ -100,7 +141,7 @@ def run_passes(
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     with collector_paused():
-        start = module.clone() if passes else module
+        start = module.clone() if passes and keeps_start else None
     verifier, each = verifier or Verifier(), callback is not None
     for index, pass_ in enumerate(passes):
         check = verify and (each or index == len(passes) - 1)
@@ -111,6 +152,8 @@ def run_passes(
         except PassFailedException as error:
             raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
         except Exception as error:
+            if start is None:
+                raise _Broken from error
             blamed, run = _blamed(error, start, context, passes[: index + 1])
             raise _internal_error(blamed, start, context, run) from error
         if callback is not None:

@@ -24,7 +24,7 @@ from byocir.patterns import Composite, block, constant, op, optional, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain, summary
 from byocir.targets.stages import meaning_pipeline
 
@@ -161,7 +161,7 @@ def test_a_scalar_for_each_turn_passes_every_check():
     module = byocir.import_onnx(detector_head())
     check = CheckEach()
     check.begin(module)
-    partition(module, [toy("npu", CONV)()], after_pass=check)
+    partition(module, [toy("npu", CONV)()], runner=PassRunner(check))
 
 
 @settings(max_examples=settings.default.max_examples // 3)
