@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.array import Array, aligned_zeros
+from byocir.dialects.array import Array, SharedMemory
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, blocks_in, ops_around
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -31,10 +31,11 @@ class FoldCopiesPass(ModulePass):
     name = "fold-copies"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        memory = SharedMemory()
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
                 for block in blocks_in(function):
-                    _fold(block)
+                    _fold(block, memory)
                 for constant in [c for c in ops_around(function) if isinstance(c, ConstantOp)]:
                     if not list(constant.result.uses):
                         constant.detach()
@@ -48,7 +49,7 @@ def _source(value: SSAValue) -> SSAValue:
     return value
 
 
-def _fold(op: BlockOp) -> None:
+def _fold(op: BlockOp, memory: SharedMemory) -> None:
     body = op.body.block
     if len(op.ins) != 1 or len(op.outs) != 1 or _source(op.yielded[0]) is not body.args[0]:
         return
@@ -58,7 +59,7 @@ def _fold(op: BlockOp) -> None:
     if op.reductions or op.bases or not owner.value.data.present:
         return
     type_ = start.results[0].type
-    values = aligned_zeros(shape_of(type_), dtype_of(element_type_of(type_)))
+    values = memory.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
     update_block(op, [owner.value.data.values()], [values])
     values.flags.writeable = False  # nobody else has them: no need for a copy
     made = ConstantOp.of(Array.of(values), location=op.location)
