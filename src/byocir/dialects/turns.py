@@ -34,6 +34,8 @@ def turns_around(op: Operation) -> int | None:
                 return None
             turns *= own
         elif isinstance(around, ForOp):
+            if around.conditional is not None:
+                return None
             turns *= around.extent.value.data
         around = around.parent_op()
     return turns

@@ -96,6 +96,8 @@ def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Va
 def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
     body, carried = op.body.block, list(arguments)
     for index in range(op.extent.value.data):
+        if op.conditional is not None and not carried[0]:
+            break
         carried = interpreter.run(body, [np.int64(index), *carried])
     return carried
 

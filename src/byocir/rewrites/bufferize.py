@@ -101,6 +101,10 @@ def _check(function: FuncOp) -> None:
     ports = [*(type_ for type_ in inputs if not isinstance(type_, MemRefType)), *outputs]
     wrong = [str(type_) for type_ in ports if not _is_static(type_)]
     args = () if function.is_declaration else function.body.block.args
+    for op in function.walk():
+        if isinstance(op, tir.ForOp) and op.conditional is not None:
+            told = "one that ends where a condition says so"
+            raise _unsupported("loops of a known number of iterations", told, op, "")
     values = [*args, *(result for op in function.walk() for result in op.results)]
     found = origins(v for v in values if _is_tensor(v.type) and not _is_static(v.type))
     if found or wrong:

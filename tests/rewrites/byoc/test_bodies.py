@@ -71,7 +71,7 @@ def test_a_head_with_work_in_a_loop_and_in_branches(host: str, typed: bool):
     assert {n: w for n, w in package.report.placement.items() if w.startswith("npu")} == WHERE
     x = np.random.default_rng(1).normal(size=MAP).astype(np.float32)
     assert_close(package.run({"x": x}).values(), expected(model, {"x": x}))
-    assert set(package.report.ran_on) == {"loop/body/total", "loop/body/positive"}
+    assert list(package.report.ran_on) == ["loop/body/positive"][: host == "reference"]
 
 
 def test_nodes_in_graphs_are_explained_and_their_work_is_counted():

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i64,
+)
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Region, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -24,6 +33,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
 from byocir.dialects.tir.yields import YieldOp
+from byocir.dialects.types import tensor
 
 
 class LoopKind(StrEnum):
@@ -60,6 +70,9 @@ class ForOp(IRDLOperation):
       tir.yield %next : tensor<2x4xf32>
     }
     ```
+
+    With `while` the first carried value is a boolean, and there is a next iteration only where it
+    holds: `tir.for %t = 0 to 5 serial while carry(%go = %c : tensor<i1>, …) { … }`.
     """
 
     name = "tir.for"
@@ -67,6 +80,7 @@ class ForOp(IRDLOperation):
     initial = var_operand_def(TensorType)
     extent = prop_def(IntegerAttr)
     kind = prop_def(LoopKindAttr)
+    conditional = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     results_ = var_result_def(TensorType)
     traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
@@ -77,13 +91,15 @@ class ForOp(IRDLOperation):
         kind: LoopKind = LoopKind.SERIAL,
         location: LocationAttr | None = None,
         initial: Sequence[SSAValue] = (),
+        *,
+        conditional: bool = False,
     ) -> ForOp:
         """An empty loop; its body has one index argument, then one for each carried value, and
         must end in a `tir.yield` of their next values if there are any."""
         types = [value.type for value in initial]
         return ForOp.create(
             operands=list(initial),
-            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            properties=_properties(extent, kind, conditional),
             regions=[Region(Block(arg_types=[IndexType(), *types]))],
             result_types=types,
             location=location,
@@ -124,6 +140,11 @@ class ForOp(IRDLOperation):
                 f"expected {what} of the carried types ({_join(carried)}), found ({_join(found)})",
             )
         expect(
+            self.conditional is None or carried[:1] == [tensor(i1, [])],
+            f"expected a first carried value of type tensor<i1> that says whether there is a next "
+            f"iteration, found {_join(carried[:1]) or 'none'}",
+        )
+        expect(
             not carried or self.kind.data in IN_ORDER,
             f"expected a loop in order to carry values, found {self.kind.data.value}",
         )
@@ -132,6 +153,8 @@ class ForOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.index)
         printer.print_string(f" = 0 to {self.extent.value.data} {self.kind.data.value} ")
+        if self.conditional is not None:
+            printer.print_string("while ")
         if self.initial:
             printer.print_string("carry(")
             printer.print_list(
@@ -149,6 +172,7 @@ class ForOp(IRDLOperation):
         parser.parse_keyword("to")
         extent = parser.parse_integer(allow_boolean=False)
         kind = LoopKind(parser.parse_keyword_in({kind.value for kind in LoopKind}))
+        conditional = parser.parse_optional_keyword("while") is not None
         carried: list[tuple[Parser.Argument, SSAValue]] = []
         if parser.parse_optional_keyword("carry") is not None:
             carried = parser.parse_comma_separated_list(
@@ -160,7 +184,7 @@ class ForOp(IRDLOperation):
         )
         return ForOp.create(
             operands=[value for _, value in carried],
-            properties={"extent": IntegerAttr(extent, i64), "kind": LoopKindAttr(kind)},
+            properties=_properties(extent, kind, conditional),
             regions=[body],
             result_types=types,
         )
@@ -181,6 +205,14 @@ def _parse_carried(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
     parser.parse_punctuation(":")
     type_ = parser.parse_type()
     return name.resolve(type_), parser.resolve_operand(initial, type_)
+
+
+def _properties(extent: int, kind: LoopKind, conditional: bool) -> dict[str, Attribute]:
+    properties: dict[str, Attribute] = {
+        "extent": IntegerAttr(extent, i64),
+        "kind": LoopKindAttr(kind),
+    }
+    return properties | ({"conditional": UnitAttr()} if conditional else {})
 
 
 def _join(types: Sequence[Attribute]) -> str:

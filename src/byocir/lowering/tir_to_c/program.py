@@ -17,7 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp
@@ -35,7 +35,7 @@ from byocir.dialects.tir import (
     blocks_in,
     ops_around,
 )
-from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
+from byocir.dialects.types import element_type_of, i64, shape_of, tensor
 from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contract import kernel_of
@@ -65,6 +65,7 @@ from byocir.lowering.tir_to_c.steps import (
     all_of,
     inside,
 )
+from byocir.lowering.tir_to_c.values import buffer_of, functions_of, is_given, is_outlined
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
@@ -96,7 +97,7 @@ class _Builder:
         self.buffers: dict[SSAValue, Buffer] = {}
         self._steps = self.program.steps
         """Where steps go: those of the function, or of the innermost loop."""
-        self._functions = _functions_of(function)
+        self._functions = functions_of(function)
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""
         self._blocks = list(self._called(self.block))
@@ -159,7 +160,7 @@ class _Builder:
             self._repeat(op)
         elif isinstance(op, FuncCallOp) and (body := self._body(op)) is not None:
             self._inline(op, body)
-        elif isinstance(op, ForeignOp) and _is_outlined(op):
+        elif isinstance(op, ForeignOp) and is_outlined(op):
             self._branch(op)
         elif isinstance(op, ReturnOp):
             self._return(op)
@@ -242,7 +243,7 @@ class _Builder:
         """A buffer that holds a value and that an op, which uses these, may change: the value's own
         if nobody needs it any more."""
         held = self._held(value)
-        is_ours = held.place == ARENA and not _is_given(value)
+        is_ours = held.place == ARENA and not is_given(value)
         if is_ours and self._liveness.may_overwrite(op, value, used):
             return held
         return self._copied(held)
@@ -251,9 +252,11 @@ class _Builder:
 
     def _repeat(self, op: ForOp) -> None:
         """Carried values lie in one buffer each, which iterations change."""
-        inside = Repeat(f"t{self._loops}", op.extent.value.data, [], op.kind.data)
+        name = f"t{self._loops}"
         self._loops += 1
         carried = [self._owned(value, op, op.initial) for value in op.initial]
+        condition = carried[0] if op.conditional is not None else None
+        inside = Repeat(name, op.extent.value.data, [], op.kind.data, condition=condition)
         self._numbers[op.index] = inside.name
         self.buffers.update(zip(op.carried, carried, strict=True))
         outside, self._steps = self._steps, inside.steps
@@ -297,7 +300,7 @@ class _Builder:
         """Either graph leaves its results where those of the op are."""
         graphs = dict(op.named_graphs())
         made = Branch(self._held(op.inputs[0]), [], [])
-        results = [_result(result) for result in op.results]
+        results = [buffer_of(result) for result in op.results]
         outside = self._steps
         for name, self._steps in zip(("then_branch", "else_branch"), inside(made), strict=True):
             for inner in graphs[name].block.ops:
@@ -347,7 +350,7 @@ class _Builder:
     def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
         """The buffers that an op reads, and new ones for its results."""
         inputs = [self._held(value) for value in read_by(op)]
-        outputs = [_result(result) for result in op.results]
+        outputs = [buffer_of(result) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
         return inputs, outputs
 
@@ -375,30 +378,3 @@ class _Builder:
                 if held.sizes is not None:
                     held.sizes.place, held.sizes.index = SIZES, held.index
             self.program.results.append(held)
-
-
-def _result(value: OpResult) -> Buffer:
-    """A new buffer for what an op makes."""
-    op = value.op
-    bound = op.bound(value.index) if isinstance(op, ExternOp) else None
-    if bound is not None and static_shape(value.type) is None:
-        sizes = Buffer(tensor(i64, [len(bound)]), ARENA)
-        return Buffer(tensor(element_type_of(value.type), bound), ARENA, sizes=sizes)
-    return Buffer(value.type, KEPT if is_open(value.type) else ARENA)
-
-
-def _is_outlined(op: ForeignOp) -> bool:
-    """Whether the graphs of an If are calls of functions."""
-    return op.op_type.data == "If" and any(isinstance(i, FuncCallOp) for i in op.walk())
-
-
-def _is_given(value: SSAValue) -> bool:
-    """Whether a value is what a function is given."""
-    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
-
-
-def _functions_of(function: FuncOp) -> dict[str, FuncOp]:
-    """The functions that a function can call, by name."""
-    module = function.parent_op()
-    found = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
-    return {other.sym_name.data: other for other in found}

@@ -23,12 +23,14 @@ THREAD = {
 """The number of the thread that runs, as a definition that comes before all others."""
 
 
-def repeated(step: Repeat, inner: Sequence[str]) -> list[str]:
-    """The loop of a step, given what it repeats. Threads have memory of their own in what is
-    called `thread`; a loop that is unrolled has a C block for each iteration."""
-    if step.kind is LoopKind.UNROLL and step.extent * len(inner) <= MOST_LINES:
+def repeated(step: Repeat, inner: Sequence[str], condition: str = "") -> list[str]:
+    """The loop of a step, given what it repeats and what must hold for that. Threads have memory
+    of their own in what is called `thread`; a loop that is unrolled has a C block for each
+    iteration."""
+    if step.kind is LoopKind.UNROLL and not condition and step.extent * len(inner) <= MOST_LINES:
         return _written_out(step, inner)
-    head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
+    limit = f"{step.extent} && {condition}" if condition else str(step.extent)
+    head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {limit}; {step.name}++) {{"
     own = (
         ["const ptrdiff_t thread = THREAD;"] if step.threads > 1 and _uses(inner, "thread") else []
     )

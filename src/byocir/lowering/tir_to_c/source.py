@@ -280,7 +280,8 @@ class _Writer:
 
     def _repeat(self, step: Repeat) -> list[str]:
         if step.threads == 1:
-            return repeated(step, self._steps(step.steps))
+            held = "" if step.condition is None else f"*{self._pointer(step.condition)}"
+            return repeated(step, self._steps(step.steps), held)
         self._helpers |= THREAD
         return repeated(step, [line for each in step.steps for line in self._step(each)])
 

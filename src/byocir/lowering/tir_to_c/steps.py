@@ -127,6 +127,8 @@ class Repeat:
     kind: LoopKind = LoopKind.SERIAL
     threads: int = 1
     """How many threads share a parallel loop."""
+    condition: Buffer | None = None
+    """What must hold for a next iteration."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def _named(step: Step) -> list[Buffer]:
         case Branch():
             return [step.condition]
         case Repeat():
-            return []
+            return [] if step.condition is None else [step.condition]
 
 
 def inside(step: Step) -> list[list[Step]]:

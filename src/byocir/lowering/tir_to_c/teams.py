@@ -136,7 +136,8 @@ def _stays(step: Step) -> bool:
         case Compute():
             return not step.kernel.can_fail
         case Repeat():  # of other kinds are those that a schedule has shared already
-            return step.kind is LoopKind.SERIAL and all(map(_stays, step.steps))
+            plain = step.kind is LoopKind.SERIAL and step.condition is None
+            return plain and all(map(_stays, step.steps))
         case _:
             return isinstance(step, Fill | Copy)
 

@@ -200,6 +200,16 @@ func.func @carried_kind(%x: tensor<4xi8>) {
 
 // -----
 
+func.func @condition(%x: tensor<4xi8>) {
+  // CHECK: expected a first carried value of type tensor<i1> that says whether there is a next iteration, found tensor<4xi8>
+  %y = tir.for %i = 0 to 2 serial while carry(%a = %x : tensor<4xi8>) {
+    tir.yield %a : tensor<4xi8>
+  }
+  func.return
+}
+
+// -----
+
 func.func @carried_types(%x: tensor<4xi8>, %z: tensor<2xi8>) {
   // CHECK: expected yielded values of the carried types (tensor<4xi8>), found (tensor<2xi8>)
   %y = tir.for %i = 0 to 2 serial carry(%a = %x : tensor<4xi8>) {

@@ -49,6 +49,16 @@ func.func @carried(%h0: tensor<4xf32>, %c0: tensor<2xi8>) -> tensor<4xf32> {
 // CHECK-NEXT: tir.yield %a, %b : tensor<4xf32>, tensor<2xi8>
 // CHECK-NEXT: }
 
+func.func @while(%g: tensor<i1>, %c0: tensor<2xi8>) -> tensor<2xi8> {
+  %h, %c = tir.for %t = 0 to 5 serial while carry(%a = %g : tensor<i1>, %b = %c0 : tensor<2xi8>) {
+    tir.yield %a, %b : tensor<i1>, tensor<2xi8>
+  }
+  func.return %c : tensor<2xi8>
+}
+
+// CHECK-LABEL: @while
+// CHECK-NEXT: %h, %c = tir.for %t = 0 to 5 serial while carry(%a = %g : tensor<i1>, %b = %c0 : tensor<2xi8>) {
+
 func.func @routine(%x: tensor<8x10xf32>) -> tensor<8x3xi64> {
   %v, %i = tir.extern "top_k"(%x) with {axis = 1 : i64, k = 3 : i64, largest = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)
   func.return %i : tensor<8x3xi64>

@@ -3,10 +3,11 @@
 Does: replaces foreign ops whose results have a shape that only a run tells, but no more elements
 than is known before, as NonZero has, and foreign ops on what these give: by calls of routines that
 make and take arrays of open shape (`calls`), or by graph ops on the largest shape (`held`). Calls
-of `pack` and `unpack` lead from one to the other.
+of `pack` and `unpack` lead from one to the other. A Loop or Scan of static shapes becomes a
+`tir.for` (`loops`), and the graphs of an If in it functions, as `outline-branches` has it.
 
 Requires: nothing. What has no bound, or one of more than `MOST_BYTES`, stays as it is, and so do
-the graphs of foreign ops.
+the graphs of foreign ops; a Loop or Scan of whose ops less than half are graph ops does, too.
 
 Guarantees: the same results, but for the order of float additions; locations are kept.
 """
@@ -28,7 +29,9 @@ from byocir.dialects.tir import ConstantOp, ExternOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
 from byocir.lowering.graph_to_tir.bounded.held import held
+from byocir.lowering.graph_to_tir.bounded.loops import loop_of
 from byocir.lowering.graph_to_tir.bounded.sizes import Arrays, Bounded
+from byocir.rewrites.host.branches import OutlineBranchesPass
 
 __all__ = ["ConvertBoundedToTirPass"]
 
@@ -40,29 +43,55 @@ class ConvertBoundedToTirPass(ModulePass):
     name = "convert-bounded-to-tir"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in function.body.blocks:
-                    _convert(block)
+        seen: set[Operation] = set()
+        while rest := [f for f in op.body.block.ops if isinstance(f, FuncOp) and f not in seen]:
+            for function in rest:
+                seen.add(function)
+                if TARGET not in function.attributes:
+                    for block in function.body.blocks:
+                        _Conversion().convert(block)
+            OutlineBranchesPass().apply(ctx, op)  # of an If that lay in a loop
 
 
-def _convert(block: Block) -> None:
-    before, arrays = set(block.ops), Arrays()
-    converted: list[ForeignOp] = []
-    for op in [op for op in block.ops if isinstance(op, ForeignOp) and not op.graphs]:
-        found = _results(op, arrays)
-        if found is not None:
-            converted.append(op)
-            for result, array in zip(op.results, found, strict=True):
-                arrays.add(result, array)
-    for op in reversed(converted):
-        for result in op.results:
-            array = arrays.of(result)
-            if array is not None and result.first_use is not None:
-                result.replace_all_uses_with(array.packed())
-        op.detach()
-        op.erase()
-    _erase_unused([op for op in block.ops if op not in before])
+class _Conversion:
+    """Of one function. What was converted is there until all is, for it holds the place of what is
+    made for it later."""
+
+    def __init__(self) -> None:
+        self.arrays = Arrays()
+        self.converted: list[ForeignOp] = []
+
+    def convert(self, block: Block) -> None:
+        """Converts the ops of a function."""
+        before = set(block.walk())
+        self._block(block)
+        for op in reversed(self.converted):
+            for result in op.results:
+                array = self.arrays.of(result)
+                if array is not None and result.first_use is not None:
+                    result.replace_all_uses_with(array.packed())
+            op.detach()
+            op.erase()
+        _erase_unused([op for op in block.walk() if op not in before])
+
+    def _block(self, block: Block) -> None:
+        for op in [op for op in block.ops if isinstance(op, ForeignOp)]:
+            found = self._loop(op) if op.graphs else _results(op, self.arrays)
+            if found is not None:
+                self.converted.append(op)
+                for result, array in zip(op.results, found, strict=True):
+                    self.arrays.add(result, array)
+
+    def _loop(self, op: ForeignOp) -> Sequence[Bounded] | None:
+        """A loop in place of control flow, with what is in it."""
+        emit = Emitter(op.location)
+        built = loop_of(emit, op)
+        if built is None or op.parent is None:
+            return None
+        loop, results = built
+        op.parent.insert_ops_before(emit.ops, op)
+        self._block(loop.body.block)
+        return results
 
 
 def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:

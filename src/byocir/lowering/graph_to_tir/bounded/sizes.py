@@ -58,6 +58,10 @@ class Size:
                 )
         return self._number
 
+    def is_number(self, number: SSAValue) -> None:
+        """Says that this array [1] of i64 is the size."""
+        self._number = number
+
     def is_told_by(self, array: Bounded, axis: int) -> None:
         """Says what has this size, unless it is known."""
         if self._number is None and self._array is None:
