@@ -23,6 +23,7 @@ from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.costs import CostTable, read_costs
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
@@ -74,6 +75,7 @@ def partition(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
+    costs: str | Path | CostTable | None = None,
     runner: PassRunner | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
@@ -82,13 +84,27 @@ def partition(
     `@main` is lowered to the tensor level. `levels` says at which levels targets may take work.
     `placement` maps nodes, by name or regular expression, to a target or "host" and wins over
     patterns; the first entry that names a node counts. With an `objective` ("latency", "energy" or
-    "bytes") targets that tell their costs compete for what several can take.
+    "bytes") targets that tell their costs compete for what several can take; `costs`, a table or
+    its file (`byocir.rewrites.byoc.costs`), are measured and count before what targets tell.
     """
     if placement:
         set_placement(module, placement)
-    passes = partition_pipeline(module, targets, levels, objective)
+    passes = partition_pipeline(module, targets, levels, objective, _costs(costs))
     (runner or PassRunner()).run(module, passes)
     return report_of(module)
+
+
+def _costs(given: str | Path | CostTable | None) -> CostTable | None:
+    """A table of costs, read where a file was given. Raises ByocirError B101, B249."""
+    if given is None or isinstance(given, CostTable):
+        return given
+    try:
+        return read_costs(Path(given).read_text(encoding="utf-8"), str(given))
+    except (OSError, UnicodeDecodeError) as error:
+        found = error.strerror if isinstance(error, OSError) else "no text"
+        raise ByocirError(
+            "B101", f"expected a file with a table of costs, found: {found}", where=str(given)
+        ) from None
 
 
 def export_onnx(
@@ -100,6 +116,7 @@ def export_onnx(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
+    costs: str | Path | CostTable | None = None,
 ) -> ModelProto:
     """The ONNX model of a module at the graph level: imported, rewritten or partitioned.
 
@@ -121,12 +138,19 @@ def export_onnx(
     whole = module.clone()
     if is_handed_over(module):
         report = hand_over(
-            whole, targets or None, levels=levels, placement=placement, objective=objective
+            whole,
+            targets or None,
+            levels=levels,
+            placement=placement,
+            objective=objective,
+            costs=costs,
         )
         return annotated_onnx(function_named(module, function), report)
     if placement:
         set_placement(whole, placement)
-    passes = partition_pipeline(whole, of_saved(targets or None, saved), levels, objective)
+    passes = partition_pipeline(
+        whole, of_saved(targets or None, saved), levels, objective, _costs(costs)
+    )
     seen = _partitioned(whole, passes, keep=rewritten or function != MAIN)
     return annotated_onnx(function_named(seen or module, function), report_of(whole))
 
@@ -149,6 +173,7 @@ def compile(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
+    costs: str | Path | CostTable | None = None,
     host: str = REFERENCE,
     host_ops: Sequence[str] | None = None,
     after_pass: AfterPass | None = None,
@@ -178,6 +203,7 @@ def compile(
             levels=levels,
             placement=placement,
             objective=objective,
+            costs=costs,
             options=options,
             runner=runner,
         )
@@ -196,6 +222,7 @@ def hand_over(
     levels: Sequence[str] = LEVELS,
     placement: Mapping[str, str] | None = None,
     objective: str = "",
+    costs: str | Path | CostTable | None = None,
     options: Mapping[str, Any] | None = None,
     runner: PassRunner | None = None,
 ) -> Report:
@@ -206,7 +233,8 @@ def hand_over(
     so that arguments of `partition` are refused (ByocirError B114) and `targets` need to name,
     without options, only those that are not installed."""
     if is_handed_over(module):
-        own = {"levels": [*levels] != [*LEVELS], "placement": placement, "objective": objective}
+        late = [*levels] != [*LEVELS]
+        own = {"levels": late, "placement": placement, "objective": objective, "costs": costs}
         take_up(module, targets, {**own, **(options or {})})
         (runner or PassRunner()).run(module, rest_pipeline(module))
         return report_of(module)
@@ -220,6 +248,7 @@ def hand_over(
         levels=levels,
         placement=placement,
         objective=objective,
+        costs=costs,
         runner=runner,
     )
     if targets is not None:

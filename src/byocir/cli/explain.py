@@ -49,4 +49,5 @@ def _report(options: argparse.Namespace) -> Report:
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",
+        costs=options.costs,
     )

@@ -13,7 +13,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.runtime.saved import is_saved_module, read_model
 
-OF_TARGETS = ("levels", "objective", "placement", "rewritten", "region")
+OF_TARGETS = ("levels", "objective", "costs", "placement", "rewritten", "region")
 
 
 def export_onnx(options: argparse.Namespace) -> int:
@@ -32,6 +32,7 @@ def export_onnx(options: argparse.Namespace) -> int:
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",
+        costs=options.costs,
     )
     nodes = len(exported.graph.node)
     files = write_model(path, exported)

@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_bisect(
         verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
     )
+    _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
@@ -78,6 +79,12 @@ def _add_model(
         "--objective",
         choices=["latency", "energy", "bytes"],
         help="latency, energy or bytes: targets that tell their costs compete",
+    )
+    parser.add_argument(
+        "--costs",
+        type=Path,
+        metavar="FILE",
+        help="costs that were measured, which count before what targets tell (byocir measure)",
     )
     parser.add_argument(
         "--placement",
@@ -209,6 +216,21 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_explain)
 
 
+def _add_measure(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "an ONNX file or a module (.mlir)")
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
+    )
+    parser.set_defaults(verb=_measure)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from byocir.cli.measure import measure
+
+    return measure(options)
+
+
 def _add_bisect(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
@@ -233,8 +255,8 @@ def _run(options: argparse.Namespace) -> int:
         return run(options)
     from byocir.cli.job import run_job
 
-    own = ["target", "levels", "objective", "placement", "shape", "input", "output", "report"]
-    own += ["verify", "timing", "dump", "check_each", "host", "host_ops"]
+    own = ["target", "levels", "objective", "costs", "placement", "shape", "input", "output"]
+    own += ["report", "verify", "timing", "dump", "check_each", "host", "host_ops"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 

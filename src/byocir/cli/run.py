@@ -201,6 +201,7 @@ def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: Pa
         levels=levels_of(options),
         placement=placement_of(options),
         objective=options.objective or "",
+        costs=options.costs,
         runner=runner,
     )
 
@@ -219,7 +220,8 @@ def is_package(path: Path) -> bool:
 def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
     refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
-    own = ["host", "host_ops", "levels", "objective", "placement", "shape", "dump", "check_each"]
+    own = ["host", "host_ops", "levels", "objective", "costs", "placement", "shape"]
+    own += ["dump", "check_each"]
     refuse(options, "a package", own)
     return byocir.load(options.model, targets=options.target or ())
 

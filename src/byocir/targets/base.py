@@ -154,6 +154,9 @@ class Profile:
     """Cycles that the program takes at least, by what limits it."""
     details: Mapping[str, int] = field(default_factory=dict[str, int])
     """Further numbers, by name."""
+    seconds: float | None = None
+    """What those cycles take on the device, where its clock is known: `byocir measure` takes this
+    in place of the time that running the program took."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the report."""

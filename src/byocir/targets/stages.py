@@ -23,6 +23,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.graph_to_tir import LOWERINGS
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.costs import CostTable, set_costs
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.rewrites.byoc.place_nodes import is_placed
@@ -40,12 +41,18 @@ HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-u
 
 
 def partition_pipeline(
-    module: ModuleOp, targets: Targets, levels: Sequence[str], objective: str = ""
+    module: ModuleOp,
+    targets: Targets,
+    levels: Sequence[str],
+    objective: str = "",
+    costs: CostTable | None = None,
 ) -> list[ModulePass]:
     """Names the targets in the module and gives the passes that partition it."""
     levels = _checked_levels(levels)
     passes = meaning_pipeline(module, targets)
     set_objective(module, objective)
+    if costs is not None:
+        set_costs(module, costs)
     set_levels(module, levels)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += passes_at(instances, "before-match")

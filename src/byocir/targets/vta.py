@@ -19,7 +19,7 @@ from byocir.targets.device import Device, DeviceRegion
 from byocir.targets.vta_cost import cost_of
 from byocir.targets.vta_files import files_of, read_code, read_executable, symbols_of
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
-from byocir.vta_sim import Executable, Memory
+from byocir.vta_sim import Executable, Memory, TimingModel
 from byocir.vta_sim.timing import units_of
 
 LOWERING = (
@@ -149,4 +149,5 @@ def _profile(symbol: str, blobs: Mapping[str, bytes]) -> Profile:
             "instructions": len(program.decoded.opcode),
             "energy_pj": round(program.energy.total),
         },
+        timeline.cycles / (TimingModel.de10().clock_mhz * 1e6),
     )

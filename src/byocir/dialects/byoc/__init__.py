@@ -18,6 +18,7 @@ from byocir.dialects.byoc.ops import (
     inline,
 )
 from byocir.dialects.byoc.records import (
+    COSTS,
     DIMS,
     HOST,
     HOST_CODE,
@@ -52,6 +53,7 @@ Byoc = Dialect(
 )
 
 __all__ = [
+    "COSTS",
     "DIMS",
     "HOST",
     "HOST_CODE",

@@ -1,13 +1,14 @@
 """Which of several targets takes a match, by what it costs.
 
 Where a module names an objective (latency, energy or bytes), a match that a target would take goes
-to a later target that covers the very same ops for less. Targets that give no cost neither underbid
+to a later target that covers the very same ops for less. What was measured (`costs`) counts before
+what targets estimate. Targets that give no cost neither underbid
 nor are underbid: their order of preference counts, and the decision says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
@@ -19,6 +20,7 @@ from byocir.patterns.composite import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import Taker
+from byocir.rewrites.byoc.costs import NONE, CostTable
 
 Blocked = Callable[[str, State], str]
 """Why a target (by name) cannot have a match; empty if it can."""
@@ -34,12 +36,19 @@ class Offer:
     target: str
     taker: Taker
     composites: Sequence[Composite]
+    costs: CostTable = NONE
 
-    def cost(self, attempts: Iterable[Attempt], objective: str) -> float | None:
-        """What these matches cost together, None where the target does not say."""
-        costs = [self._cost(attempt).get(objective) for attempt in attempts]
+    def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
+        """What these matches cost together."""
+        found = [self.costs.of(a.composite.name, a.matched).get(objective) for a in attempts]
+        measured = all(cost is not None for cost in found)
+        costs = [
+            self._cost(attempt).get(objective) if cost is None else cost
+            for attempt, cost in zip(attempts, found, strict=True)
+        ]
         known = [cost for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        total = sum(known) if len(known) == len(costs) else None
+        return Bid(self, attempts, total, measured)
 
     def _cost(self, attempt: Attempt) -> Mapping[str, float]:
         found: Any = ask(self.taker, "cost", attempt.composite.name, attempt.matched)
@@ -57,15 +66,17 @@ class Bid:
     offer: Offer
     attempts: Sequence[Attempt]
     cost: float | None
+    measured: bool = False
+    """Whether all of it was measured."""
 
 
 def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blocked) -> list[Bid]:
     """What the first offer's match costs, and how later ones cover the same ops, in their order."""
-    found = [Bid(offers[0], [attempt], offers[0].cost([attempt], objective))]
+    found = [offers[0].bid([attempt], objective)]
     for offer in offers[1:]:
         attempts = _cover(attempt.matched, offer, blocked)
         if attempts:
-            found.append(Bid(offer, attempts, offer.cost(attempts, objective)))
+            found.append(offer.bid(attempts, objective))
     return found
 
 
@@ -109,5 +120,7 @@ def told(best: Bid, found: Sequence[Bid], objective: str) -> str:
     if found[0].cost is None or len(found) - len(silent) < 2:
         return f"{tells}; {BY_ORDER}"
     ranked = [best, *(bid for bid in found if bid is not best and bid.cost is not None)]
-    prices = ", ".join(f"{bid.cost:g} on {bid.offer.target}" for bid in ranked)
+    prices = ", ".join(
+        f"{bid.cost:g}{' measured' * bid.measured} on {bid.offer.target}" for bid in ranked
+    )
     return f"{objective} {prices}" + (f"; {tells}" if silent else "")

@@ -32,6 +32,7 @@ from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
+from byocir.rewrites.byoc.costs import NONE, CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.levels import leave_level
@@ -49,12 +50,12 @@ class MatchCompositesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.level not in LEVELS:
             raise ByocirError("B212", f"expected level graph or tensor, found '{self.level}'")
-        targets, objective = targets_of(op), objective_of(op)
+        targets, objective, costs = targets_of(op), objective_of(op), costs_of(op)
         decisions: list[DecisionAttr] = []
         with collector_paused():
             for function in host_functions(op):
                 blocks = list(blocks_in(function))
-                decisions += match_blocks(blocks, targets, self.level, objective)
+                decisions += match_blocks(blocks, targets, self.level, objective, costs)
         if decisions:
             append(op, decisions)
         leave_level(op, self.level)
@@ -152,12 +153,16 @@ def _place_of(op: Operation) -> str:
 
 
 def match_blocks(
-    blocks: Sequence[Block], targets: Sequence[TargetAttr], level: str, objective: str = ""
+    blocks: Sequence[Block],
+    targets: Sequence[TargetAttr],
+    level: str,
+    objective: str = "",
+    costs: CostTable = NONE,
 ) -> list[DecisionAttr]:
     """Wraps the matches in the blocks of one function, outer blocks before those inside; gives the
     decisions made."""
     claims = _Claims()
-    offers = [_offer(target, level) for target in targets]
+    offers = [_offer(target, level, costs) for target in targets]
     for op in (op for block in blocks for op in block.ops):
         if isinstance(op, CallOp):  # of an earlier hand-off
             claims.hold(op, f"@{op.callee.string_value()}")
@@ -211,9 +216,9 @@ def _is_taken(block: Block, claims: _Claims) -> bool:
     return around is not None
 
 
-def _offer(target: TargetAttr, level: str) -> Offer:
+def _offer(target: TargetAttr, level: str, costs: CostTable) -> Offer:
     composites = [c for c in composites_of(target) if c.level == level]
-    return Offer(target.target_name.data, find(target), composites)
+    return Offer(target.target_name.data, find(target), composites, costs)
 
 
 def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:

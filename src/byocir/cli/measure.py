@@ -1,0 +1,144 @@
+"""`byocir measure`: what composites of targets cost, as a table that an objective can use.
+
+The model is brought to the numbers that all targets together compute with, then compiled for each
+target alone, with a region for each composite, and run once; a
+region's time is the least of several runs of its code on what it is given there, in seconds. Of a
+target that tells what its programs take on the device (`Profile.seconds`), as VTA's simulator does,
+it is that. What has no code, and runs in the evaluator, is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from byocir.cli.files import check_writable, write_text
+from byocir.cli.guard import OK
+from byocir.cli.run import is_package, levels_of, read_feeds, refuse, shapes_of, targets_of
+from byocir.compiler import generate
+from byocir.dialects.byoc import LEVELS, TARGET, CompositeOp
+from byocir.dialects.context import load_context
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.rewrites.byoc.costs import CostTable, Work, work_of
+from byocir.rewrites.byoc.merge_regions import MergeRegionsPass
+from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
+from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.host import Host
+from byocir.runtime.package import Package
+from byocir.runtime.report import report_of
+from byocir.runtime.saved import read_model
+from byocir.targets.base import Target
+from byocir.targets.calls import loaded
+from byocir.targets.stages import is_handed_over, meaning_pipeline, partition_pipeline
+
+SECONDS, RUNS = 0.02, 50
+"""A region is run again until one of these is reached."""
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Writes the table; gives the exit code."""
+    check_writable(options.output)
+    refuse(options, "measure", ["objective", "costs", "placement"], "each target is measured alone")
+    if is_package(options.model):
+        raise ByocirError(
+            "B102", "expected an ONNX model, found a package", where=str(options.model)
+        )
+    module = read_model(options.model, shapes=shapes_of(options))
+    if is_handed_over(module):
+        raise ByocirError("B114", "expected a module before its hand-off, found a partitioned one")
+    costs: dict[Work, Mapping[str, float]] = {}
+    run_passes(module, load_context(), meaning_pipeline(module, targets_of(options)))
+    for target in targets_of(options):
+        package, works = compiled_alone(module, target, levels_of(options))
+        feeds = read_feeds(options.input, package)
+        found = seconds_of(package, feeds)
+        costs |= _costs(found, works)
+        print(f"{target}: {len(found):,} of {len(works):,} functions have code that was measured")
+    for (composite, ops), cost in sorted(costs.items()):
+        print(f"{cost['latency']:>12.3g} s  {composite:<24} {ops[0]}")
+    write_text(options.output, CostTable(costs).to_json())
+    print(f"wrote {len(costs):,} costs to {options.output}")
+    return OK
+
+
+def compiled_alone(
+    module: ModuleOp, target: str | Target, levels: Sequence[str] = LEVELS
+) -> tuple[Package, dict[str, Work]]:
+    """The model for one target, with a region for each composite, and what each of its functions
+    was matched on."""
+    alone, works = module.clone(), dict[str, Work]()
+
+    def after_pass(pass_: ModulePass, module: ModuleOp, _: float) -> None:
+        if isinstance(pass_, OutlineRegionsPass):
+            works.update({s: w for s, w in _works(module).items() if s not in works})
+
+    passes = partition_pipeline(alone, [target], levels)
+    kept = [pass_ for pass_ in passes if not isinstance(pass_, MergeRegionsPass)]
+    run_passes(alone, load_context(), kept, callback=after_pass)
+    return generate(alone, report_of(alone)), works
+
+
+def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, float]:
+    """Seconds of each function that has code of its target, by symbol; `feeds` are the inputs of
+    the model, seeded by default."""
+    told = {profile.symbol: profile.seconds for profile in package.profile()}
+    found = {symbol: seconds for symbol, seconds in told.items() if seconds is not None}
+    timed: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
+    for name, blobs in package.blobs.items():
+        runner = loaded(package.target(name), blobs)
+        for region in package.report.regions:
+            if region.target == name:
+                timed[region.symbol] = partial(_timed, found, region.symbol, runner)
+    interpreter = Interpreter(package.module, timed, engine=Host())
+    evaluate(package.module, feeds or random_feeds(package.module), interpreter=interpreter)
+    return found
+
+
+def _timed(
+    found: dict[str, float],
+    symbol: str,
+    runner: Callable[[str, Sequence[np.ndarray]], list[np.ndarray]],
+    inputs: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    outputs = runner(symbol, inputs)  # the first run builds and loads
+    if symbol in found:
+        return outputs
+    runs: list[float] = []
+    while len(runs) < RUNS and sum(runs) < SECONDS:
+        began = time.perf_counter()
+        runner(symbol, inputs)
+        runs.append(time.perf_counter() - began)
+    found[symbol] = min(runs)
+    return outputs
+
+
+def _works(module: ModuleOp) -> dict[str, Work]:
+    """What the functions of regions of one composite are matched on."""
+    works: dict[str, Work] = {}
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and TARGET in function.attributes:
+            composites = [op for op in function.walk() if isinstance(op, CompositeOp)]
+            if len(composites) == 1:
+                (taken,) = composites
+                inner = [op for op in taken.body.block.ops if op.next_op is not None]
+                works[function.sym_name.data] = work_of(taken.pattern.data, inner)
+    return works
+
+
+def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work, dict[str, float]]:
+    """Of functions on the same work the one that took least."""
+    costs: dict[Work, dict[str, float]] = {}
+    for symbol, least in seconds.items():
+        if symbol in works:
+            known = costs.get(works[symbol], {}).get("latency", least)
+            costs[works[symbol]] = {"latency": min(least, known)}
+    return costs

@@ -1,0 +1,143 @@
+"""Costs that were measured: they count before what targets estimate.
+
+A table in JSON (`costs.schema.json`) has an entry for each composite on ops of certain types:
+
+```json
+{"schema_version": 1, "costs": [
+  {"composite": "npu.dense",
+   "ops": ["graph.matmul (tensor<1x64xf32>, tensor<64x10xf32>) -> tensor<1x10xf32>"],
+   "latency": 1.2e-05}]}
+```
+
+`ops` are the matched ops, constants aside, sorted as text: what a composite leaves out where it can
+tells its forms apart, too. Of an entry each objective is used that it has: "latency" in seconds,
+"energy" in joules, "bytes". A module carries its table, so it compiles alike when it was saved.
+
+| code | what is wrong |
+| --- | --- |
+| B249 | a table of costs does not have that form, or there is no objective to use it for |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.traits import ConstantLike
+
+from byocir.dialects.byoc import COSTS, OBJECTIVE
+from byocir.errors import ByocirError
+from byocir.patterns.targets import OBJECTIVES
+
+SCHEMA_VERSION = 1
+
+Work = tuple[str, tuple[str, ...]]
+"""A composite by name, and what it is matched on."""
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """Measured costs by objective, of composites on certain work."""
+
+    entries: Mapping[Work, Mapping[str, float]] = field(
+        default_factory=dict[Work, Mapping[str, float]]
+    )
+
+    def of(self, composite: str, ops: Iterable[Operation]) -> Mapping[str, float]:
+        """What was measured of a match; empty where nothing was."""
+        return self.entries.get(work_of(composite, ops), {}) if self.entries else {}
+
+    def to_json(self) -> str:
+        """The table as text, as `read_costs` reads it; the same table gives the same text."""
+        rows = [
+            {"composite": composite, "ops": [*ops], **dict(sorted(costs.items()))}
+            for (composite, ops), costs in sorted(self.entries.items())
+        ]
+        return json.dumps({"schema_version": SCHEMA_VERSION, "costs": rows}, indent=1) + "\n"
+
+
+NONE = CostTable()
+"""Nothing was measured."""
+
+
+def work_of(composite: str, ops: Iterable[Operation]) -> Work:
+    """The name of a composite with the matched ops as text."""
+    return composite, tuple(sorted(_text(op) for op in ops if not op.has_trait(ConstantLike)))
+
+
+def _text(op: Operation) -> str:
+    operands, results = ((str(v.type) for v in values) for values in (op.operands, op.results))
+    return f"{op.name} ({', '.join(operands)}) -> {', '.join(results)}"
+
+
+def read_costs(text: str, where: str = "") -> CostTable:
+    """The table that a text holds; raises ByocirError B249, with the entry, for one that does not
+    have the form."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong("JSON", str(error), where) from None
+    _expect(isinstance(data, dict), "an object with schema_version and costs", data, where)
+    version, rows = data.get("schema_version"), data.get("costs")
+    _expect(version == SCHEMA_VERSION, f"schema_version {SCHEMA_VERSION}", version, where)
+    _expect(isinstance(rows, list), "costs as a list", rows, where)
+    entries: dict[Work, Mapping[str, float]] = {}
+    for i, row in enumerate(rows):
+        place = f"{where}: costs[{i}]" if where else f"costs[{i}]"
+        work, costs = _entry(row, place)
+        _expect(work not in entries, "each composite on the same ops once", work[0], place)
+        entries[work] = costs
+    return CostTable(entries)
+
+
+def _entry(row: Any, where: str) -> tuple[Work, Mapping[str, float]]:
+    _expect(isinstance(row, dict), "an object", row, where)
+    composite: Any = row.get("composite")
+    ops: Any = row.get("ops")
+    _expect(isinstance(composite, str), "composite as a string", composite, where)
+    texts: list[Any] = cast("list[Any]", ops) if isinstance(ops, list) else [None]
+    _expect(all(isinstance(op, str) for op in texts), "ops as a list of strings", texts, where)
+    costs = {key: value for key, value in row.items() if key not in ("composite", "ops")}
+    unknown = [key for key in costs if key not in OBJECTIVES]
+    _expect(not unknown and costs != {}, f"one or more of {', '.join(OBJECTIVES)}", unknown, where)
+    for key, value in costs.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = number and isfinite(value) and value >= 0
+        _expect(fits, f"{key} as a number of at least 0", value, where)
+    return (composite, tuple(sorted(texts))), costs
+
+
+def _expect(holds: bool, expected: str, found: object, where: str) -> None:
+    if not holds:
+        raise _wrong(expected, json.dumps(found, ensure_ascii=False, default=str), where)
+
+
+def _wrong(expected: str, found: str, where: str) -> ByocirError:
+    return ByocirError(
+        "B249",
+        f"expected {expected} in a table of costs, found {found}",
+        where=where,
+        help="`byocir measure` writes such tables",
+    )
+
+
+def set_costs(module: ModuleOp, table: CostTable) -> None:
+    """Puts a table into a module that names an objective; raises ByocirError B249 for another."""
+    if OBJECTIVE not in module.attributes:
+        raise ByocirError(
+            "B249",
+            "expected an objective that costs are used for, found none",
+            help="--objective latency, energy or bytes",
+        )
+    module.attributes[COSTS] = StringAttr(table.to_json())
+
+
+def costs_of(module: ModuleOp) -> CostTable:
+    """The table that a module carries; raises ByocirError B249 for one without the form."""
+    attribute = module.attributes.get(COSTS)
+    return read_costs(attribute.data) if isinstance(attribute, StringAttr) else NONE
