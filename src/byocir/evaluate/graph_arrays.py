@@ -1,6 +1,7 @@
 """Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0, for
 transposed convolutions in groups and for gathers by element of fewer rows, normalises wrong
-neighbours in LRN, rounds the values of OneHot and loses the shape of an empty Slice."""
+neighbours in LRN, rounds the values of OneHot, loses the shape of an empty Slice and pools other
+axes than the spatial ones where these are not two."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from xdsl.ir import Operation
 from byocir.dialects.graph import (
     ConvTransposeOp,
     GatherElementsOp,
+    GlobalMaxPoolOp,
     LrnOp,
     OneHotOp,
     PadOp,
@@ -71,6 +73,11 @@ def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return values[hit.astype(np.intp)]
 
 
+def _global_max_pool(op: GlobalMaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    return np.max(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
 def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     (x,) = operands
     size, channels = op.size.value.data, x.shape[1]
@@ -114,6 +121,7 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
 ARRAY_RULES: Mapping[type[Operation], Rule] = {
     ConvTransposeOp: _conv_transpose,
     GatherElementsOp: _gather_elements,
+    GlobalMaxPoolOp: _global_max_pool,
     LrnOp: _lrn,
     OneHotOp: _one_hot,
     PadOp: _pad,

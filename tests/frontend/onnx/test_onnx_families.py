@@ -150,9 +150,9 @@ def test_lp_pool(seed: int, kernel: int, stride: int, p: int) -> None:
 
 
 @some
-@given(seeds, st.integers(1, 2))
-def test_global_pools(seed: int, p: int) -> None:
-    feeds = {"x": floats(seed, 2, 3, 4, 5)}
+@given(seeds, st.integers(1, 2), st.integers(1, 3))
+def test_global_pools(seed: int, p: int, rank: int) -> None:
+    feeds = {"x": floats(seed, 2, 3, *range(4, 4 + rank))}
     check(one_node("GlobalMaxPool", feeds), feeds, exact=True)
     check(one_node("GlobalLpPool", feeds, p=p), feeds)
 
