@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -13,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from byocir.errors import ByocirError
-from byocir.toolchain import build, build_shared, compiler, find_compiler, load_shared
+from byocir.toolchain import (
+    build,
+    build_shared,
+    built_and_loaded,
+    compiler,
+    find_compiler,
+    load_shared,
+)
 
 ANSWER = '#include "answer.h"\nint answer(void) { return ANSWER; }\n'
 
@@ -128,7 +136,7 @@ def test_broken_compiler(
         build_shared("answer", files(1))
     assert caught.value.code == "B403"
     assert caught.value.message.endswith(f"found {found}")
-    assert list(cache_folder.iterdir()) == []
+    assert not cache_folder.exists()
 
 
 def test_a_program_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +193,50 @@ def test_an_unwritable_cache_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     assert call(path) == 7
     assert build_shared("answer", files(7)) == path
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_cache_without_room_is_left_alone(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build.shutil, "copy", full)
+    path = build_shared("answer", files(11))
+    assert call(path) == 11
+    assert path.parent != cache_folder
+    assert list(cache_folder.iterdir()) == []
+
+
+def test_no_room_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_own_folder", lambda: tmp_path / "gone")
+    with pytest.raises(ByocirError) as caught:
+        build_shared("answer", files(12))
+    assert caught.value.code == "B406"
+
+
+@pytest.mark.parametrize("left", [0, 3, 20, 100, 5000, -1], ids="{} bytes".format)
+def test_a_library_that_was_cut_off_is_built_again(left: int) -> None:
+    """Loading most of one would end the process."""
+    path = build_shared("answer", files(13))
+    path.write_bytes(path.read_bytes()[:left])
+    assert built_and_loaded("answer", files(13)).answer() == 13
+    assert call(path) == 13
+
+
+def test_a_damaged_library_is_built_again() -> None:
+    path = build_shared("answer", files(14))
+    path.write_bytes(b"no library, but long enough" * 100)
+    assert built_and_loaded("answer", files(14)).answer() == 14
+
+
+def test_a_folder_in_the_place_of_a_library(cache_folder: Path) -> None:
+    path = build_shared("answer", files(15))
+    path.unlink()
+    path.mkdir()
+    assert built_and_loaded("answer", files(15)).answer() == 15
+    assert list(cache_folder.iterdir()) == [path]
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
-from byocir.toolchain import build_shared, load_shared, takes
+from byocir.toolchain import built_and_loaded, takes
 
 FLAGS = (
     *("-std=c99", "-O3"),
@@ -100,18 +99,18 @@ class HostProgram:
 
     @cached_property
     def _function(self) -> Any:
-        function = getattr(load_shared(self._built()), f"{NAME}_run_at")
+        function = getattr(self._built(), f"{NAME}_run_at")
         function.restype = ctypes.c_int
         function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
         return function
 
-    def _built(self) -> Path:
+    def _built(self) -> ctypes.CDLL:
         files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
         if self._flags is not None:
-            return build_shared("host", files, self._flags)
+            return built_and_loaded("host", files, self._flags)
         # A compiler that does not know the processor, or has no threads, still builds the same C.
         known = [flag for group in _groups(self._code.host) if takes(group) for flag in group]
-        return build_shared("host", files, (*known, *FLAGS))
+        return built_and_loaded("host", files, (*known, *FLAGS))
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
         """The outputs for inputs of the types of `@main`; raises what a call raises, and

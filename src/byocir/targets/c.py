@@ -34,7 +34,7 @@ from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import CFunctions
-from byocir.toolchain import build_shared, load_shared
+from byocir.toolchain import built_and_loaded
 
 ARRAYS = "const void *const *inputs, void *const *outputs"
 """The parameters of each function: arrays in row-major order; outputs are there to be filled."""
@@ -81,7 +81,7 @@ class CTarget(Target):
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
         """Raises ByocirError B401 to B404 where the code cannot be built."""
         files = {name: blob for name, blob in blobs.items() if name != OUTPUTS}
-        built = load_shared(build_shared(c_name(self.name), files, FLAGS))
+        built = built_and_loaded(c_name(self.name), files, FLAGS)
         types = json.loads(blobs[OUTPUTS])
 
         def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

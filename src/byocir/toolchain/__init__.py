@@ -1,7 +1,6 @@
 """The C toolchain: finds a compiler, builds shared libraries, keeps them by content.
 
-    path = build_shared("digits", {"digits.c": text}, ["-O3", "-march=native"])
-    library = load_shared(path)
+    library = built_and_loaded("digits", {"digits.c": text}, ["-O3", "-march=native"])
 
 | code | subject |
 | --- | --- |
@@ -10,10 +9,19 @@
 | B403 | the compiler failed: C sources it refuses, or a compiler that does not work |
 | B404 | a library that was built cannot be loaded |
 | B405 | code is for another processor than this machine's |
+| B406 | no temporary file can be written |
 """
 
-from byocir.toolchain.build import build_shared, load_shared, takes
+from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
 from byocir.toolchain.compiler import Compiler, find_compiler
 from byocir.toolchain.machine import x86_64_level
 
-__all__ = ["Compiler", "build_shared", "find_compiler", "load_shared", "takes", "x86_64_level"]
+__all__ = [
+    "Compiler",
+    "build_shared",
+    "built_and_loaded",
+    "find_compiler",
+    "load_shared",
+    "takes",
+    "x86_64_level",
+]

@@ -1,8 +1,9 @@
 """Shared libraries from C sources, kept in the user's cache folder by all that decides their bytes.
 
-The folder is `$BYOCIR_CACHE`, else `$XDG_CACHE_HOME/byocir`, else `~/.cache/byocir`. A library is
-written beside its place and renamed, so processes may build the same one at once. Where nothing can
-be written, libraries go to a temporary folder that lives as long as this process.
+The folder is `$BYOCIR_CACHE`, else `$XDG_CACHE_HOME/byocir`, else `~/.cache/byocir`. Libraries are
+built in a temporary folder that lives as long as this process, copied beside their place and
+renamed, so processes may build the same one at once. Where nothing can be written they stay in the
+temporary folder. One that was cut off since is built again, and so is one that cannot be loaded.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import hashlib
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 
 from byocir.errors import ByocirError
 from byocir.toolchain.compiler import Compiler, find_compiler
@@ -28,32 +32,75 @@ FORMAT = "1"  # part of every key: raised when this module builds in another way
 ERROR_LINES = 6
 SECONDS = 600  # a compiler that takes longer hangs
 
+ELF = b"\x7fELF\x02\x01"
+"""How files of 64 bits, little-endian, begin."""
+ELF_HEADER = struct.Struct("<40xQ10xHH2x")
+"""Of their header: where the table of sections is, the size of an entry, and how many there are.
+https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html"""
+
 
 def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()) -> Path:
     """The path of a shared library made from C files, compiled now or before.
 
     `files` maps file names, without folders, to contents: each `.c` is compiled, headers are found
     by `#include "..."`. `flags` follow the sources, so libraries (`-lm`) may be among them.
-    `name` starts the library's file name. Raises ByocirError B401 to B403.
+    `name` starts the library's file name. Raises ByocirError B401 to B403, and B406 where not even
+    a temporary file can be written.
     """
     contents = {file: _bytes(files[file]) for file in sorted(files)}
     compiler = find_compiler()
     library = f"{name}-{_key(compiler, contents, flags)}{SUFFIX}"
-    for folder in (cache_folder(), _own_folder()):
-        place = folder / library
-        if _is_file(place):
-            return place
+    kept = cache_folder() / library
+    if is_whole(kept):
+        return kept
+    try:
+        own = _own_folder() / library
+        if is_whole(own):
+            return own
+        scratch = Path(tempfile.mkdtemp(prefix="build-", dir=own.parent))
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix=".build-", dir=folder))
-        except OSError:
-            continue
-        try:
-            os.replace(_compile(compiler, scratch, contents, flags), place)
+            built = _compile(compiler, scratch, contents, flags)
+            if _keep(built, kept):
+                return kept
+            os.replace(built, own)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return place
-    raise AssertionError(f"expected {_own_folder()} to be writable")
+    except OSError as error:
+        raise ByocirError(
+            "B406",
+            f"expected room for temporary files, found: {error.strerror}",
+            where=tempfile.gettempdir(),
+            help="make room there, or set TMPDIR to another folder",
+        ) from error
+    return own
+
+
+def _keep(built: Path, place: Path) -> bool:
+    """Puts a library into the cache, for all processes at once; whether that can be done."""
+    scratch = place.with_name(f".{place.name}-{os.getpid()}-{get_ident()}")
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(built, scratch)
+        os.replace(scratch, place)
+    except OSError:  # no such folder, no permission, no space, a folder in its place
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def built_and_loaded(
+    name: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()
+) -> ctypes.CDLL:
+    """The library that `build_shared` gives, ready to be called; built anew if it was damaged since
+    it was built. Raises as `build_shared` and `load_shared` do."""
+    path = build_shared(name, files, flags)
+    try:
+        return load_shared(path)
+    except ByocirError:
+        with suppress(OSError):
+            path.unlink()
+    return load_shared(build_shared(name, files, flags))
 
 
 def takes(flags: Sequence[str]) -> bool:
@@ -114,11 +161,21 @@ def _own_folder() -> Path:
     return folder
 
 
-def _is_file(path: Path) -> bool:
+def is_whole(path: Path) -> bool:
+    """Whether there is a file and, of ELF's format, all of it: the table of sections is its end.
+    Loading part of one may end the process."""
     try:
-        return path.is_file()
-    except OSError:  # a folder on the way that may not be entered
+        with path.open("rb") as file:
+            head = file.read(ELF_HEADER.size)
+            size = file.seek(0, os.SEEK_END)
+    except OSError:  # none, a folder, or one on the way that may not be entered
         return False
+    if not head.startswith(ELF):
+        return True
+    if len(head) < ELF_HEADER.size:
+        return False
+    sections, each, count = ELF_HEADER.unpack(head)
+    return size >= sections + each * count
 
 
 def _bytes(content: str | bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from byocir.errors import ByocirError
-from byocir.toolchain.build import build_shared, load_shared
+from byocir.toolchain.build import built_and_loaded
 
 _PROBE = """/* The x86-64 level of this processor and operating system; 0 elsewhere. */
 int x86_64_level(void)
@@ -31,6 +31,6 @@ def x86_64_level() -> int:
     """The highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them; 0 for
     other processors, and where there is no C compiler to ask with."""
     try:
-        return int(load_shared(build_shared("machine", {"machine.c": _PROBE})).x86_64_level())
+        return int(built_and_loaded("machine", {"machine.c": _PROBE}).x86_64_level())
     except ByocirError:
         return 0

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from byocir.errors import ByocirError
-from byocir.toolchain import build_shared, load_shared, takes
+from byocir.toolchain import built_and_loaded, takes
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths, computes
 from byocir.vta_sim.isa import Opcode, as_stream, decode
@@ -80,7 +80,7 @@ def load_core(flags: tuple[str, ...]) -> ctypes.CDLL:
     files = {
         file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in (".c", ".h")
     }
-    library = load_shared(build_shared("vta", files, flags))
+    library = built_and_loaded("vta", files, flags)
     signatures: Mapping[str, tuple[object, list[object]]] = {
         "program_open": (c_void_p, [POINTER(_Config), c_void_p, c_size_t, POINTER(_Fault)]),
         "program_close": (None, [c_void_p]),
