@@ -5,9 +5,9 @@ import contextlib
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import BytesAttr, DictionaryAttr, ModuleOp, StringAttr
 
 from byocir.dialects.array import ArrayAttr, ArrayStore
 from byocir.dialects.graph import ConstantOp
@@ -191,3 +191,16 @@ def test_the_valid_text_is_valid():
 def test_damaged_text_is_a_user_error_if_any(start, length, junk):
     with contextlib.suppress(ByocirError):
         parse_module(VALID[:start] + junk + VALID[start + length :])
+
+
+@given(st.text(), st.binary())
+@example('"größe" …', b"\xff")
+def test_strings_of_any_letters_are_read_back(text: str, data: bytes):
+    module = ModuleOp([ConstantOp.of(np.int8([1]))], {"text": StringAttr(text)})
+    module.body.block.first_op.location = named(text)
+    (again,) = parse_module(print_module(module)).ops
+    assert again.location == named(text)
+    assert again.parent_op().attributes == module.attributes
+    module.attributes["data"] = BytesAttr(data)
+    read = parse_module(print_module(module)).attributes["data"]
+    assert (read.data if isinstance(read, BytesAttr) else read.data.encode()) == data

@@ -19,10 +19,11 @@ from io import StringIO
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation
-from xdsl.parser import Parser
+from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
-from xdsl.utils.lexer import Input, Span
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from byocir.dialects.array import ArrayStore, ByocirContext
 from byocir.dialects.collector import collector_paused
@@ -158,6 +159,21 @@ class UnknownOp(ParseError):
     name: str
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's lexer, but what is UTF-8 is a string, also with escapes for what is not ASCII, as they
+    are printed: xDSL takes it for bytes."""
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        try:
+            StringLiteral.from_span(token.span).bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, token.span)
+
+
 class SourceParser(Parser):
     """xDSL's parser, which remembers where each op stands and fails in two ways only: ParseError
     for text that cannot be read, InvalidText for a type or attribute that breaks a rule."""
@@ -173,6 +189,7 @@ class SourceParser(Parser):
         """`spans` takes the ops; `line_offset` is the line of the file before the text."""
         _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
+        self._parser_state = ParserState(_Lexer(Input(text, file)))
         self.spans = spans
         self.line_offset = line_offset
 

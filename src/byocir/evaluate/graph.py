@@ -26,6 +26,7 @@ from byocir.dialects.graph import (
     ConvOp,
     FixedAttr,
     GraphOp,
+    LpPoolOp,
     MatmulOp,
     MaxPoolOp,
     PoolOp,
@@ -162,6 +163,17 @@ def _counts(op: AveragePoolOp, x: Shape, dtype: np.dtype) -> np.ndarray:
     return counts
 
 
+def _lp_pool(op: LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Onnx's reference scales windows that lie partly beyond the pads, as an average would be."""
+    x, p = operands[0], op.p.value.data
+    wide = np.promote_types(x.dtype, np.float32)
+    total = np.zeros(shape_of(op.result.type), wide)
+    for part in _pool_slices(op, np.abs(x.astype(wide)), 0):
+        total += part if p == 1 else part * part if p == 2 else part ** wide.type(p)
+    root = total if p == 1 else np.sqrt(total) if p == 2 else total ** wide.type(1 / p)
+    return root.astype(x.dtype)
+
+
 def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     total = np.zeros(shape_of(op.result.type), np.int32)
     for part in _pool_slices(op, operands[0], 0):
@@ -248,6 +260,7 @@ GRAPH_RULES: Mapping[type[Operation], Rule] = {
     AveragePoolOp: _average_pool,
     ConstantOp: _constant,
     ConvOp: _conv,
+    LpPoolOp: _lp_pool,
     MatmulOp: _matmul,
     MaxPoolOp: _max_pool,
     QuantizeOp: _quantize,

@@ -44,7 +44,7 @@ def python_value(attribute: Attribute) -> Any:
         return attribute.value.data
     if isinstance(attribute, StringAttr):
         return attribute.data
-    if isinstance(attribute, BytesAttr):  # how text is read that is not all ASCII
+    if isinstance(attribute, BytesAttr):  # text that is not UTF-8
         return attribute.data.decode(errors="replace")
     if isinstance(attribute, IntAttr):
         return cast(IntAttr[int], attribute).data

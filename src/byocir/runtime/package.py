@@ -33,7 +33,7 @@ from byocir.runtime.native import HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.calls import call, loaded
-from byocir.targets.given import check_options, make_known
+from byocir.targets.given import Targets, check_options, make_known
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -176,7 +176,7 @@ def _path(given: object) -> Path:
     raise ByocirError("B130", f"expected the path of a package, found {type(given).__name__}")
 
 
-def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
+def load(path: str | Path, *, targets: Targets = ()) -> Package:
     """Reads a package. Version and digests are checked before anything else; raises ByocirError
     B130 to B135 for a file that is not a package, or was changed, cut short or made to escape.
 
@@ -185,6 +185,7 @@ def load(path: str | Path, *, targets: Sequence[str | Target] = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
     B210 or B217 for a target there is not.
     """
+    targets = [targets] if isinstance(targets, str | Target) else targets
     given = {make_known(target, "a package", str(path)) for target in targets}
     module, blobs, report = read_archive(_path(path))
     check_options(targets, targets_of(module), "a package", str(path))

@@ -142,11 +142,11 @@ def test_conv_transpose(
 
 
 @some
-@given(seeds, st.integers(1, 3), st.integers(1, 2), st.integers(1, 3))
-def test_lp_pool(seed: int, kernel: int, stride: int, p: int) -> None:
+@given(seeds, st.integers(1, 3), st.integers(1, 2), st.integers(1, 3), st.booleans())
+def test_lp_pool(seed: int, kernel: int, stride: int, p: int, ceil: bool) -> None:
     feeds = {"x": floats(seed, 1, 2, 6, 5)}
     window = {"kernel_shape": [kernel, 2], "strides": [stride, 1], "pads": [0, 1, kernel - 1, 0]}
-    check(one_node("LpPool", feeds, p=p, **window), feeds)
+    check(one_node("LpPool", feeds, p=p, ceil_mode=int(ceil), **window), feeds)
 
 
 @some
