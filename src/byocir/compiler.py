@@ -327,7 +327,7 @@ def host_pipeline(host: CHost) -> str:
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
     lower = f"outline-branches,convert-bounded-to-tir,{LOWERING}"
-    return f"{lower},{relax}assign-layouts,flatten-windows,fuse-blocks,{pack}"
+    return f"{lower},{relax}fold-pads,assign-layouts,flatten-windows,fuse-blocks,{pack}"
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

@@ -107,9 +107,6 @@ def test_an_unsigned_result():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"x_zero": 1},
-        {"w_zero": -1},
-        {"y_zero": 5},
         {"b_scale": 0.1251},
         {"w_scale": [0.5, 0.25], "w_axis": 0, "b_scale": [0.125, 0.0625]},
         {"b": [2**31 - 1, 0]},

@@ -18,7 +18,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.runtime.native import FLAGS, host_code, made_for
-from byocir.toolchain import x86_64_level
+from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import fitting
 
 DIGITS = "examples/digits/digits_int8.onnx"
@@ -188,7 +188,7 @@ def test_the_module_names_what_its_code_is_made_for(tmp_path):
     package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=native,threads=2}")
     package.save(tmp_path / "digits.bpkg")
     host = c_host_of(byocir.load(tmp_path / "digits.bpkg").module)
-    assert host == CHost(fitting(x86_64_level()).name, 2)
+    assert host == CHost(fitting(x86_64_level(), x86_64_features()).name, 2)
 
 
 def test_another_processor_gives_other_bytes():

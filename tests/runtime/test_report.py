@@ -74,13 +74,29 @@ def test_a_model_on_unsigned_grids_hears_of_symmetric_ones():
     assert "zero point 0" in note
 
 
+ASYMMETRIC = """<ir_version: 10, opset_import: ["" : 21]>
+net (uint8[1, 4] x) => (uint8[1, 3] y)
+<float s = {0.5}, uint8 z = {128}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+  xf = DequantizeLinear (x, s, z)
+  wf = DequantizeLinear (w, s)
+  p = MatMul (xf, wf)
+  y = QuantizeLinear (p, s, z)
+}"""
+
+
+def test_sums_with_zero_points_hear_of_symmetric_grids_too():
+    module = byocir.import_onnx(onnx.parser.parse_model(ASYMMETRIC))
+    note = byocir.partition(module, ["vta"]).notes[0]
+    assert note.startswith("nothing was offloaded to vta")
+
+
 FLOATS = """<ir_version: 10, opset_import: ["" : 21]>
 net (float[1, 4] x) => (float[1, 4] y)
-<float s = {0.5}, uint8 z = {128}, int8 o = {0},
+<float s = {0.5}, uint8 z = {128}, int8 v = {-128}, int8 o = {0},
  int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
   xq = QuantizeLinear (x, s, z)
   xf = DequantizeLinear (xq, s, z)
-  wf = DequantizeLinear (w, s)
+  wf = DequantizeLinear (w, s, v)
   p = MatMul (xf, wf)
   q = QuantizeLinear (p, s, o)
   r = DequantizeLinear (q, s, o)
@@ -97,8 +113,9 @@ def test_a_node_that_stayed_in_float_says_why():
     lines = explain(report, "MatMul_3").splitlines()
     assert lines[1] == "  stays float: qdq-to-integer.quantized_matmul"
     _, _, rule = lines[2].split(maxsplit=2)
-    sentence, seen = "The input has 8 bits, one scale and zero point 0", "zero point 128"
-    assert rule == f"{sentence} seen ui8 with scale 0.5 and {seen}"
+    sentence = "The weight has 8 bits, with its zero point and without it, and one scale or one"
+    assert rule.startswith(sentence)
+    assert rule.endswith("seen i8 with scale 0.5 and zero point -128")
     assert "expected x of i8, found f32" in lines[3]
     why = "expected graph.quantize to use its result, found graph.softmax"
     assert f"stays float: qdq-to-integer.quantized_matmul, {why}" in explain(report, "MatMul_6")
@@ -106,7 +123,7 @@ def test_a_node_that_stayed_in_float_says_why():
     with pytest.raises(byocir.ByocirError) as raised:
         byocir.partition(module, ["vta"], placement={"MatMul_3": "vta"})
     assert raised.value.message.startswith("expected vta to take MatMul_3 (MatMul), as placed")
-    assert "zero point 0: seen ui8 with scale 0.5 and zero point 128" in raised.value.message
+    assert "seen i8 with scale 0.5 and zero point -128" in raised.value.message
 
 
 def test_a_host_node_lists_every_pattern_once(float_report: Report):

@@ -232,7 +232,7 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         rounded = _round_fixed(operands[0], operands[1], op.rounding)
     else:
         x, before, after = operands
-        rounded = np.rint(x.astype(np.float32) * before / after)
+        rounded = np.rint(x.astype(np.float32) * before / after) + op.zero_point.value.data
     return saturate(rounded, dtype)
 
 

@@ -57,19 +57,21 @@ def _float_bounds(op: ReluOp | ClipOp) -> tuple[float, float]:
 
 
 def is_relu(bounds: Bounds, grid: Grid) -> bool:
-    """Whether bounds on integers of a symmetric grid are those of a relu."""
-    return bounds == (0, grid.range[1]) and grid.element != ui8
+    """Whether bounds on integers of a per-tensor grid are those of a relu, which are narrower than
+    the grid."""
+    return bounds == (int(grid.zero_point), grid.range[1]) and bounds != grid.range
 
 
 def relu_before(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
-    """`value`, still to be rescaled to a symmetric grid, with a relu if that is what bounds are."""
+    """`value`, still to be rescaled to a per-tensor grid, with a relu if that is what bounds
+    are."""
     if not is_relu(bounds, grid) or element_type_of(value.type) == ui8:
         return value
     return new.add(ReluOp.make(value)).result
 
 
 def clip_after(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
-    """`value`, on the symmetric grid, clipped to the bounds that `relu_before` has not set."""
+    """`value`, on the grid, clipped to the bounds that `relu_before` has not set."""
     if is_relu(bounds, grid) or bounds == grid.range:
         return value
     dtype = dtype_of(grid.element)

@@ -53,6 +53,7 @@ def global_average_pool_to_integer(x: Bound, data: Bound, quantize: Bound, new: 
 
 for _pool in (average_pool_to_integer, global_average_pool_to_integer):
     _pool.where(symmetric("data", "The input"))
+    _pool.where(symmetric("quantize", "The result"))
 
 
 def _counts(pool: Bound) -> np.ndarray:

@@ -93,7 +93,7 @@ class FloatScalesToMultiplier(Pattern):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, RequantizeOp)
-        if not isinstance(op.rounding, FloatHalfEvenAttr):
+        if not isinstance(op.rounding, FloatHalfEvenAttr) or op.zero_point.value.data != 0:
             return None
         before, after = (constant_array(scale) for scale in op.scales)
         if before is None or after is None:
@@ -129,6 +129,7 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
 
     residual_add.where(symmetric("lhs", "The first term"))
     residual_add.where(symmetric("rhs", "The second term"))
+    residual_add.where(symmetric("quantize", "The result"))
 
     @residual_add.where
     def sum_fits(m: Match) -> tuple[bool, str]:

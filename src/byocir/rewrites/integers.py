@@ -43,21 +43,21 @@ ToGrid = Callable[[SSAValue], SSAValue]
 
 def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
     """Decorator: rewrites `quantize(clip(start))`, with any number of relu and clip ops between,
-    where the result is on a symmetric 8-bit grid. The quantize op is bound to "quantize"."""
+    where the result is on an 8-bit grid of one scale. The quantize op is bound to "quantize"."""
 
     def build(replace: Replace) -> MatchedRewrite:
         made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)
-        for rule in (_result_is_symmetric, _bounds_are_numbers, _floats_are_not_used):
+        for rule in (_result_has_one_scale, _bounds_are_numbers, _floats_are_not_used):
             made.where(rule)
         return made
 
     return build
 
 
-def _result_is_symmetric(quantize: Bound) -> tuple[bool, str]:
-    """The result has 8 bits, one scale and zero point 0."""
+def _result_has_one_scale(quantize: Bound) -> tuple[bool, str]:
+    """The result has 8 bits and one scale."""
     grid = grid_at(quantize)
-    return grid is not None and grid.is_plain, shown(grid)
+    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
 
 def _bounds_are_numbers(quantize: Bound) -> tuple[bool, str]:
@@ -82,7 +82,8 @@ def _before(quantize: Bound) -> tuple[list[ReluOp | ClipOp], SSAValue]:
 
 
 def symmetric(name: str, called: str) -> Replace:
-    """A rule: what the dequantize op of this name gives has 8 bits, one scale and zero point 0."""
+    """A rule: the grid of the quantize or dequantize op of this name has 8 bits, one scale and zero
+    point 0."""
 
     def is_symmetric(m: Match) -> tuple[bool, str]:
         grid = grid_at(m[name])
@@ -116,7 +117,10 @@ def _requantize(integers: Integers, grid: Grid, new: NewOps) -> SSAValue:
     scales = (integers.scale, (grid.scale * integers.count).astype(np.float32))
     rounding = FloatHalfEvenAttr()
     operands = [new.constant(scale) for scale in scales]
-    op = RequantizeOp.make(integers.value, *operands, rounding=rounding, to=grid.element)
+    zero = int(grid.zero_point)
+    op = RequantizeOp.make(
+        integers.value, *operands, rounding=rounding, to=grid.element, zero_point=zero
+    )
     return new.add(op).result
 
 
@@ -124,6 +128,7 @@ def _is_on(integers: Integers, grid: Grid) -> bool:
     """Whether the integers are on this grid already."""
     return (
         element_type_of(integers.value.type) == grid.element
+        and grid.symmetric
         and np.array_equal(integers.scale, grid.scale)
         and bool(np.all(integers.count == 1))
     )

@@ -6,10 +6,15 @@ clip behind it, become ops on 8-bit integers that accumulate in i32, then `graph
 Residual adds and average pools stay in float: ONNX adds floats and rounds once, which no integers
 do (see fix-point).
 
+A zero point z of the input stays in the sums, which have z times the sum of the weights too much:
+the bias takes that off, and a convolution is padded with z first. A weight's zero point is taken
+off the weight, one of the result is added by the requantize.
+
 Requires: normalize-qdq has run, else shape ops and max_pool between dequantize and quantize hide
-what is behind them. What does not fit keeps its float form: zero points other than 0, scales that
-are no constants, per-channel inputs, a bias whose scale is not the product of the other two within
-1e-6, sums that might not fit in i32, a value that something besides quantize ops uses.
+what is behind them. What does not fit keeps its float form: zero points of an input whose weight is
+no constant, weights that do not fit in 8 bits without their zero point, scales that are no
+constants, per-channel inputs, a bias whose scale is not the product of the other two within 1e-6,
+sums that might not fit in i32, a value that something besides quantize ops uses.
 
 Guarantees: no value is more than one step off. The float form rounds each product and each partial
 sum to f32, the integer form only the final sum, so a value may land on the other side of a tie:
@@ -30,8 +35,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.graph import AddOp, MatmulOp
-from byocir.dialects.types import element_type_of, i8, i32, shape_of, ui8
+from byocir.dialects.graph import AddOp, ConvOp, MatmulOp
+from byocir.dialects.types import element_type_of, i8, i32, ui8
 from byocir.patterns import Bound, Match, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
 from byocir.rewrites.grid import (
@@ -42,8 +47,16 @@ from byocir.rewrites.grid import (
     known_grid,
     shown,
 )
-from byocir.rewrites.integers import ONE, Integers, requantized, symmetric, to_integers
+from byocir.rewrites.integers import ONE, Integers, requantized, to_integers
 from byocir.rewrites.left_in_float import tell_left_in_float
+from byocir.rewrites.zero_points import (
+    folded_bias,
+    integer_weight,
+    output_axis,
+    padded,
+    shifted_weight,
+    summed_axes,
+)
 
 BIAS_SCALE_TOLERANCE = 1e-6
 """How far, relatively, a bias scale may be from input scale times weight scale."""
@@ -59,7 +72,8 @@ def quantized_conv(
     m: Match, x: Bound, w: Bound, conv: Bound, quantize: Bound, new: NewOps, b: Bound | None = None
 ) -> SSAValue:
     """`quantize(conv(dequantize(x), dequantize(w), dequantize(b)))` becomes a conv of integers."""
-    sums = new.again(conv, x, w, *([] if b is None else [b]))
+    image, window = padded(m, new)
+    sums = new.add(ConvOp.make(image, integer_weight(m, new), folded_bias(m, new), **window)).result
     scale = _scale_of_sums(m)
     assert scale is not None
     per_channel = (-1, *[1] * (x.type.rank - 2)) if scale.ndim else ()
@@ -80,9 +94,10 @@ def quantized_matmul(
 ) -> SSAValue:
     """`quantize(matmul(dequantize(x), dequantize(w)) + dequantize(b))` becomes a matmul of integers
     and an add."""
-    sums = new.add(MatmulOp.make(x.value, w.value)).result
-    if b is not None:
-        sums = new.add(AddOp.make(sums, b.value)).result
+    sums = new.add(MatmulOp.make(x.value, integer_weight(m, new))).result
+    bias = folded_bias(m, new)
+    if bias is not None:
+        sums = new.add(AddOp.make(sums, bias)).result
     scale = _scale_of_sums(m)
     assert scale is not None
     return requantized(quantize, Integers(sums, scale, ONE), new)
@@ -105,18 +120,34 @@ def _input_has_one_scale(data: Bound) -> tuple[bool, str]:
 
 # --- rules of contractions ----------------------------------------------------------------------
 
-for _contraction in (quantized_conv, quantized_matmul):
-    _contraction.where(symmetric("data", "The input"))
+
+@quantized_conv.where
+@quantized_matmul.where
+def _input_is_on_one_grid(data: Bound) -> tuple[bool, str]:
+    """The input has 8 bits and one scale."""
+    grid = grid_at(data)
+    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
 
 @quantized_conv.where
 @quantized_matmul.where
-def _weight_is_symmetric(m: Match, weight: Bound) -> tuple[bool, str]:
-    """The weight has 8 bits, zero point 0, and one scale or one for each output channel."""
+def _weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, str]:
+    """The weight has 8 bits, with its zero point and without it, and one scale or one for each
+    output channel."""
     grid = grid_at(weight)
-    if grid is None or not (grid.is_8_bit and grid.symmetric):
+    if grid is None or not grid.is_8_bit:
         return False, shown(grid)
-    return grid.axis in (None, _output_axis(m)), shown(grid)
+    fits = grid.symmetric or shifted_weight(m) is not None
+    return fits and grid.axis in (None, output_axis(m)), shown(grid)
+
+
+@quantized_conv.where
+@quantized_matmul.where
+def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, str]:
+    """The input has zero point 0, or the weight is a constant."""
+    grid, weight = grid_at(data), constant_array(m["w"].value)
+    known = weight is not None and weight.present
+    return known or grid is None or grid.symmetric, shown(grid)
 
 
 @quantized_matmul.where
@@ -157,9 +188,9 @@ def _sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[boo
     """No sum of products can leave i32."""
     if not all(_is_byte(each) for each in (x, w)):
         return True, 0
-    rank = w.type.rank
-    inner = tuple(range(1, rank)) if "conv" in m else (max(rank - 2, 0),)
-    worst = _farthest(x.value) * _largest_column(w.value, inner)
+    grid = grid_at(m["data"])
+    farthest = _farthest(x.value) + (0 if grid is None else int(np.abs(grid.zero_point).max()))
+    worst = farthest * _largest_column(m)
     if b is not None:
         worst += int(np.abs(b.numbers.astype(np.int64)).max(initial=0))
     return worst < 2**31, worst
@@ -169,31 +200,24 @@ def _is_byte(bound: Bound) -> bool:
     return bound.type.element in (i8, ui8)
 
 
-def _output_axis(m: Match) -> int | None:
-    """The axis of a weight that counts outputs; None for a vector, which has one."""
-    rank = m["w"].type.rank
-    columns = rank - 1 if rank > 1 else None
-    return 0 if "conv" in m else columns
-
-
 def _scale_of_sums(m: Match) -> np.ndarray | None:
     """The scale of the sums of a contraction, a scalar or one for each output; None where the grids
     of its operands do not give one."""
     data, weight = grid_at(m["data"]), grid_at(m["weight"])
     if data is None or weight is None or not data.per_tensor:
         return None
-    if weight.axis not in (None, _output_axis(m)):
+    if weight.axis not in (None, output_axis(m)):
         return None
     return np.multiply(data.scale, weight.scale, dtype=np.float32)
 
 
-def _largest_column(weight: SSAValue, inner: tuple[int, ...]) -> int:
-    """The largest sum of magnitudes over these dimensions; an upper bound of it where the weight is
-    no constant or its values were not supplied."""
-    array, shape = constant_array(weight), shape_of(weight.type)
-    if array is None or not array.present:
-        return _farthest(weight) * math.prod(shape[axis] for axis in inner)
-    return int(np.abs(array.values().astype(np.int64)).sum(axis=inner).max(initial=0))
+def _largest_column(m: Match) -> int:
+    """The largest sum of magnitudes over what a contraction adds up; an upper bound of it where the
+    weight is no constant or its values were not supplied."""
+    weight, inner, shifted = m["w"], summed_axes(m), shifted_weight(m)
+    if shifted is None:
+        return _farthest(weight.value) * math.prod(weight.type.shape[axis] for axis in inner)
+    return int(np.abs(shifted.astype(np.int64)).sum(axis=inner).max(initial=0))
 
 
 def _farthest(value: SSAValue) -> int:

@@ -45,6 +45,7 @@ PASSES: dict[str, str] = {
     # tensor level, for the host's C code
     "outline-branches": "byocir.rewrites.host.branches:OutlineBranchesPass",
     "relax-contractions": "byocir.rewrites.host.relax:RelaxContractionsPass",
+    "fold-pads": "byocir.rewrites.host.pads:FoldPadsPass",
     "assign-layouts": "byocir.rewrites.host.layouts:AssignLayoutsPass",
     "flatten-windows": "byocir.rewrites.host.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.rewrites.host.fuse:FuseBlocksPass",

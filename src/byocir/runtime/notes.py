@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+from xdsl.dialects import math
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import DIMS, HOST, NAME
-from byocir.dialects.types import element_type_of, is_float
+from byocir.dialects.types import element_type_of, i32, is_float
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.bids import BY_ORDER
@@ -24,7 +25,7 @@ _FLOAT = (
     "onnxruntime.quantization.quantize_static"
 )
 _ASYMMETRIC = (
-    "the model is quantised, but its convolutions and products keep their float form, which they "
+    "the model is quantised, but scales of its convolutions and products stay in float, which they "
     "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
     "and the extra options ActivationSymmetric and WeightSymmetric"
 )
@@ -67,7 +68,7 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
         return []
     share = 100 * on_host / total
     integer = any(ask(find(target), "fixed_point") for target in targets_of(module))
-    floats = any(_is_float_contraction(op) for op in host_ops)
+    floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
     if integer and floats and not report.regions:
         missing = (
             _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
@@ -86,6 +87,14 @@ def _is_float_contraction(op: Operation) -> bool:
     if op.name not in ("graph.conv", "graph.matmul"):
         return False
     return is_float(element_type_of(op.results[0].type))
+
+
+def _rescales_in_float(op: Operation) -> bool:
+    """Whether an op takes integer sums to a grid by float scales."""
+    if not isinstance(op, tir.BlockOp) or op.reductions:
+        return False
+    rounds = any(isinstance(inner, math.RoundEvenOp) for inner in op.walk())
+    return rounds and any(element_type_of(value.type) == i32 for value in op.ins)
 
 
 def _unknown(report: Report) -> list[str]:

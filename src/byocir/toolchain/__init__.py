@@ -14,7 +14,7 @@
 
 from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
 from byocir.toolchain.compiler import Compiler, find_compiler
-from byocir.toolchain.machine import x86_64_level
+from byocir.toolchain.machine import x86_64_features, x86_64_level
 
 __all__ = [
     "Compiler",
@@ -23,5 +23,6 @@ __all__ = [
     "find_compiler",
     "load_shared",
     "takes",
+    "x86_64_features",
     "x86_64_level",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -10,7 +11,8 @@ class Cpu:
     """A processor as code for it sees it: `vector` bytes in each of `registers` vector registers,
     the bytes of its first and second cache, and the flags that make C compilers use all of it.
 
-    `level` is the x86-64 level that a machine must have, 0 for any machine. Where `fuses` is set,
+    `level` is the x86-64 level that a machine must have, 0 for any machine, and `features` what it
+    must have beyond that, as compilers call it. Where `fuses` is set,
     products and sums of contractions may be rounded once, and be added in another order than the
     block's; the first is done where processors have instructions for it."""
 
@@ -22,6 +24,11 @@ class Cpu:
     l1: int
     l2: int
     flags: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    def runs_on(self, level: int, features: Collection[str]) -> bool:
+        """Whether a machine of an x86-64 level and these features runs code for it."""
+        return self.level <= level and set(self.features) <= set(features)
 
     @property
     def adds_pairs(self) -> bool:
@@ -29,6 +36,14 @@ class Cpu:
         as all x86-64 do that have a level."""
         return self.level > 0
 
+    @property
+    def adds_quads(self) -> bool:
+        """Whether it multiplies vectors of unsigned by signed 8-bit integers and adds four
+        neighbours to 32 bits in one instruction."""
+        return VNNI in self.features
+
+
+VNNI = "avx512vnni"
 
 _TABLE = (
     Cpu("generic", 0, 16, 16, False, 2**15, 2**18),
@@ -39,6 +54,11 @@ _TABLE = (
         *("x86-64-v4", 4, 64, 32, True, 2**15, 2**20),
         ("-march=x86-64-v4", "-mprefer-vector-width=512"),
     ),
+    Cpu(
+        *("x86-64-v4-vnni", 4, 64, 32, True, 2**15, 2**20),
+        ("-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"),
+        (VNNI,),
+    ),
 )
 CPUS = {cpu.name: cpu for cpu in _TABLE}
 """Every processor that code can be made for; caches are the smallest that are common there."""
@@ -46,6 +66,7 @@ CPUS = {cpu.name: cpu for cpu in _TABLE}
 GENERIC = CPUS["generic"]
 
 
-def fitting(level: int) -> Cpu:
-    """The most capable of those that a machine of an x86-64 level runs."""
-    return max((cpu for cpu in _TABLE if cpu.level <= level), key=lambda cpu: cpu.level)
+def fitting(level: int, features: Collection[str] = ()) -> Cpu:
+    """The most capable of those that a machine of an x86-64 level and these features runs."""
+    able = [cpu for cpu in _TABLE if cpu.runs_on(level, features)]
+    return max(able, key=lambda cpu: (cpu.level, len(cpu.features)))

@@ -6,6 +6,7 @@ from functools import cache
 
 from byocir.errors import ByocirError
 from byocir.toolchain.build import built_and_loaded
+from byocir.toolchain.cpu import VNNI
 
 _PROBE = """/* The x86-64 level of this processor and operating system; 0 elsewhere. */
 int x86_64_level(void)
@@ -23,6 +24,16 @@ int x86_64_level(void)
     return 0;
 #endif
 }
+
+int has_avx512vnni(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    return !!__builtin_cpu_supports("avx512vnni");
+#else
+    return 0;
+#endif
+}
 """
 
 
@@ -30,7 +41,17 @@ int x86_64_level(void)
 def x86_64_level() -> int:
     """The highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them; 0 for
     other processors, and where there is no C compiler to ask with."""
+    return _asked("x86_64_level")
+
+
+@cache
+def x86_64_features() -> frozenset[str]:
+    """What this machine runs of the features beyond a level that processors of the table have."""
+    return frozenset(name for name in (VNNI,) if _asked(f"has_{name}"))
+
+
+def _asked(function: str) -> int:
     try:
-        return int(built_and_loaded("machine", {"machine.c": _PROBE}).x86_64_level())
+        return int(built_and_loaded("machine", {"machine.c": _PROBE})[function]())
     except ByocirError:
         return 0

@@ -14,7 +14,7 @@ func.func @residual_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
   func.return %3 : tensor<4xi8>
 }
 
-// A zero point other than 0 stays in float.
+// A zero point whose weight is no constant stays in float.
 // CHECK-LABEL: @asymmetric
 // CHECK:         graph.matmul %{{.*}} -> tensor<2x2xf32>
 func.func @asymmetric(%x: tensor<2x2xi8>, %y: tensor<2x2xi8>) -> tensor<2x2xi8> {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+import numpy as np
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
@@ -31,6 +32,7 @@ from byocir.dialects.graph.base import (
     expect_float,
 )
 from byocir.dialects.types import (
+    dtype_of,
     element_type_of,
     f32,
     i8,
@@ -171,7 +173,8 @@ class RequantizeOp(Exact, GraphOp):
     """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
     {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
     tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the
-    f32 scales before and after; with `#graph.fixed` there is one, the i32 multiplier."""
+    f32 scales before and after, and `zero_point` is added to what was rounded; with `#graph.fixed`
+    there is one, the i32 multiplier, and no zero point but 0."""
 
     name = "graph.requantize"
 
@@ -179,6 +182,7 @@ class RequantizeOp(Exact, GraphOp):
     scales = var_operand_def(TensorType)
     rounding = prop_def(FloatHalfEvenAttr | FixedAttr)
     to = prop_def(Attribute, default_value=i8)
+    zero_point = prop_def(INT, default_value=IntegerAttr(0, i64))
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$input `,` $scales attr-dict `:` functional-type(operands, results)"
@@ -205,4 +209,16 @@ class RequantizeOp(Exact, GraphOp):
             self.to in allowed,
             f"expected a result of {' or '.join(map(str, allowed))}, found {self.to}",
         )
+        self._check_zero_point()
         return [tensor(self.to, x)]
+
+    def _check_zero_point(self) -> None:
+        zero = self.zero_point.value.data
+        if isinstance(self.rounding, FixedAttr):
+            expect(zero == 0, f"expected zero point 0 for {self.rounding}, found {zero}")
+            return
+        limits = np.iinfo(dtype_of(self.to))
+        expect(
+            limits.min <= zero <= limits.max,
+            f"expected a zero point of {self.to}, found {zero}",
+        )

@@ -154,17 +154,18 @@ def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
     """DequantizeLinear and QuantizeLinear; what they cannot say (a scale for each position) in
     single steps that round alike."""
     before, after = (_along_axis(scale, len(shape(op.input))) for scale in op.scales)
-    zero = graph.array(np.zeros((), dtype_of(op.to)))
+    zero_point = np.array(op.zero_point.value.data, dtype_of(op.to))
     x = graph.name(op.input)
     if before is not None and after is not None:
         (scale, axis), (result_scale, result_axis) = before, after
         x = graph.node("DequantizeLinear", [x, graph.array(scale)], axis=axis)
-        zero = graph.array(np.zeros(result_scale.shape, dtype_of(op.to)))
+        zero = graph.array(np.broadcast_to(zero_point, result_scale.shape))
         return graph.node("QuantizeLinear", [x, graph.array(result_scale), zero], axis=result_axis)
     x = graph.node("Cast", [x], to=onnx.TensorProto.FLOAT)
     x = graph.node("Mul", [x, graph.name(op.scales[0])])
     x = graph.node("Div", [x, graph.name(op.scales[1])])
-    return graph.node("QuantizeLinear", [x, graph.array(np.array(1, np.float32)), zero])
+    one = graph.array(np.array(1, np.float32))
+    return graph.node("QuantizeLinear", [x, one, graph.array(zero_point)])
 
 
 def _along_axis(scale: SSAValue, rank: int) -> tuple[np.ndarray, int] | None:

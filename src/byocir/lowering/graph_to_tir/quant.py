@@ -80,11 +80,14 @@ def _dequantize(emit: Emitter, op: DequantizeOp) -> SSAValue:
 def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     low, high = limits(element)
-    rounding = op.rounding
+    rounding, zero = op.rounding, op.zero_point.value.data
 
     def in_float(x: Emitted, before: Emitted, after: Emitted) -> Emitted:
         steps = (x.to(f32) * before / after).roundeven()
-        return saturate(steps, low, high, to=element)
+        if zero == 0:
+            return saturate(steps, low, high, to=element)
+        inside = steps.clamp(low - zero, high - zero).to(i32)
+        return (inside.max(low - zero) + zero).to(element)  # what is no number is the least
 
     def in_integers(x: Emitted, multiplier: Emitted) -> Emitted:
         assert isinstance(rounding, FixedAttr)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from byocir.dialects.types import i16
 from byocir.lowering.tir_to_c.accesses import Offset
+from byocir.lowering.tir_to_c.dots import Dot, dot_of
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel, Loop
 from byocir.lowering.tir_to_c.margins import writes_apart
@@ -65,6 +65,8 @@ class _Roles:
     lane: Loop
     rows: tuple[Loop, ...]
     """At most two, the innermost last."""
+    dot: Dot | None
+    """What each step of the reduction adds up, if it is more than one product."""
 
 
 def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
@@ -72,13 +74,12 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     op = writer.op
     if not is_contraction(op) or 0 not in writer.initial or not writer.reduction:
         return None
-    if not is_computable(op) or any(access.checks for access in writer.ins):
+    if not is_computable(op):
         return None
     if set(writer.based) & set(op.reductions):
         return None
     fused = may_fuse(op) and host.description.fuses
-    pair = _pair(writer)
-    found = [r for loop in writer.parallel if (r := _roles(writer, loop, pair)) is not None]
+    found = [r for loop in writer.parallel if (r := _roles(writer, loop, host)) is not None]
     shapes = [(r, _shape(r, host, fused)) for r in found]
     fitting = [(r, shape) for r, shape in shapes if shape is not None]
     if not fitting:
@@ -87,45 +88,34 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     split = [_split(access.offset, writer) for access in writer.ins]
     if None in split:
         return None
-    lane = roles.lane.position
+    lane, dot = roles.lane.position, roles.dot
+    reduction = writer.reduction if dot is None else writer.reduction[:-1]
     factors = [
         Factor(
             access,
             outer,
-            inner if pair is None else inner.without(pair.position),
+            inner if dot is None else inner.without(writer.reduction[-1].position),
             follows=outer.coefficient(lane) > 0,
             steps=[outer.coefficient(row.position) for row in roles.rows],
         )
         for access, (outer, inner) in zip(writer.ins, [s for s in split if s], strict=True)
     ]
     number = writer.initial[0]
-    reduction = writer.reduction if pair is None else writer.reduction[:-1]
-    inner = (writer.indices, op.outs[0].type, number, fused, pair is not None)
-    tile = Tile(factors, reduction, *inner)
+    tile = Tile(factors, reduction, writer.indices, op.outs[0].type, number, fused, dot)
     return TileNest(writer, host, tile, shape, roles.lane, roles.rows)
 
 
-def _pair(writer: BlockWriter) -> Loop | None:
-    """The innermost reduction, where weights were packed in pairs along it."""
-    last = writer.reduction[-1]
-    weights = [access for access in writer.ins if access.element == i16]
-    fixed = any(last.position in access.fixed for access in writer.ins)
-    steps = [access.offset.coefficient(last.position) for access in writer.ins]
-    kinds = {str(access.element) for access in writer.ins}
-    packed = len(weights) == 1 and kinds == {"i8", "i16"} and last.extent == 2
-    return last if packed and steps == [1, 1] and not fixed else None
-
-
-def _roles(writer: BlockWriter, lane: Loop, pair: Loop | None) -> _Roles | None:
-    """The rows of tiles along an iterator, if vectors, or vectors of pairs, can be read along
-    it."""
+def _roles(writer: BlockWriter, lane: Loop, host: CHost) -> _Roles | None:
+    """The rows of tiles along an iterator, if vectors, or vectors of neighbours along the
+    reduction, can be read along it."""
     i, target = lane.position, writer.outs[0].offset
     fixed = {p for access in writer.ins for p in access.fixed}
     steps = [access.offset.coefficient(i) for access in writer.ins]
-    unit = 1 if pair is None else 2
+    dot = dot_of(writer.ins, writer.reduction, i, host.description)
+    unit = 1 if dot is None else dot.count
     if i in fixed or set(steps) - {0, unit} or unit not in steps:
         return None
-    if pair is not None and steps[[x.element for x in writer.ins].index(i16)] != unit:
+    if dot is None and any(access.checks for access in writer.ins):
         return None
     if writer.epilogue is None and (target.coefficient(i) != 1 or target.in_terms):
         return None
@@ -135,10 +125,10 @@ def _roles(writer: BlockWriter, lane: Loop, pair: Loop | None) -> _Roles | None:
         if loop is not lane and loop.position not in fixed and _shares(writer, loop, i)
     ]
     if not rows:
-        return _Roles(lane, ())
+        return _Roles(lane, (), dot)
     inner = next((loop for loop in reversed(rows) if loop.extent >= 4), rows[-1])
     outer = [loop for loop in rows if loop is not inner]
-    return _Roles(lane, (*outer[-1:], inner))
+    return _Roles(lane, (*outer[-1:], inner), dot)
 
 
 def _shares(writer: BlockWriter, loop: Loop, lane: int) -> bool:
@@ -149,8 +139,10 @@ def _shares(writer: BlockWriter, loop: Loop, lane: int) -> bool:
 
 
 def _shape(roles: _Roles, host: CHost, fused: bool) -> TileShape | None:
-    rows = [loop.extent for loop in roles.rows]
-    return tile_shape(host.description, roles.lane.extent, rows, fused=fused)
+    rows, dot = [loop.extent for loop in roles.rows], roles.dot
+    fused = fused or (dot is not None and dot.count == 4)
+    reserved = int(dot is not None and dot.shifts)
+    return tile_shape(host.description, roles.lane.extent, rows, fused=fused, reserved=reserved)
 
 
 def _preference(

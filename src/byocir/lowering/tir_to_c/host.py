@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError
 
 from byocir.dialects.byoc import HOST_CODE, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
-from byocir.toolchain import x86_64_level
+from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import CPUS, Cpu, fitting
 
 NATIVE = "native"
@@ -45,7 +45,7 @@ class CHost(ArgSpecConvertible):
         """The same with `native` as the name of this machine's processor."""
         if self.cpu != NATIVE:
             return self
-        return CHost(fitting(x86_64_level()).name, self.threads)
+        return CHost(fitting(x86_64_level(), x86_64_features()).name, self.threads)
 
     @property
     def description(self) -> Cpu:
@@ -112,10 +112,11 @@ def c_host_of(module: ModuleOp) -> CHost:
 
 def check_machine(host: CHost) -> None:
     """Raises ByocirError B405 where this machine's processor cannot run the host's code."""
-    level = x86_64_level()
-    if host.description.level > level:
+    level, features = x86_64_level(), x86_64_features()
+    if not host.description.runs_on(level, features):
+        found = fitting(level, features).name
         raise ByocirError(
             "B405",
-            f"expected a machine that runs {host.cpu}, found one for {fitting(level).name}",
+            f"expected a machine that runs {host.cpu}, found one for {found}",
             help="compile with host c{cpu=native}, or c{cpu=generic} for any machine",
         )

@@ -21,6 +21,7 @@ from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import Indices, offset_of, outside_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.float_ranges import known_floats
 from byocir.lowering.tir_to_c.kernels import Access, Kernel, Loop
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
@@ -78,6 +79,7 @@ class BlockWriter:
         ]
         self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
         self.late_ins, self.late_outs, self.late_used = self._late(epilogue)
+        self.scalars.floats = known_floats(op, epilogue and epilogue.op)
         self._whole = op.whole
         self._counted = self._counters()
         kept = self._used - self._counted - self._updated

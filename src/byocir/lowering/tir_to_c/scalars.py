@@ -24,6 +24,7 @@ from byocir.lowering.tir_to_c.comparisons import (
     extreme_float,
 )
 from byocir.lowering.tir_to_c.files import HALF
+from byocir.lowering.tir_to_c.float_ranges import FloatRange, range_of
 from byocir.lowering.tir_to_c.functions import FUNCTIONS
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
@@ -106,6 +107,8 @@ class Scalars:
         """Definitions by name."""
         self.ranges: dict[SSAValue, tuple[int, int]] = {}
         """The least and the greatest number of integers that are known."""
+        self.floats: dict[SSAValue, FloatRange] = {}
+        """The same of floats."""
         self.can_fail = False
         """Whether a statement may return from the function, with OUTSIDE."""
 
@@ -156,8 +159,15 @@ class Scalars:
         if kind is arith.NegfOp:
             return f"-{operands[0]}"
         if kind in CONVERSIONS:
-            return CONVERSIONS[kind](self, op.operands[0].type, type_, operands[0])
+            return self._converted(op, operands[0])
         return self._integer(op, operands)
+
+    def _converted(self, op: Operation, value: str) -> str:
+        if isinstance(op, arith.FPToSIOp | arith.FPToUIOp):
+            inside = self._inside(op, value)
+            if inside is not None:
+                return inside
+        return CONVERSIONS[type(op)](self, op.operands[0].type, op.results[0].type, value)
 
     def _checks(self, op: ReadOp, indices: list[str]) -> list[str]:
         """That each index is inside, where that is not known."""
@@ -255,6 +265,28 @@ class Scalars:
             f"    return ({own})(x {'%' if remainder else '/'} y);\n}}\n"
         )
         return f"{name}({', '.join(operands)})"
+
+    def _inside(self, op: arith.FPToSIOp | arith.FPToUIOp, value: str) -> str | None:
+        """The integer of a float of which it is known that it fits, or else that it is no number,
+        for which stands the least."""
+        source, target = op.input.type, op.result.type
+        signed, width = isinstance(op, arith.FPToSIOp), width_of(target)
+        low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
+        known = range_of(op.input, self.floats)
+        if target == i1 or not known.converts(low, high):
+            return None
+        own, kind = c_type(target), c_type(source)
+        converted = own if signed else unsigned_type(target)
+        if known.nan:
+            name = f"{kind}_inside_{converted}"
+            least = f"INT{width}_MIN" if signed else "0"
+            self.helpers[name] = (
+                f"static inline {converted} {name}({kind} x)\n"
+                f"{{\n    const {converted} n = ({converted})(x == x ? x : 0);\n"
+                f"    return x == x ? n : {least};\n}}\n"
+            )
+            return f"({own}){name}({value})"
+        return f"({own}){value}" if signed else f"({own})({converted}){value}"
 
     def to_signed(self, source: Attribute, target: Attribute, value: str) -> str:
         """Towards zero; what does not fit is the nearest number that does, NaN the least."""

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.types import element_type_of, f32
 from byocir.lowering.tir_to_c.accesses import Indices, Offset
+from byocir.lowering.tir_to_c.dots import SHIFT, Dot
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
 from byocir.lowering.tir_to_c.loops import Access, Loop, indented
 
@@ -27,20 +28,6 @@ PRELUDE = """/* Whether there are vector types. FUSED functions may round a * b 
 #endif
 """
 """What tiles need, before all else."""
-
-PAIRS = """/* Products of 16-bit integers, those of neighbours added to 32 bits. */
-#if VECTORS && defined(__SSE2__)
-#include <immintrin.h>
-#define PAIRS_4(x, y) ((u32x4)_mm_madd_epi16((__m128i)(x), (__m128i)(y)))
-#endif
-#if VECTORS && defined(__AVX2__)
-#define PAIRS_8(x, y) ((u32x8)_mm256_madd_epi16((__m256i)(x), (__m256i)(y)))
-#endif
-#if VECTORS && defined(__AVX512BW__)
-#define PAIRS_16(x, y) ((u32x16)_mm512_madd_epi16((__m512i)(x), (__m512i)(y)))
-#endif
-"""
-
 
 SIZES = {
     **{"float": 4, "int32_t": 4, "uint32_t": 4},
@@ -75,12 +62,12 @@ class Tile:
     type: Attribute
     number: str
     fused: bool
-    paired: bool
-    """Whether each step takes two neighbours along the reduction."""
+    dot: Dot | None
+    """How each step takes several neighbours along the reduction, if it does."""
 
     def needs(self, lanes: int) -> str:
         """The condition under which a compiler can build it."""
-        return f"VECTORS && defined(PAIRS_{lanes})" if self.paired else "VECTORS"
+        return "VECTORS" if self.dot is None else f"VECTORS && defined({self.dot.macro}_{lanes})"
 
     @property
     def is_float(self) -> bool:
@@ -101,10 +88,15 @@ class Tile:
         start = f"({vec}){{0}}" if zero else f"({vec}){{0}} + {self._constant()}"
         body = ["FUSED_BODY"] if self.fused else []
         body += [f"{vec} a{r}_{v} = {start};" for r in range(len(places)) for v in range(vectors)]
-        body += nest(self.reduction, self._step(places, lanes, vectors))
+        body += self._excess(vec, vectors)
+        body += self._walk(places, lanes, vectors)
         for r, place in enumerate(places):
             at = sum(i * step for i, step in zip(place, steps, strict=True))
-            body += [f"*({vec} *)(t + {at + v * lanes}) = a{r}_{v};" for v in range(vectors)]
+            less = "" if self.dot is None or not self.dot.shifts else " - s{}"
+            body += [
+                f"*({vec} *)(t + {at + v * lanes}) = a{r}_{v}{less.format(v)};"
+                for v in range(vectors)
+            ]
         text = "\n".join(indented(line) for line in body)
         head = f"({', '.join([*parameters, f'{acc} *restrict t'])})\n{{\n{text}\n}}\n"
         name = f"tile_{hashlib.sha256(head.encode()).hexdigest()[:12]}"
@@ -118,9 +110,9 @@ class Tile:
         """Definitions of the vector types that the function uses, by name."""
         kinds = {self._vector(lanes): "float" if self.is_float else "uint32_t"}
         for factor in self.factors:
-            if factor.follows and not self.is_float and not self.paired:
+            if factor.follows and not self.is_float and self.dot is None:
                 kinds |= {_vector_of(kind, lanes): kind for kind in _widened(factor)}
-        made = {"": PRELUDE, " pairs": PAIRS} if self.paired else {"": PRELUDE}
+        made = {"": PRELUDE, **(self.dot.prelude if self.dot else {})}
         for name, kind in kinds.items():
             size = SIZES[kind]
             made[f" {name}"] = (
@@ -135,8 +127,33 @@ class Tile:
     def _constant(self) -> str:
         return self.number if self.is_float else f"(uint32_t){self.number}"
 
-    def _step(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> list[str]:
-        """One step of the reduction, for all accumulators."""
+    def _excess(self, vec: str, vectors: int) -> list[str]:
+        """Sums of what shifted bytes have too much, and the number that they are shifted by."""
+        if self.dot is None or not self.dot.shifts:
+            return []
+        return [
+            f"const {vec} shift = ({vec}){{0}} + {SHIFT};",
+            *(f"{vec} s{v} = ({vec}){{0}};" for v in range(vectors)),
+        ]
+
+    def _walk(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> list[str]:
+        """All steps of the reduction; the last along a dot's iterator may be a smaller one."""
+        dot = self.dot
+        if dot is None or dot.left == dot.count:
+            return nest(self.reduction, self._step(places, lanes, vectors))
+        rest = self._step(places, lanes, vectors, dot.left)
+        if dot.outer is None:
+            return nest(self.reduction, rest)
+        last, until = dot.outer, dot.outer.extent - 1
+        whole = nest([Loop(last.position, until)], self._step(places, lanes, vectors))
+        rest = ["{", *map(indented, [f"const ptrdiff_t {last.name} = {until};", *rest]), "}"]
+        return nest([loop for loop in self.reduction if loop is not last], [*whole, *rest])
+
+    def _step(
+        self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int, left: int | None = None
+    ) -> list[str]:
+        """One step of the reduction, for all accumulators; `left` are the neighbours of a dot that
+        there are."""
         at = [self.indices.offset(factor.inner) for factor in self.factors]
         lines = [
             f"const {c_type(factor.access.element)} *const {name}i = {name} + {offset};"
@@ -144,27 +161,47 @@ class Tile:
         ]
         for factor, name in zip(self.factors, "pq", strict=True):
             if not factor.has_rows:
-                lines += self._load(factor, name, f"{name}_", 0, lanes, vectors)
+                lines += self._load(factor, name, f"{name}_", 0, lanes, vectors, left)
+        if self.dot is not None and self.dot.shifts:
+            vector = f"{'pq'[self.dot.lanes]}_"
+            for v in range(vectors):
+                lines.append(f"s{v} = {self.dot.macro}_{lanes}(s{v}, shift, {vector}{v});")
         for r, place in enumerate(places):
             for factor, name in zip(self.factors, "pq", strict=True):
                 if factor.has_rows:
                     step = sum(i * s for i, s in zip(place, factor.steps, strict=True))
-                    lines += self._load(factor, name, f"{name}{r}_", step, lanes, vectors)
+                    lines += self._load(factor, name, f"{name}{r}_", step, lanes, vectors, left)
             for v in range(vectors):
-                left, right = (
+                values = [
                     f"{name}{r if factor.has_rows else ''}_{v if factor.follows else ''}"
                     for factor, name in zip(self.factors, "pq", strict=True)
-                )
-                product = f"PAIRS_{lanes}({left}, {right})" if self.paired else f"{left} * {right}"
-                lines.append(f"a{r}_{v} += {product};")
+                ]
+                total = f"a{r}_{v}"
+                if self.dot is None:
+                    lines.append(f"{total} += {' * '.join(values)};")
+                else:
+                    lines.append(f"{total} = {self.dot.added(lanes, total, values)};")
         return lines
 
     def _load(
-        self, factor: Factor, name: str, prefix: str, at: int, lanes: int, vectors: int
+        self,
+        factor: Factor,
+        name: str,
+        prefix: str,
+        at: int,
+        lanes: int,
+        vectors: int,
+        left: int | None,
     ) -> list[str]:
         vec = self._vector(lanes)
-        if self.paired:
-            return self._load_pairs(factor, name, prefix, at, lanes, vectors)
+        if self.dot is not None:
+            own = [(v, at + self.dot.count * v * lanes) for v in range(vectors)]
+            if factor.follows:
+                return [
+                    f"const {vec} {prefix}{v} = *(const {vec} *)({name}i + {i});" for v, i in own
+                ]
+            shared = self.dot.shared(f"({name}i + {at})", left or self.dot.count)
+            return [f"const {vec} {prefix} = ({vec}){{0}} + {shared};"]
         if not factor.follows:
             kind = "float" if self.is_float else "uint32_t"
             wide = "" if self.is_float else "(uint32_t)(int32_t)"
@@ -181,17 +218,6 @@ class Tile:
                     text = f"__builtin_convertvector({text}, {kind})"
                 lines.append(f"const {vec} {prefix}{v} = {text};")
         return lines
-
-    def _load_pairs(
-        self, factor: Factor, name: str, prefix: str, at: int, lanes: int, vectors: int
-    ) -> list[str]:
-        """Vectors of pairs of 16 bits, or one such pair in each lane."""
-        vec = self._vector(lanes)
-        if factor.follows:
-            places = [(v, f"({name}i + {at + 2 * v * lanes})") for v in range(vectors)]
-            return [f"const {vec} {prefix}{v} = *(const {vec} *){p};" for v, p in places]
-        low, high = (f"(uint16_t){name}i[{at + i}]" for i in range(2))
-        return [f"const {vec} {prefix} = ({vec}){{0}} + ({low} | (uint32_t){high} << 16);"]
 
 
 def _widened(factor: Factor) -> list[str]:

@@ -31,6 +31,7 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.emit import Emitter, Read, Space
+from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
@@ -57,6 +58,8 @@ class Frame:
 
     before: tuple[int, ...]
     after: tuple[int, ...]
+    number: Number = 0
+    """What these elements are."""
 
     @staticmethod
     def none(rank: int) -> Frame:
@@ -69,7 +72,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a value of [N, C, spatial…] is: in `value`, with channels last and a frame of zeros."""
+    """Where a value of [N, C, spatial…] is: in `value`, with channels last and a frame."""
 
     value: SSAValue
     frame: Frame
@@ -134,7 +137,8 @@ class _Layouts:
         """The block with channels last, in its inputs of that many dimensions and its result."""
         emit = Emitter(op.location)
         reads = [self._read(emit, op, i) for i in range(len(op.ins))]
-        frame = self._frame(op.results[0]) if _can_write_frame(op) else None
+        frame = self._frame(op.results[0])
+        frame = frame if _can_write_frame(op, frame) else None
         start, placed = self._start(emit, op, frame)
         target = Placed(start, placed)
         maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]
@@ -167,10 +171,10 @@ class _Layouts:
         if placed is None:
             return value, exprs, pad
         outside = _outside(op, position)
-        if wanted and not _holds(placed.frame, outside):
-            placed = self._copy(emit, value, _as_frame(outside))
+        if wanted and not _holds(placed.frame, outside, pad):
+            placed = self._copy(emit, value, _as_frame(outside, pad))
         index = placed.index(exprs)
-        return placed.value, index, None if _holds(placed.frame, outside) else pad
+        return placed.value, index, None if _holds(placed.frame, outside, pad) else pad
 
     def _start(self, emit: Emitter, op: BlockOp, frame: Frame | None) -> tuple[SSAValue, Frame]:
         start = op.outs[0]
@@ -179,7 +183,7 @@ class _Layouts:
         if start in self.placed:
             return self.placed[start].value, empty
         if frame is not None and not frame.is_empty:
-            return emit.fill(0, element, _framed(shape, frame)), frame
+            return emit.fill(frame.number, element, _framed(shape, frame)), frame
         if isinstance(start.owner, FillOp):
             return emit.fill(number(start.owner.value).item(), element, shape), empty
         return emit.empty(element, shape), empty
@@ -193,7 +197,8 @@ class _Layouts:
         held = self.placed.get(value)
         read = Read(value, exprs) if held is None else Read(held.value, held.index(exprs))
         whole = _framed(_last(shape), frame)
-        start = emit.fill(0, element, whole) if not frame.is_empty else emit.empty(element, whole)
+        empty = emit.empty(element, whole) if frame.is_empty else None
+        start = empty or emit.fill(frame.number, element, whole)
         target = Placed(start, frame)
         made = emit.block(space, [read], start, lambda x, _: x, target.index(exprs))
         return Placed(made, frame)
@@ -255,6 +260,7 @@ class _Layouts:
     def _frame(self, value: SSAValue) -> Frame:
         """What convolutions read around a value, if nothing reads other numbers there."""
         frame = Frame.none(len(shape_of(value.type)) - 2)
+        numbers: set[Number] = set()
         for use in value.uses:
             op = use.operation
             if not isinstance(op, BlockOp) or use.index >= len(op.ins):
@@ -263,10 +269,11 @@ class _Layouts:
             if pad is None:
                 continue
             outside = _outside(op, use.index)
-            if number(pad) != 0 or outside[:2] != NOWHERE:
+            numbers.add(number(pad).item())
+            if len(numbers) > 1 or outside[:2] != NOWHERE:
                 return Frame.none(len(frame.before))
             if _is_convolution(op) and use.index == _image(op):
-                frame = _larger(frame, _as_frame(outside))
+                frame = _larger(frame, _as_frame(outside, pad))
         return frame
 
 
@@ -284,16 +291,21 @@ def _outside(op: BlockOp, position: int) -> Outside:
     return reach[0], reach[1], tuple(reach[2:])
 
 
-def _as_frame(outside: Outside) -> Frame:
-    return Frame(tuple(b for b, _ in outside[2]), tuple(a for _, a in outside[2]))
+def _as_frame(outside: Outside, pad: Attribute | None) -> Frame:
+    value = 0 if pad is None else number(pad).item()
+    return Frame(tuple(b for b, _ in outside[2]), tuple(a for _, a in outside[2]), value)
 
 
 def _larger(one: Frame, other: Frame) -> Frame:
-    return Frame(tuple(map(max, one.before, other.before)), tuple(map(max, one.after, other.after)))
+    """A frame of the second's number that has room for both."""
+    before, after = map(max, one.before, other.before), map(max, one.after, other.after)
+    return Frame(tuple(before), tuple(after), other.number)
 
 
-def _holds(frame: Frame, outside: Outside) -> bool:
-    return _larger(frame, _as_frame(outside)) == frame and outside[:2] == NOWHERE
+def _holds(frame: Frame, outside: Outside, pad: Attribute | None) -> bool:
+    needed = _as_frame(outside, pad)
+    fits = needed.is_empty or _larger(frame, needed) == frame
+    return fits and outside[:2] == NOWHERE
 
 
 def _framed(shape: Shape, frame: Frame) -> Shape:
@@ -307,10 +319,12 @@ def _is_plain(op: BlockOp) -> bool:
     return op.in_value_form and not op.bases and len(op.outs) == 1 and rank >= 3
 
 
-def _can_write_frame(op: BlockOp) -> bool:
-    """Whether zeros around its result change nothing of what a block computes."""
+def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
+    """Whether a frame around its result changes nothing of what a block computes."""
     owner = op.outs[0].owner
-    return isinstance(owner, EmptyOp) or (isinstance(owner, FillOp) and number(owner.value) == 0)
+    return isinstance(owner, EmptyOp) or (
+        isinstance(owner, FillOp) and number(owner.value).item() == frame.number
+    )
 
 
 def _image(op: BlockOp) -> int:
@@ -339,8 +353,7 @@ def _is_convolution(op: BlockOp) -> bool:
         return False
     if any(linear(e) is None for e in image):
         return False
-    pad = op.pad_values[position]
-    return all(e.used_dims() for e in out[1:2]) and (pad is None or number(pad) == 0)
+    return all(e.used_dims() for e in out[1:2])
 
 
 NOWHERE = ((0, 0), (0, 0))

@@ -4,8 +4,9 @@ Does: a contraction with a constant operand reads a copy of it, laid out as [par
 panel, reduction iterators, lane]: a panel holds what one column of tiles needs, one vector after
 the other. The lane, along which vectors run, is split into panels as wide as a tile of the
 processor `cpu`; where the last one is not full, it holds zeros, and the result has as many elements
-more, which nobody reads. Weights of 8 bits become 16 bits wide, with neighbours along the innermost
-reduction side by side, where the processor has an instruction for such pairs.
+more, which nobody reads. Where the processor has an instruction that adds products of neighbours,
+those along the innermost reduction lie side by side: four of 8 bits, or two that become 16 bits
+wide. Zeros fill up the last of them, beside which the other operand is read outside of its array.
 
 Requires: blocks in value form, of which `fold-copies` then folds those on constants. Looks at
 functions without `byoc.target`.
@@ -21,8 +22,8 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -31,8 +32,8 @@ from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, block
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
-from byocir.dialects.tir.scalar import Emitted, emit_body
-from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of
+from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
+from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of, ui8
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
@@ -65,6 +66,15 @@ class PackWeightsPass(ModulePass):
 
 
 @dataclass(frozen=True)
+class Dot:
+    """So many neighbours along a reduction iterator, as integers of a type."""
+
+    iterator: int
+    count: int
+    element: Attribute
+
+
+@dataclass(frozen=True)
 class _Packing:
     """A contraction whose operand `weights` is packed in panels of `width` along the iterator
     `lane`."""
@@ -73,8 +83,8 @@ class _Packing:
     weights: int
     lane: int
     width: int
-    pair: int | None
-    """The reduction iterator whose neighbours lie side by side, as 16-bit integers."""
+    dot: Dot | None
+    """Which neighbours lie side by side."""
 
     @property
     def panels(self) -> int:
@@ -83,6 +93,10 @@ class _Packing:
     @property
     def is_full(self) -> bool:
         return self.op.extents[self.lane] % self.width == 0
+
+    @property
+    def has_whole_dots(self) -> bool:
+        return self.dot is None or self.op.extents[self.dot.iterator] % self.dot.count == 0
 
 
 def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
@@ -104,27 +118,53 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
         return None
     lane = lanes[0]
     rows = [op.extents[i] for i in op.parallels if i in seen - known and op.extents[i] > 1]
+    alone = len(last.terms) == 1 and lane not in seen
+    dot = _dot(op, weights, cpu) if alone else None
     fused = element_type_of(op.outs[0].type) == f32 and may_reorder(op) and cpu.fuses
-    shape = tile_shape(cpu, op.extents[lane], rows[-2:], fused=fused)
+    quads = dot is not None and dot.count == 4
+    shifted = quads and all(element_type_of(value.type) == i8 for value in op.ins)
+    shape = tile_shape(
+        cpu, op.extents[lane], rows[-2:], fused=fused or quads, reserved=int(shifted)
+    )
     if shape is None:
         return None
-    alone = len(last.terms) == 1 and lane not in seen
-    pair = _pair(op, weights) if alone and cpu.adds_pairs else None
-    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane], pair)
+    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane], dot)
 
 
-def _pair(op: BlockOp, weights: int) -> int | None:
-    """The innermost reduction iterator of a contraction of 8-bit integers, if there is an even
-    number of neighbours along it in both operands."""
+def _dot(op: BlockOp, weights: int, cpu: Cpu) -> Dot | None:
+    """The innermost reduction iterator of a contraction of 8-bit integers, if neighbours along it
+    are neighbours in both operands."""
     inner = op.reductions[-1]
     image = op.in_maps[1 - weights].results
     last = linear(image[-1])
-    bytes_only = all(element_type_of(value.type) == i8 for value in op.ins)
-    if not bytes_only or op.extents[inner] % 2 or not is_computable(op) or last is None:
+    kinds = [element_type_of(op.ins[i].type) for i in (weights, 1 - weights)]
+    if not set(kinds) <= {i8, ui8} or not is_computable(op) or last is None:
         return None
     elsewhere = {i for expr in image[:-1] for i in expr.used_dims()}
     known = inner in _used(op.in_maps[weights]) and inner not in elsewhere
-    return inner if known and last.coefficient(inner) == 1 else None
+    if not known or last.coefficient(inner) != 1:
+        return None
+    if cpu.adds_quads and kinds != [ui8, ui8]:
+        dot = Dot(inner, 4, kinds[0])
+    elif cpu.adds_pairs:
+        dot = Dot(inner, 2, i16)
+    else:
+        return None
+    fills = op.extents[inner] % dot.count == 0
+    return dot if fills or all(_ends(op, i, inner) for i in range(2)) else None
+
+
+def _ends(op: BlockOp, operand: int, inner: int) -> bool:
+    """Whether what is behind the last step of an iterator is outside of an operand, and nothing
+    else is."""
+    map_, shape = op.in_maps[operand], shape_of(op.ins[operand].type)
+    at = [axis for axis, expr in enumerate(map_.results) if inner in expr.used_dims()]
+    alone = [axis for axis in at if isinstance(map_.results[axis], AffineDimExpr)]
+    return (
+        op.pad_values[operand] is None
+        and len(at) == len(alone) == 1
+        and shape[at[0]] == op.extents[inner] > 1
+    )
 
 
 def _is_linear(map_: AffineMap) -> bool:
@@ -154,7 +194,7 @@ def _pack(packing: _Packing) -> None:
         element = element_type_of(op.outs[0].type)
         start = emit.fill(number(fill.value).item(), element, (*shape[:-1], whole))
     made = BlockOp(
-        iterators, ins, [start], maps, _body(packing), pads=op.pad_values, location=op.location
+        iterators, ins, [start], maps, _body(packing), pads=_pads(packing), location=op.location
     )
     result = emit.add(made).results[0]
     if not packing.is_full and not _only_read(op.results[0]):
@@ -170,6 +210,15 @@ def _pack(packing: _Packing) -> None:
         fill.erase()
 
 
+def _pads(packing: _Packing) -> list[Attribute | None]:
+    """What is read outside of the operands: zeros beside those that fill up the weights."""
+    pads = list(packing.op.pad_values)
+    if not packing.has_whole_dots:
+        other = 1 - packing.weights
+        pads[other] = number_attr(0, element_type_of(packing.op.ins[other].type))
+    return pads
+
+
 def _only_read(value: SSAValue) -> bool:
     """Whether all that use a value are blocks that read it at indices, and never outside of it."""
     return all(
@@ -182,14 +231,15 @@ def _only_read(value: SSAValue) -> bool:
 
 
 def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """The iterators with the lane as panel and lane, and pairs as a pair and a place in it, and
-    what the old iterators are in them."""
-    op = packing.op
+    """The iterators with the lane as panel and lane, and the one with neighbours as their group and
+    a place in it, and what the old iterators are in them."""
+    op, dot = packing.op, packing.dot
+    widths = {packing.lane: packing.width, **({dot.iterator: dot.count} if dot else {})}
     iterators: list[IteratorAttr] = []
     dims: list[AffineExpr] = []
     for i, iterator in enumerate(op.iterators):
         at = AffineExpr.dimension(len(iterators))
-        width = {packing.pair: 2, packing.lane: packing.width}.get(i)
+        width = widths.get(i)
         if width is None or (i == packing.lane and packing.panels == 1 and packing.is_full):
             iterators.append(iterator)
             dims.append(at)
@@ -211,10 +261,10 @@ def _panels(
     map_: AffineMap,
 ) -> tuple[SSAValue, list[AffineExpr]]:
     """The packed constant, as a copy, and where the contraction reads it."""
-    value = packing.op.ins[packing.weights]
+    value, dot = packing.op.ins[packing.weights], packing.dot
     used = _used(map_)
     lane = max(dims[packing.lane].used_dims())
-    last = [lane] if packing.pair is None else [lane, max(dims[packing.pair].used_dims())]
+    last = [lane] if dot is None else [lane, max(dims[dot.iterator].used_dims())]
     inner = [i for i in sorted(used) if iterators[i].is_reduction and i not in last]
     outer = [i for i in sorted(used) if i not in (*inner, *last)]
     order = [*outer, *inner, *last]
@@ -223,8 +273,9 @@ def _panels(
     at = dict(zip(order, space.parallel, strict=True))
     places = [at.get(i, AffineExpr.constant(0)) for i in range(len(iterators))]
     index = map_.replace_dims_and_symbols(places, [], len(order), 0).results
-    read = Read(value, list(index), pad=None if packing.is_full else 0)
-    element = element_type_of(value.type) if packing.pair is None else i16
+    exact = packing.is_full and packing.has_whole_dots
+    read = Read(value, list(index), pad=None if exact else 0)
+    element = element_type_of(value.type) if dot is None else dot.element
     made = emit.elementwise(shape, element, [read], lambda x: x.to(element))
     return made, [AffineExpr.dimension(i) for i in order]
 
@@ -234,12 +285,12 @@ def _step(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
 
 
 def _body(packing: _Packing) -> Region:
-    """The contraction's body for what is packed, which pairs widen."""
-    op = packing.op
-    if packing.pair is None:
-        return op.body.clone()
+    """The contraction's body for what is packed, which may be wider."""
+    op, dot = packing.op, packing.dot
     types = [element_type_of(value.type) for value in (*op.ins, *op.outs)]
-    types[packing.weights] = i16
+    if dot is None or dot.element == types[packing.weights]:
+        return op.body.clone()
+    types[packing.weights] = dot.element
     region = emit_body(types, _step)
     for inner in region.walk():
         inner.location = op.location

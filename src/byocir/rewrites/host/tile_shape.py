@@ -44,10 +44,12 @@ def lanes_of(cpu: Cpu, extent: int) -> int:
     return lanes if lanes >= LEAST_LANES else 0
 
 
-def tile_shape(cpu: Cpu, extent: int, rows: Sequence[int], *, fused: bool) -> TileShape | None:
+def tile_shape(
+    cpu: Cpu, extent: int, rows: Sequence[int], *, fused: bool, reserved: int = 0
+) -> TileShape | None:
     """The cheapest tile for so many elements along the vectors and along each row iterator, the
     innermost last; None where vectors do not fit. `fused` tells that products are added in one
-    instruction, and need no register of their own."""
+    instruction, and need no register of their own; so many rows of registers are `reserved`."""
     lanes = lanes_of(cpu, extent)
     if not lanes:
         return None
@@ -56,7 +58,7 @@ def tile_shape(cpu: Cpu, extent: int, rows: Sequence[int], *, fused: bool) -> Ti
     for vectors in VECTORS if rows and max(rows) > 1 else ALONE:
         if vectors > many:
             continue
-        spare = cpu.registers - vectors - (1 if fused else 2)
+        spare = cpu.registers - vectors * (1 + reserved) - (1 if fused else 2) - reserved
         height = min(max(spare // vectors, 1), MOST_ROWS)
         cost = -(-many // vectors) * _cost_of_rows(rows, height, vectors)
         if best is None or cost < best[0]:

@@ -1,0 +1,131 @@
+"""Between which numbers the floats of a body are, so that conversions to integers need no check.
+
+Every operation rounds monotonically, so that its values at the ends of the operands' ranges,
+computed in the operands' own type, bound all values between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.types import dtype_of, f32, f64, is_integer, width_of
+from byocir.evaluate.scalar import number
+
+
+@dataclass(frozen=True)
+class FloatRange:
+    """From the least to the greatest number that a float may be; `nan` tells whether it may be
+    none."""
+
+    low: float
+    high: float
+    nan: bool
+
+    def converts(self, low: int, high: int) -> bool:
+        """Whether all numbers, cut off towards zero, are between these integers."""
+        return low - 1 < self.low and self.high < high + 1
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+
+ANY = FloatRange(-np.inf, np.inf, True)
+
+Ranges = Mapping[SSAValue, FloatRange]
+Rule = Callable[..., FloatRange]
+"""The range of an op's result of a type, from those of its operands."""
+
+
+def range_of_array(values: np.ndarray) -> FloatRange:
+    """The range of the elements of a float array."""
+    if not values.size or np.isnan(values).any():
+        return ANY
+    return FloatRange(float(values.min()), float(values.max()), False)
+
+
+def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
+    """The ranges of the arguments of bodies that are elements of constants of floats."""
+    found: dict[SSAValue, FloatRange] = {}
+    for op in ops:
+        if op is None:
+            continue
+        for value, argument, pad in zip(op.ins, op.body.block.args, op.pad_values, strict=False):
+            owner = value.owner
+            if isinstance(owner, ConstantOp) and argument.type in (f32, f64) and pad is None:
+                values = owner.value.data.maybe_values
+                found[argument] = ANY if values is None else range_of_array(values)
+    return found
+
+
+def range_of(value: SSAValue, known: Ranges) -> FloatRange:
+    """The range of a float in a body, with what is `known` of the body's arguments."""
+    if value in known:
+        return known[value]
+    op = value.owner
+    if value.type not in (f32, f64) or not isinstance(op, Operation):
+        return ANY
+    if isinstance(op, arith.ConstantOp):
+        return range_of_array(np.asarray(number(op.value)))
+    if isinstance(op, arith.SIToFPOp | arith.UIToFPOp):
+        return _of_integers(op, value.type)
+    rule = _RULES.get(type(op))
+    if rule is None:
+        return ANY
+    with np.errstate(all="ignore"):
+        return rule(value.type, *(range_of(operand, known) for operand in op.operands))
+
+
+def _of_integers(op: arith.SIToFPOp | arith.UIToFPOp, type_: Attribute) -> FloatRange:
+    source, signed = op.input.type, isinstance(op, arith.SIToFPOp)
+    if not is_integer(source):
+        return ANY
+    width = width_of(source) - signed
+    ends = (-(2**width) if signed else 0, 2**width - 1)
+    low, high = (float(dtype_of(type_).type(end)) for end in ends)
+    return FloatRange(low, high, False)
+
+
+def _at_ends(operation: np.ufunc) -> Rule:
+    """The range of an operation that is monotone in each operand between its zeros and poles."""
+
+    def rule(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
+        crosses = operation is np.divide and other.low <= 0 <= other.high
+        if crosses or not (one.is_finite and other.is_finite):
+            return ANY
+        dtype = dtype_of(type_)
+        ends = operation.outer(
+            np.array([one.low, one.high], dtype), np.array([other.low, other.high], dtype)
+        )
+        return FloatRange(float(ends.min()), float(ends.max()), one.nan or other.nan)
+
+    return rule
+
+
+def _extreme(pick: Callable[[float, float], float]) -> Rule:
+    def rule(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
+        low, high = pick(one.low, other.low), pick(one.high, other.high)
+        return FloatRange(low, high, one.nan or other.nan)
+
+    return rule
+
+
+def _rounded(type_: Attribute, one: FloatRange) -> FloatRange:
+    return FloatRange(float(np.rint(one.low)), float(np.rint(one.high)), one.nan)
+
+
+_RULES: dict[type[Operation], Rule] = {
+    arith.AddfOp: _at_ends(np.add),
+    arith.SubfOp: _at_ends(np.subtract),
+    arith.MulfOp: _at_ends(np.multiply),
+    arith.DivfOp: _at_ends(np.divide),
+    arith.MaximumfOp: _extreme(max),
+    arith.MinimumfOp: _extreme(min),
+    math.RoundEvenOp: _rounded,
+}

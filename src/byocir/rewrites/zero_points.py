@@ -1,0 +1,89 @@
+"""Zero points of contractions on their way to integers: a part of qdq-to-integer.
+
+With the weights w known, `sum (x - z) * w` is `sum x * w - z * sum w`. What is taken off is a
+number for each output, which joins the bias. A convolution reads z where it is padded, for that is
+what stands for 0 there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.graph import ConvOp, PadOp
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.types import dtype_of
+from byocir.patterns import Match
+from byocir.rewrites.driver import NewOps
+from byocir.rewrites.grid import constant_array, grid_at, known_grid
+
+
+def output_axis(m: Match) -> int | None:
+    """The axis of a weight that counts outputs; None for a vector, which has one."""
+    rank = m["w"].type.rank
+    columns = rank - 1 if rank > 1 else None
+    return 0 if "conv" in m else columns
+
+
+def summed_axes(m: Match) -> tuple[int, ...]:
+    """The axes of a weight that a contraction adds up."""
+    rank = m["w"].type.rank
+    return tuple(range(1, rank)) if "conv" in m else (max(rank - 2, 0),)
+
+
+def shifted_weight(m: Match) -> np.ndarray | None:
+    """A weight without its zero points, in its own type or else as int8; None where it is no
+    constant, its values were not supplied, or some need more bits."""
+    grid, array = grid_at(m["weight"]), constant_array(m["w"].value)
+    if grid is None or array is None or not array.present:
+        return None
+    values = array.values()
+    if grid.symmetric:
+        return values
+    zero = grid.zero_point.astype(np.int32)
+    if grid.axis is not None:
+        zero = zero.reshape([-1 if axis == grid.axis else 1 for axis in range(values.ndim)])
+    shifted = values.astype(np.int32) - zero
+    least, greatest = shifted.min(initial=0), shifted.max(initial=0)
+    fits = np.iinfo(np.int8).min <= least and greatest <= np.iinfo(np.int8).max
+    return shifted.astype(np.int8) if fits else None
+
+
+def integer_weight(m: Match, new: NewOps) -> SSAValue:
+    """The weight without its zero points."""
+    if known_grid(m["weight"]).symmetric:
+        return m["w"].value
+    shifted = shifted_weight(m)
+    assert shifted is not None
+    return new.constant(shifted)
+
+
+def folded_bias(m: Match, new: NewOps) -> SSAValue | None:
+    """The bias with what the input's zero point brings into the sums taken off; None for zeros."""
+    zero, has_bias = int(known_grid(m["data"]).zero_point), "b" in m
+    if zero == 0:
+        return m["b"].value if has_bias else None
+    weight = shifted_weight(m)
+    assert weight is not None
+    rows = "conv" not in m and m["x"].type.rank > 1 and weight.ndim > 2
+    excess = zero * weight.astype(np.int64).sum(axis=summed_axes(m), keepdims=rows)
+    own = m["b"].numbers.astype(np.int64) if has_bias else 0
+    return new.constant((own - excess).astype(np.int32))
+
+
+def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
+    """The input of a convolution, with its zero point around it where it is padded, and the
+    properties with which the convolution then slides."""
+    zero, x, conv = known_grid(m["data"]).zero_point, m["x"], m["conv"].op
+    assert isinstance(conv, ConvOp)
+    pads, window = int_tuple(conv.pads), dict[str, Any](conv.properties)
+    if not zero.any() or not any(pads):
+        return x.value, window
+    spatial = len(pads) // 2
+    around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
+    fill = ArrayAttr.of(zero.astype(dtype_of(x.type.element)))
+    image = new.add(PadOp.make(x.value, pads=around, mode="constant", value=fill)).result
+    return image, {**window, "pads": [0] * len(pads)}
