@@ -314,11 +314,11 @@ def generate(
 
 
 def _host_code(module: ModuleOp, report: Report) -> HostCode | None:
-    """The code of @main, if it is not in memory with something in it that has no form in C."""
+    """The code of @main, if what it takes, and in memory what it does, has a form in C."""
     try:
         return host_code(module)
     except NoC as error:
-        report.notes.append(f"the host runs in the evaluator: {error} in memory has no form in C")
+        report.notes.append(f"the host runs in the evaluator: {error} has no form in C")
         return None
 
 

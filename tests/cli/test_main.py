@@ -30,6 +30,21 @@ def test_run_reads_and_writes_arrays(tmp_path: Path):
     assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 1
 
 
+def test_a_seed_chooses_the_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    found: list[np.ndarray] = []
+    for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        path = str(tmp_path / f"{name}.npz")
+        assert main(["run", MODEL, *SHAPE, "--seed", seed, "--output", path]) == 0
+        with np.load(path) as outputs:
+            found.append(outputs["logits"])
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    with pytest.raises(SystemExit) as caught:
+        main(["run", MODEL, *SHAPE, "--seed", "-1"])
+    assert caught.value.code == 2
+    assert "--seed: expected a number from 0 on, found '-1'" in capsys.readouterr().err
+
+
 def test_compile_then_run_the_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = str(tmp_path / "digits.bpkg")
     assert main(["compile", MODEL, *SHAPE, "-o", path]) == 0

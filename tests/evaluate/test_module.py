@@ -5,11 +5,18 @@ import pytest
 from onnx import TensorProto, helper
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
+import byocir
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import RULES, Interpreter, evaluates
-from byocir.evaluate.module import evaluate, evaluate_function, random_feeds
+from byocir.evaluate.module import (
+    evaluate,
+    evaluate_function,
+    random_arguments,
+    random_feeds,
+)
 from byocir.frontend.onnx import import_onnx
+from byocir.runtime.export import export_project
 
 LEVELS = """
 func.func public @main(%x: tensor<4xi8> {byoc.name = "image"})
@@ -129,6 +136,51 @@ def test_another_dialect_can_add_rules():
     finally:
         del RULES[NegateOp]
     np.testing.assert_array_equal(found, [16, 2, 2, 12])
+
+
+IN_MEMORY = """func.func @main(%x: memref<4xi32>, %y: memref<4xi32>) {
+  tir.block [i: 4] ins(%x[i] : memref<4xi32>) outs(%y[i] : memref<4xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %0 = arith.addi %a, %a : i32
+    tir.yield %0 : i32
+  }
+  func.return
+}"""
+
+
+def test_what_a_function_in_memory_writes_is_no_input():
+    module = parse_module(IN_MEMORY)
+    feeds = random_feeds(module)
+    assert [*feeds] == ["arg0"]
+    np.testing.assert_array_equal(evaluate(module, feeds)["arg1"], 2 * feeds["arg0"])
+    whole = random_arguments(module)
+    assert [*whole] == ["arg0", "arg1"]
+    np.testing.assert_array_equal(whole["arg0"], feeds["arg0"])
+    for host in ("reference", "c"):
+        package = byocir.compile(module, targets=[], host=host)
+        np.testing.assert_array_equal(package.run(feeds)["arg1"], 2 * feeds["arg0"])
+
+
+INDEXED = """func.func @main(%x: tensor<4xi32>, %i: index) -> tensor<1xi32> {
+  %e = tir.empty : tensor<1xi32>
+  %y = tir.block [i: 1] at(%i) ins(%x[i] : tensor<4xi32>) outs(%e[0] : tensor<1xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    tir.yield %a : i32
+  }
+  func.return %y : tensor<1xi32>
+}"""
+
+
+def test_an_input_of_type_index_keeps_the_host_in_the_evaluator():
+    module = parse_module(INDEXED)
+    with pytest.raises(ByocirError, match=r"B106.*found 'arg1' of index\n.*give the inputs"):
+        random_feeds(module)
+    package = byocir.compile(module, targets=[], host="c")
+    assert package.report.host_runs_on == "reference"
+    assert "an input of type index has no form in C" in package.report.notes[-1]
+    assert package.run({"arg0": np.arange(4, dtype=np.int32), "arg1": 2})["res0"].tolist() == [2]
+    with pytest.raises(ByocirError, match=r"B350.*found an input of type index"):
+        export_project(package)
 
 
 def test_inputs_of_text_are_not_made_up():

@@ -17,6 +17,7 @@ from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
+from byocir.runtime.explain import summary
 from byocir.runtime.native import FLAGS, host_code, made_for
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import fitting
@@ -286,7 +287,17 @@ def test_a_compiler_without_processors_or_threads_will_do(missing, kept, tmp_pat
     asked = compiler_without(missing, tmp_path, monkeypatch)
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     model = model_of(nodes, {"x": (5,)}, ["y"])
-    assert_equal(model, targets=[], host="c{cpu=x86-64-v2,threads=2}")
+    package = assert_equal(model, targets=[], host="c{cpu=x86-64-v2,threads=2}")
+    (told,) = package.report.built_without
+    assert f"note: {told}" in summary(package.report)
+    assert (
+        told
+        == {
+            "-march=": "the C compiler does not know -march=x86-64-v2: the host is built for any "
+            "processor",
+            "-fopenmp": "the C compiler has no OpenMP: the host runs on 1 thread instead of 2",
+        }[missing]
+    )
     built = asked.read_text().splitlines()[-1]
     assert "model.c" in built
     assert kept in built

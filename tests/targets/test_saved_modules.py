@@ -84,6 +84,8 @@ def test_without_its_target_it_is_one_message(tmp_path: Path):
     run = cli(tmp_path, "compile", str(save(module, tmp_path)))
     assert (run.returncode, run.stdout) == (1, "")
     assert "error[B210]: unknown target 'npu'" in run.stderr
+    assert "the module names it" in run.stderr
+    assert "choose from" not in run.stderr
     assert "given with --target npu.py:Npu" in run.stderr
     byocir.compile(module).save(tmp_path / "p.bpkg")
     run = cli(tmp_path, "run", str(tmp_path / "p.bpkg"))

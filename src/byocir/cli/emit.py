@@ -35,7 +35,7 @@ from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime.native import host_code
+from byocir.runtime.native import code_without_evaluator
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
 from byocir.runtime.saved import read_model
@@ -126,7 +126,7 @@ class _Wanted:
 
 
 def _host_text(package: Package, stage: str) -> str:
-    code = host_code(package.module)
+    code = code_without_evaluator(package.module)
     return code.source if stage == "c" else code.header
 
 

@@ -104,6 +104,7 @@ def _add_model(
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file, a module (.mlir), a package, or a folder with a job.json")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    _add_seed(parser)
     parser.add_argument("--output", type=Path, help="write the outputs by name (.npz)")
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     parser.add_argument(
@@ -120,6 +121,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_host_ops(parser)
     _add_stages(parser)
     parser.set_defaults(verb=_run)
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, help="of the inputs (default: 0)")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")
+    return int(text)
 
 
 def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> None:
@@ -234,7 +245,7 @@ def _measure(options: argparse.Namespace) -> int:
 def _add_bisect(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
+    _add_seed(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_host(parser)
     parser.set_defaults(verb=_bisect)

@@ -238,7 +238,7 @@ def run(options: argparse.Namespace) -> int:
             refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
         steps = Steps(5 if options.verify else 4)
         package = compile_with_steps(options, steps, host=host_text(options))
-    feeds = read_feeds(options.input, package)
+    feeds = read_feeds(options.input, package, options.seed)
     steps.begin("run")
     outputs = package.run(feeds, check=options.check)
     steps.end()
@@ -263,7 +263,9 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def read_feeds(path: Path | None, package: Package) -> dict[str, np.ndarray]:
+def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
     """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
     ByocirError B101 or B111."""
-    return random_feeds(package.module) if path is None else read_arrays(path, list(package.inputs))
+    if path is None:
+        return random_feeds(package.module, seed)
+    return read_arrays(path, list(package.inputs))

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.byoc import DIMS, NAME
 from byocir.dialects.graph.values import OptionalType, SequenceType
 from byocir.dialects.types import (
+    Shape,
     dtype_of,
     element_type_of,
     holds_numbers,
@@ -34,7 +35,7 @@ from byocir.dialects.types import (
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
-from byocir.evaluate.ports import port_names
+from byocir.evaluate.ports import names_of, port_names
 from byocir.evaluate.structure import call_on_tensors
 
 MAIN = "main"
@@ -102,37 +103,60 @@ def _listed(inputs: Sequence[str]) -> str:
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name for the entry function, the same for the same seed: standard normal floats,
     booleans, small integers (wide ones not negative: they are often indices). Raises ByocirError
-    B106 for an input whose sizes are open, or that holds no numbers."""
+    B106 for an input whose sizes are open, or that holds no numbers, B340 as `ports_of`."""
+    names, _ = names_of(Interpreter(module).function(MAIN))
+    return _random(module, seed, names)
+
+
+def random_arguments(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
+    """As `random_feeds`, and for a function in memory what its outputs hold before."""
+    return _random(module, seed)
+
+
+def _random(
+    module: ModuleOp, seed: int, names: Sequence[str] | None = None
+) -> dict[str, np.ndarray]:
     entry = Interpreter(module).function(MAIN)
     types = list(entry.function_type.inputs)
     rng = np.random.default_rng(seed)
     feeds: dict[str, np.ndarray] = {}
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
-        shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
-        if shape is None:
-            raise ByocirError(
-                "B106",
-                f"expected inputs of static shape to make numbers for, found {_open(entry, name)}",
-                help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
-            )
-        if not holds_numbers(element_type_of(type_)):
-            raise ByocirError(
-                "B106",
-                f"expected inputs of numbers to make some, found '{name}' of {type_}",
-                help="give the inputs themselves",
-            )
-        dtype = dtype_of(element_type_of(type_))
-        low, high = -100 if dtype == np.int8 else 0, 2 if dtype.kind == "b" else 100
+        if names is not None and name not in names:
+            continue
         try:
-            if is_float(element_type_of(type_)):
-                feeds[name] = rng.standard_normal(shape).astype(dtype)
-            else:
-                feeds[name] = rng.integers(low, high, shape).astype(dtype)
+            feeds[name] = _numbers(rng, _drawn(entry, name, type_), type_)
         except (MemoryError, ValueError, OverflowError) as error:
             raise ByocirError(
                 "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"
             ) from error
     return feeds
+
+
+def _numbers(rng: np.random.Generator, shape: Shape, type_: Attribute) -> np.ndarray:
+    dtype = dtype_of(element_type_of(type_))
+    if is_float(element_type_of(type_)):
+        return rng.standard_normal(shape).astype(dtype)
+    low, high = -100 if dtype == np.int8 else 0, 2 if dtype.kind == "b" else 100
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def _drawn(entry: FuncOp, name: str, type_: Attribute) -> Shape:
+    """The shape of an input that numbers can be made for. Raises ByocirError B106 for others."""
+    shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
+    is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
+    if is_array and shape is None:
+        raise ByocirError(
+            "B106",
+            f"expected inputs of static shape to make numbers for, found {_open(entry, name)}",
+            help=f"pin its sizes, {_pin(entry, name)}; or give the inputs themselves",
+        )
+    if shape is None or not holds_numbers(element_type_of(type_)):
+        raise ByocirError(
+            "B106",
+            f"expected inputs of numbers to make some, found '{name}' of {type_}",
+            help="give the inputs themselves",
+        )
+    return shape
 
 
 def _is_memref(type_: Attribute) -> bool:

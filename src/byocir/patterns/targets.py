@@ -125,14 +125,18 @@ def find_class(name: str) -> TakerClass:
     for entry in _entry_points():
         if entry.name == name:
             return entry.load()
-    near = did_you_mean(name, names())
-    way = (
-        "as C the host runs with --host c"
-        if name == "c"
-        else 'one in a file is given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, '
-        "--load-target npu.py:Npu for byocir-opt)"
-    )
-    raise ByocirError("B210", f"unknown target '{name}'", help=f"{near}; {way}")
+    way = "as C the host runs with --host c" if name == "c" else f"one in a file is {_IN_A_FILE}"
+    raise _unknown(name, f"{did_you_mean(name, names())}; {way}")
+
+
+_IN_A_FILE = (
+    'given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, --load-target npu.py:Npu '
+    "for byocir-opt)"
+)
+
+
+def _unknown(name: str, help: str) -> ByocirError:
+    return ByocirError("B210", f"unknown target '{name}'", help=help)
 
 
 def instantiate(spec: ArgSpec) -> Taker:
@@ -176,8 +180,14 @@ def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
 
 
 def find(attribute: TargetAttr) -> Taker:
-    """The target that an attribute names, with its options."""
-    return instantiate(ArgSpec(attribute.target_name.data, _options_of(attribute)))
+    """The target that an attribute of a module names, with its options. Raises ByocirError B210
+    for one that is not installed, as is one in a file."""
+    name = attribute.target_name.data
+    if name not in names():
+        near = did_you_mean(name, names())
+        typo = f"{near}; " if near.startswith("did") else ""
+        raise _unknown(name, f"{typo}the module names it: one that was in a file is {_IN_A_FILE}")
+    return instantiate(ArgSpec(name, _options_of(attribute)))
 
 
 def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:

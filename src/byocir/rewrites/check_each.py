@@ -21,7 +21,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import CheckFailed
 from byocir.evaluate.interpreter import Interpreter, Observer
-from byocir.evaluate.module import MAIN, call_main, random_feeds
+from byocir.evaluate.module import MAIN, call_main, random_arguments
 from byocir.evaluate.ports import port_names
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -79,7 +79,7 @@ class CheckEach:
     def begin(self, module: ModuleOp, feeds: Mapping[str, np.ndarray] | None = None) -> None:
         """Chooses inputs, unless they are given, and remembers what the module computes for
         them."""
-        self.feeds = random_feeds(module, self.seed) if feeds is None else feeds
+        self.feeds = random_arguments(module, self.seed) if feeds is None else feeds
         self.outputs, self._seen = _observe(module, self.feeds)
 
     def __call__(self, pass_: ModulePass, module: ModuleOp, seconds: float) -> None:

@@ -34,7 +34,7 @@ def reason(op: Operation) -> str:
     if isinstance(op, ForeignOp):
         why = f": {op.reason.data}" if op.reason is not None else ""
         return f"stays an ONNX operator{why}"
-    return f"{op.name} has no form in C for {', '.join(str(v.type) for v in op.results)}"
+    return f"has no form in C for {', '.join(str(v.type) for v in op.results)}"
 
 
 def where_open(code: HostCode) -> list[Origin]:

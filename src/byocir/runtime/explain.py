@@ -14,7 +14,7 @@ from byocir.runtime.report import FOLDED, HOST, Decision, Region, Report
 def summary(report: Report) -> str:
     """What was offloaded where: operators, share of multiply-accumulates, regions, and the bytes
     that cross between host and target."""
-    lines = [f"note: {note}" for note in report.notes]
+    lines = [f"note: {note}" for note in [*report.notes, *report.built_without]]
     total = sum(node.macs for node in report.nodes)
     counted = len(report.nodes) - len(report.folded)
     for target in report.targets:

@@ -37,6 +37,7 @@ from importlib import resources
 
 from byocir.dialects.array import ALIGN
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
@@ -44,8 +45,8 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.lowering.tir_to_c.steps import KEPT
-from byocir.runtime.called_back import where_open
-from byocir.runtime.native import NAME, host_code, made_for
+from byocir.runtime.called_back import reason, where_open
+from byocir.runtime.native import NAME, code_without_evaluator, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
 from byocir.runtime.project_regions import add_programs, names_of, parts_of, region_files
@@ -100,7 +101,7 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
 
 
 def _checked_code(package: Package, name: str) -> HostCode:
-    code = host_code(package.module, name)
+    code = code_without_evaluator(package.module, name)
     found = where_open(code)
     ports = (*code.program.arguments, *code.program.results)
     if found or any(port.place == KEPT for port in ports):
@@ -111,9 +112,10 @@ def _checked_code(package: Package, name: str) -> HostCode:
         )
     for call in code.calls:
         if not isinstance(call.op, CallOp):
+            kind = call.op.kind if isinstance(call.op, ForeignOp) else call.op.name
             raise ByocirError(
                 "B350",
-                f"expected ops with a form in C, found {call.op.name}",
+                f"expected ops with a form in C, found {kind}: it {reason(call.op)}",
                 where=", ".join(names(call.op.location)),
                 help="exported projects have no evaluator: give the op to a target, or replace it",
             )

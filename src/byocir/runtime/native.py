@@ -26,6 +26,7 @@ from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
+from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
 from byocir.toolchain import built_and_loaded, takes
@@ -56,6 +57,16 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     return emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
 
 
+def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
+    """As `host_code`, where nothing but C will do: raises ByocirError B350 instead."""
+    try:
+        return host_code(module, name)
+    except NoC as error:
+        raise ByocirError(
+            "B350", f"expected inputs and ops with a form in C, found {error}"
+        ) from error
+
+
 def made_for(host: CHost) -> tuple[str, ...]:
     """The flags that code for a host is built with beside those of all hosts."""
     return tuple(flag for group in _groups(host) for flag in group)
@@ -65,6 +76,12 @@ def _groups(host: CHost) -> list[tuple[str, ...]]:
     """The same, those together that a compiler knows or not."""
     groups = [host.description.flags, (OPENMP,) if host.threads > 1 else ()]
     return [group for group in groups if group]
+
+
+def _without(group: tuple[str, ...], host: CHost) -> str:
+    if OPENMP in group:
+        return f"the C compiler has no OpenMP: the host runs on 1 thread instead of {host.threads}"
+    return f"the C compiler does not know {' '.join(group)}: the host is built for any processor"
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
@@ -88,6 +105,8 @@ class HostProgram:
         """Raises ByocirError B405 for code that this machine cannot run."""
         check_machine(code.host)
         self._code, self._interpreter, self._flags = code, interpreter, flags
+        self.lacking: list[str] = []
+        """What the compiler does not know, and what that means, once it built the code."""
         self._calls = code.calls
         self._arena = aligned_zeros((code.program.arena.nbytes,), np.dtype(np.uint8))
         self._constants = code.constants
@@ -109,7 +128,12 @@ class HostProgram:
         if self._flags is not None:
             return built_and_loaded("host", files, self._flags)
         # A compiler that does not know the processor, or has no threads, still builds the same C.
-        known = [flag for group in _groups(self._code.host) if takes(group) for flag in group]
+        known: list[str] = []
+        for group in _groups(self._code.host):
+            if takes(group):
+                known += group
+            else:
+                self.lacking.append(_without(group, self._code.host))
         return built_and_loaded("host", files, (*known, *FLAGS))
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:

@@ -130,7 +130,10 @@ class Package:
                 "B310",
                 f"expected feeds for the inputs {', '.join(self.inputs)}, found {', '.join(feeds)}",
             )
-        return dict(zip(outputs, self._programs[check].run(arrays), strict=True))
+        program = self._programs[check]
+        results = program.run(arrays)
+        self.report.built_without = program.lacking
+        return dict(zip(outputs, results, strict=True))
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""

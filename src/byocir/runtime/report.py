@@ -151,6 +151,8 @@ class Report:
     """Nodes in loops of which only the run tells how many turns they take: `macs` has one."""
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
     """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
+    built_without: list[str] = field(default_factory=list[str])
+    """Of a host that runs as C, what the C compiler of the last run lacked."""
     split: list[str] = field(default_factory=list[str])
     host_macs: dict[str, int] = field(default_factory=dict[str, int])
     """Of split nodes what the host multiplies and accumulates itself, where it does."""
@@ -203,6 +205,7 @@ class Report:
             "unknown_macs": self.unknown_macs,
             "per_turn": self.per_turn,
             "ran_on": dict(sorted(self.ran_on.items())),
+            "built_without": self.built_without,
             "split": self.split,
             "host_macs": self.host_macs,
             "macs": self.macs,
@@ -241,6 +244,7 @@ class Report:
             unknown_macs=data.get("unknown_macs", []),
             per_turn=data.get("per_turn", []),
             ran_on=data.get("ran_on", {}),
+            built_without=data.get("built_without", []),
             split=data["split"],
             host_macs=data.get("host_macs", {}),
             notes=data["notes"],

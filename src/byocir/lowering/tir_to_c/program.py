@@ -72,7 +72,10 @@ from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 def program_of(function: FuncOp, host: CHost) -> Program:
     """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere; or
-    of a function in memory, as it is scheduled. Raises NoC for one of these without a form in C."""
+    of a function in memory, as it is scheduled. Raises NoC for one of these without a form in C,
+    and for one that takes numbers of type `index`."""
+    if any(isinstance(type_, IndexType) for type_ in function.function_type.inputs):
+        raise NoC("an input of type index")
     if is_in_memory(function):
         return _scheduled(function, host)
     return _Builder(function, host).build()
