@@ -183,6 +183,24 @@ def test_an_input_of_type_index_keeps_the_host_in_the_evaluator():
         export_project(package)
 
 
+def test_an_input_with_a_value_of_its_own_is_a_constant(tmp_path):
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("x", "w", "y")]
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])]
+    model = helper.make_model(helper.make_graph([node], "g", ports[:2], ports[2:], weights))
+    module = parse_module(str(import_onnx(model)))
+    x = np.array([3, 4], np.float32)
+    assert [*random_feeds(module)] == ["x"]
+    byocir.compile(module, targets=[]).save(tmp_path / "p.bpkg")
+    package = byocir.load(tmp_path / "p.bpkg")
+    assert package.run({"x": x})["y"].tolist() == [4, 6]
+    for run in (package.run, lambda feeds: evaluate(module, feeds)):
+        with pytest.raises(ByocirError, match=r"B310.*found 'w'\n.*a value of its own for 'w'"):
+            run({"x": x, "w": x})
+        with pytest.raises(ByocirError, match=r"B310.*found 'xx'\n.*did you mean 'x'"):
+            run({"xx": x})
+
+
 def test_inputs_of_text_are_not_made_up():
     text = TensorProto.STRING
     ports = [helper.make_tensor_value_info(name, text, [2]) for name in ("x", "y")]

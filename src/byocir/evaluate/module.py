@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.byoc import DIMS, NAME
+from byocir.dialects.byoc import DIMS, INITIALISED, NAME
 from byocir.dialects.graph.values import OptionalType, SequenceType
 from byocir.dialects.types import (
     Shape,
@@ -86,7 +86,7 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
         raise ByocirError(
             "B310",
             f"expected feeds for {_listed(inputs)}, found {unknown[0]!r}",
-            help=did_you_mean(str(unknown[0]), inputs),
+            help=_about(entry, str(unknown[0])) or did_you_mean(str(unknown[0]), inputs),
         )
     arrays: list[Value] = []
     for name, type_ in zip(inputs, types, strict=False):
@@ -94,6 +94,19 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
         arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
     return arrays, outputs
+
+
+def _about(entry: FuncOp, name: str) -> str:
+    """What to do for an input that has a value of its own; empty if it is none."""
+    initialised = entry.attributes.get(INITIALISED)
+    if not isinstance(initialised, ArrayAttr):
+        return ""
+    if StringAttr(name) not in cast("ArrayAttr[StringAttr]", initialised).data:
+        return ""
+    return (
+        f"the model has a value of its own for '{name}', which is compiled in: take it out of the "
+        "model's initializers to feed it"
+    )
 
 
 def _listed(inputs: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region
 
-from byocir.dialects.byoc import DIMS, NAME, SourceOp
+from byocir.dialects.byoc import DIMS, INITIALISED, NAME, SourceOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
@@ -72,7 +72,7 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
     for port, value in zip(graph.output, results, strict=True):
         _check_result(port, value.type)
     scope.block.add_op(ReturnOp(*results))
-    return FuncOp(
+    function = FuncOp(
         "main",
         ([a.type for a in scope.block.args], [value.type for value in results]),
         Region(scope.block),
@@ -80,6 +80,10 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
         arg_attrs=_ports(inputs, pinned),
         res_attrs=_ports(graph.output, {}),
     )
+    initialised = [value.name for value in graph.input if value.name in weights]
+    if initialised:
+        function.attributes[INITIALISED] = ArrayAttr(list(map(StringAttr, initialised)))
+    return function
 
 
 def _input_type(value: onnx.ValueInfoProto, shape: Declared) -> Attribute:
