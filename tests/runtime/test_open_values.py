@@ -177,8 +177,22 @@ def test_a_branch_that_cannot_run_says_nothing_of_results():
     model = model_of(nodes, {"x": (2, "n")}, ["z"], weights)
     package = same(model, {"x": -np.ones((2, 3), np.float32)}, shapes={"x": (2, 3)})
     assert str(package.outputs["z"]) == "tensor<2x3xf32>"
+    assert host_code(package.module).calls == []
+    assert "MODEL_UNFIT" in export_project(package)["model.h"].decode()
     with pytest.raises(ByocirError, match="B312"):
         package.run({"x": np.ones((2, 3), np.float32)})
+
+
+def test_work_in_both_branches_is_told():
+    """A report counts it, though a run takes one of them."""
+    then, otherwise = (graph([node("MatMul", f"x {w}", o)], o) for w, o in (("a", "d"), ("b", "e")))
+    nodes = [*POSITIVE, if_("c", "y", then, otherwise)]
+    weights = {**LEAST, **dict.fromkeys("ab", np.ones((3, 4), np.float32))}
+    model = model_of(nodes, {"x": (2, 3)}, ["y"], weights)
+    report = byocir.compile(model, targets=[]).report
+    assert sum(each.macs for each in report.nodes) == 48
+    (told,) = [note for note in report.notes if "both branches" in note]
+    assert "of If_2: a run takes one" in told
 
 
 # -- random graphs

@@ -97,6 +97,11 @@ def stretch(arrays: Arrays, count: int) -> list[np.ndarray]:
 # -- with sizes that a run tells
 
 
+def never(_: Arrays) -> list[np.ndarray]:
+    """Nothing: no run gets past what it stands for."""
+    raise ValueError("an operator that takes no values of these sizes")
+
+
 def joined(arrays: Arrays, axis: int, count: int) -> list[np.ndarray]:
     """Arrays one after the other along an axis."""
     return [np.concatenate(arrays[:count], axis)]

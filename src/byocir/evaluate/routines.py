@@ -132,6 +132,7 @@ ROUTINES: dict[str, Routine] = {
         Routine("float_remainder", ("towards_zero",), _remainder),
         Routine("joined", ("axis", "count"), o.joined),
         Routine("joint_size", ("count",), o.joint_size),
+        Routine("never", (), o.never),
         Routine("non_max_suppression", ("center", "least"), non_max_suppression),
         Routine("non_zero", (), o.non_zero),
         Routine("pack", ("open",), o.pack),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,9 @@ from byocir.rewrites.byoc.bids import BY_ORDER
 if TYPE_CHECKING:
     from byocir.runtime.report import Report
 
+_BRANCH = re.compile(r"/(then|else)_branch/")
+"""In the name of a node: that it is in a graph of an If."""
+
 _FLOAT = (
     "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
     "onnxruntime.quantization.quantize_static"
@@ -37,7 +41,23 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
         *_open_sizes(module),
         *_shares(report, module, host_ops),
         *_unknown(report),
+        *_branches(report),
         *_uncompared(report, module),
+    ]
+
+
+def _branches(report: Report) -> list[str]:
+    """That of an If with work in both graphs only one runs, and both are counted."""
+    sides: dict[str, set[str]] = {}
+    for node in report.nodes:
+        for found in _BRANCH.finditer(node.name) if node.macs else ():
+            sides.setdefault(node.name[: found.start()], set()).add(found[1])
+    both = [name for name, found in sides.items() if len(found) > 1]
+    if not both:
+        return []
+    return [
+        f"multiply-accumulates are those of both branches of {', '.join(both[:3])}"
+        f"{', …' if len(both) > 3 else ''}: a run takes one of them"
     ]
 
 

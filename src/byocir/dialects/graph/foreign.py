@@ -52,6 +52,10 @@ RANDOM = frozenset(
 """Operators that draw random numbers: two of them are never the same."""
 
 
+FAILS = "graph.fails"
+"""Marks a foreign op that no run gets past: what it takes is known, and the operator refuses it. It
+is in a graph that does not run then, as the branch for other sizes than those that are pinned."""
+
 CONTROL_FLOW = {"If": 1, "Loop": 1, "Scan": 9}
 """Operators of ONNX's own domain that run their graphs as they are, from which opset on. (Scan 8 is
 about batches.)"""

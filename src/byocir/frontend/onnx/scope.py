@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import cast
 
 import onnx
-from xdsl.dialects.builtin import UnrankedTensorType
+from xdsl.dialects.builtin import UnitAttr, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
+from byocir.dialects.graph.foreign import FAILS
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
 from byocir.frontend.onnx.bodies import (
@@ -156,9 +157,12 @@ class Scope:
         if folded is not None:
             self.values[node.output[0]] = folded
             return
+        failed = self.fails
         outputs, reason = self._read(node, sources)
         if outputs is None:
             op = self._foreign(node, sources, reason)
+            if self.fails and not failed:
+                op.attributes[FAILS] = UnitAttr()
             self.values.update(zip(filter(None, node.output), op.results, strict=True))
         else:
             self.values.update(zip(node.output, outputs, strict=False))

@@ -2,7 +2,8 @@
 
 Does: each graph of an If moves into a private function that takes what the graph uses from outside,
 and a call of that function takes its place. Constants from outside are copied into it. So do the
-graphs of an If inside such a function.
+graphs of an If inside such a function. A graph that no run gets through becomes a call of the
+routine `never`, which ends the run.
 
 Requires: an If on one boolean, at least half of whose ops are graph ops: what only the evaluator
 runs is better left to it in one piece.
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import ModuleOp, TensorType, i1
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -24,7 +26,9 @@ from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
+from byocir.dialects.graph.foreign import FAILS
 from byocir.dialects.open_values import is_open
+from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import element_type_of
 
 
@@ -42,6 +46,8 @@ class OutlineBranchesPass(ModulePass):
             function = rest.pop(0)
             if TARGET in function.attributes or function.is_declaration:
                 continue
+            for flow in [op for op in function.walk() if _has_held_results(op)]:
+                _cut(flow)
             for branch in [inner for inner in _outermost(function) if _is_worth_it(inner)]:
                 made = [_outlined(graph, next(names)) for graph in branch.graphs]
                 op.body.block.add_ops(made)
@@ -69,7 +75,31 @@ def _is_worth_it(op: ForeignOp) -> bool:
 
 
 def _is_passive(op: Operation) -> bool:
-    return isinstance(op, YieldOp) or op.has_trait(ConstantLike)
+    return isinstance(op, YieldOp | ExternOp) or op.has_trait(ConstantLike)
+
+
+def _has_held_results(op: Operation) -> TypeGuard[ForeignOp]:
+    """Whether an op is an If whose results C can hold."""
+    if not isinstance(op, ForeignOp) or op.op_type.data != "If" or not op.is_control_flow:
+        return False
+    return not any(is_open(result.type) for result in op.results) and not is_open(op.inputs[0].type)
+
+
+def _cut(op: ForeignOp) -> None:
+    """Leaves nothing in graphs with an op that fails."""
+    for graph in op.graphs:
+        block, last = graph.block, graph.block.last_op
+        failing = [each for each in block.ops if FAILS in each.attributes]
+        if not failing or last is None or not all(op.present_outputs()):
+            continue
+        types = cast("list[TensorType]", [result.type for result in op.results])
+        never = ExternOp.of("never", [op.inputs[0]], types, {}, failing[0].location)
+        last.operands = never.results
+        block.insert_op_before(never, last)
+        for each in reversed(list(block.ops)):
+            if each not in (never, last):
+                each.detach()
+                each.erase()
 
 
 def _outlined(graph: Region, name: str) -> FuncOp:
