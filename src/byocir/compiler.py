@@ -38,9 +38,9 @@ from byocir.targets.calls import call
 from byocir.targets.given import Targets, of_saved, told, with_options
 from byocir.targets.stages import (
     LOWERING,
+    code_pipeline,
     is_handed_over,
     partition_pipeline,
-    passes_at,
     rest_pipeline,
 )
 
@@ -285,10 +285,9 @@ def generate(
     """Runs each target's passes and code generator on a partitioned module."""
     c_host, runner = host_of(host), runner or PassRunner()
     instances = [target_of(attribute) for attribute in targets_of(module)]
-    own = [*passes_at(instances, "after-lowering"), *passes_at(instances, "before-codegen")]
     if report.regions:
         module.attributes[IN_CODE] = UnitAttr()
-    runner.run(module, own)
+    runner.run(module, code_pipeline(module, instances))
     module.attributes.pop(IN_CODE, None)
     if c_host is not None:
         set_c_host(module, c_host)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, cast, overload
 
 from xdsl.ir import Operation
+from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.errors import ByocirError
@@ -144,11 +145,13 @@ class Composite:
     def matched_in(self, composite: CompositeOp) -> Match | None:
         """What the pattern bound where it made this composite, found again in its body: how code
         generators read sizes, strides and which iterator is which. None where the body was
-        rewritten into something that the pattern does not match."""
+        rewritten into something that the pattern does not match. Inputs may be constants that were
+        bound."""
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
+        work = {op for op in body if not op.has_trait(ConstantLike)}
         for root in reversed(body):
             for state in self.states(root, Progress()):
-                if {*state.ops, *state.constants} >= {*body}:
+                if {*state.ops, *state.constants} >= work:
                     return Match(state, root)
         return None
 

@@ -80,6 +80,13 @@ class Taker(Protocol):
         what its ops become by default."""
         ...
 
+    instructions: ClassVar[tuple[Composite, ...]]
+    """What `tensorise` in its schedules may make of blocks."""
+
+    def schedule(self, composite: CompositeOp) -> str | None:
+        """The script by which the blocks of a composite run; None for as they are."""
+        ...
+
     def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
         """What to store for a constant of a composite, None for its numbers."""
         ...
@@ -203,12 +210,22 @@ def machine_of(attribute: TargetAttr) -> str:
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
     """The composites of the target that an attribute names, in order of priority. Raises
     ByocirError B208 for two of one name."""
+    return _given(attribute, "composites")
+
+
+def instructions_of(attribute: TargetAttr) -> tuple[Composite, ...]:
+    """The instructions of the target that an attribute names, as patterns. Raises ByocirError B208
+    for two of one name."""
+    return _given(attribute, "instructions")
+
+
+def _given(attribute: TargetAttr, hook: str) -> tuple[Composite, ...]:
     name = attribute.target_name.data
     target = find(attribute)
-    given: Any = ask(target, "composites")
+    given: Any = ask(target, hook)
     listed = cast("list[Any]", [*given] if isinstance(given, list | tuple) else [given])
     for each in listed:
-        expect_given(target, "composites", isinstance(each, Composite), "composites", each)
+        expect_given(target, hook, isinstance(each, Composite), "composites", each)
     found = tuple(composite.of_target(name) for composite in listed)
     check_distinct([composite.name for composite in found], name)
     return found

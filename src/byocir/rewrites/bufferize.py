@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -56,17 +56,23 @@ class BufferizePass(ModulePass):
         routines = Routines(op)
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and _on_tensors(function):
-                _bufferize(function, routines)
+                if not function.is_declaration:
+                    inline_composites(function)
+                bufferize(function, routines)
 
 
-def _bufferize(function: FuncOp, routines: Routines) -> None:
-    """Puts the values of one function into memory; raises ByocirError B340."""
+def bufferize(function: FuncOp, routines: Routines) -> None:
+    """Puts the values of one function into memory. Composites that are in it stay, on memrefs:
+    inputs, then what they write. Raises ByocirError B340."""
     types = function.function_type
     _check(function)
     ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
     if not function.is_declaration:
-        inline_composites(function)
-        _Function(function, ports, routines).convert()
+        old = function.body.block
+        new = _Body(old, ports, routines).converted()
+        function.body.detach_block(old)
+        function.body.add_block(new)
+        old.erase(safe_erase=False)
     attributes = _port_attributes(function)
     function.function_type = FunctionType.from_lists(ports, [])
     function.properties.pop("res_attrs", None)
@@ -164,22 +170,22 @@ def _starts(use: Use) -> bool:
     return starts_block(use) or isinstance(use.operation, tir.ForOp)
 
 
-class _Function:
-    """A function on tensors while its ops move, one by one, to a function on memory."""
+class _Body:
+    """The block of a function or composite on tensors while its ops move, one by one, to one on
+    memory."""
 
-    def __init__(self, function: FuncOp, ports: Sequence[Attribute], routines: Routines) -> None:
+    def __init__(self, old: Block, ports: Sequence[Attribute], routines: Routines) -> None:
         self.routines = routines
-        self.old = function.body.block
+        self.old = old
         self.new = Block(arg_types=ports)
-        self.function = function
         self.buffers: dict[SSAValue, SSAValue] = {}
         """The memory of each tensor."""
         self.liveness = Liveness(self.old)
         self.into = self.new
         """The block that is being filled."""
 
-    def convert(self) -> None:
-        """Replaces the function's body."""
+    def converted(self) -> Block:
+        """The new block; the old one is left without what could move."""
         for before, after in zip(self.old.args, self.new.args, strict=False):
             after.name_hint, after.location = before.name_hint, before.location
             self.buffers[before] = after
@@ -187,9 +193,7 @@ class _Function:
                 before.replace_all_uses_with(after)
         for op in list(self.old.ops):
             self._convert(op)
-        self.function.body.detach_block(self.old)
-        self.function.body.add_block(self.new)
-        self.old.erase(safe_erase=False)
+        return self.new
 
     def _convert(self, op: Operation) -> None:
         if isinstance(op, tir.ConstantOp):
@@ -203,8 +207,10 @@ class _Function:
             self._call(op, op.callee.string_value())
         elif isinstance(op, tir.ExternOp):
             self._call(op, self.routines.declared(op))
-        elif isinstance(op, ReturnOp):
+        elif isinstance(op, ReturnOp | byoc.YieldOp):
             self._return(op)
+        elif isinstance(op, byoc.CompositeOp):
+            self._composite(op)
         else:
             self._in_place(op)
 
@@ -305,7 +311,16 @@ class _Function:
         self._add(made)
         self.buffers.update(zip(op.results, outs, strict=True))
 
-    def _return(self, op: ReturnOp) -> None:
+    def _composite(self, op: byoc.CompositeOp) -> None:
+        ins = [self.buffers[value] for value in op.inputs]
+        outs = [self._alloc(value, op) for value in op.outputs]
+        ports = [value.type for value in (*ins, *outs)]
+        body = Region(_Body(op.body.block, ports, self.routines).converted())
+        made = op.on(ins + outs, [], body)
+        self._add(made)
+        self.buffers.update(zip(op.outputs, outs, strict=True))
+
+    def _return(self, op: ReturnOp | byoc.YieldOp) -> None:
         """Results are computed where the caller wants them, or copied there."""
         ports = self.new.args[len(self.old.args) :]
         for value, port in zip(op.operands, ports, strict=True):
@@ -318,7 +333,7 @@ class _Function:
                 self.buffers = {v: port if b is source else b for v, b in self.buffers.items()}
             else:
                 self._copied(source, port, op)
-        done = ReturnOp()
+        done = ReturnOp() if isinstance(op, ReturnOp) else byoc.YieldOp.create()
         done.location = op.location
         self._add(done)
 

@@ -37,6 +37,8 @@ PASSES: dict[str, str] = {
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
     "convert-bounded-to-tir": "byocir.lowering.graph_to_tir.bounded:ConvertBoundedToTirPass",
     # tensor level, blocks in buffer form
+    "choose-schedules": "byocir.rewrites.schedule.composites:ChooseSchedulesPass",
+    "apply-schedules": "byocir.rewrites.schedule.composites:ApplySchedulesPass",
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, on memory and as loops
     "bufferize": "byocir.rewrites.bufferize:BufferizePass",

@@ -111,7 +111,10 @@ def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]
 
 def region_lines(region: Region, report: Report) -> list[str]:
     """What a region is made of, what crosses its boundary, and what keeps it apart from others."""
-    lines = [f"{c.level:<6} {c.pattern:<18} {', '.join(c.nodes)}" for c in region.composites]
+    lines: list[str] = []
+    for composite in region.composites:
+        lines.append(f"{composite.level:<6} {composite.pattern:<18} {', '.join(composite.nodes)}")
+        lines += [f"schedule {composite.schedule}"] * bool(composite.schedule)
     lines += [f"input  {type_}" for type_ in region.inputs]
     lines += [f"output {type_}" for type_ in region.outputs]
     return [*lines, *(line.strip() for line in _cuts(region, report))]
@@ -173,6 +176,7 @@ def _node(
         yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
         if verbose:
             yield from _in_turns(regions)
+            yield from _schedules(node.name, regions)
             yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
             yield from _declined(_furthest(decisions))
             for region in regions:
@@ -195,6 +199,13 @@ def _node(
     if not declined:
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
+
+
+def _schedules(name: str, regions: Sequence[Region]) -> Iterator[str]:
+    """How a target has its part of a node run."""
+    composites = (c for region in regions for c in region.composites if name in c.nodes)
+    scripts = ((c.pattern, c.schedule) for c in composites if c.schedule)
+    yield from (f"  schedule of {pattern}: {script}" for pattern, script in dict.fromkeys(scripts))
 
 
 def _in_turns(regions: Sequence[Region]) -> Iterator[str]:

@@ -58,11 +58,12 @@ from the module (what has no form in C runs in the evaluator)."""
 
 @dataclass(frozen=True)
 class Composite:
-    """A matched pattern that a target took."""
+    """A matched pattern that a target took, and the script by which it has its blocks run."""
 
     pattern: str
     level: str
     nodes: list[str]
+    schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -291,9 +292,10 @@ def report_of(module: ModuleOp) -> Report:
 def _region(call: CallOp) -> Region:
     record = call.handed_off
     assert record is not None
+    scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
     composites = [
-        Composite(t.pattern.data, t.level.data, [n.data for n in t.nodes])
-        for t in record.composites
+        Composite(t.pattern.data, t.level.data, [n.data for n in t.nodes], script)
+        for t, script in zip(record.composites, scripts, strict=False)
     ]
     levels = {composite.level for composite in composites}
     sizes = [_size(type_) for type_ in (*record.inputs, *record.outputs)]

@@ -63,6 +63,10 @@ class Target(ArgSpecConvertible):
     """What its functions run on, where passes choose their functions by that and not by the name of
     one target: "vta" for every class derived from VTA's."""
 
+    instructions: ClassVar[tuple[Composite, ...]] = ()
+    """What its device does in one step, as patterns of blocks that `tensorise` in its schedules
+    may name. They take no work themselves, as those of `patterns` do."""
+
     constants: ClassVar[ConstantPolicy] = "match"
     """Where constants go that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""
@@ -99,6 +103,16 @@ class Target(ArgSpecConvertible):
         `codegen_level` is "tensor": written with `emit`, from the arguments and ops of
         `composite.body.block`, its results in order. None, the default, lowers its ops one by one.
         """
+        return None
+
+    def schedule(self, composite: CompositeOp) -> str | None:
+        """How the blocks of a composite run: a script of primitives, such as
+        `"m, n = tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no
+        schedule. Blocks, iterators and inputs are called and counted as the pattern does that took
+        them; `Composite.matched_in` tells their sizes. The script is recorded in the module, and
+        applied once the function is in memory, before the passes that come before `emit`. It is
+        asked for composites that are blocks: of the tensor level and, where `codegen_level` is
+        "tensor", of both."""
         return None
 
     def transform(

@@ -7,6 +7,7 @@ match-composites, assign-targets, merge-regions, place-constants, outline-region
 clean-up                                                                            first hand-off
 convert-graph-to-tir
 match-composites{level=tensor}, … as above                                          second hand-off
+choose-schedules                                when a target schedules its composites
 ```
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import LEVELS, TARGETS, CallOp, CompositeOp, RegionOp
@@ -30,6 +32,7 @@ from byocir.rewrites.byoc.place_nodes import is_placed
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import parse_pipeline
+from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.targets.base import Point, Target, target_of
 from byocir.targets.calls import call
 from byocir.targets.given import Targets, attributes_of
@@ -103,6 +106,15 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
     return [*passes, *_second_hand_off(module, instances, tensor), *parse_pipeline("clean-up")]
 
 
+def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePass]:
+    """The passes between the hand-offs and code generation: the targets' own, with the schedules
+    that they chose applied in between."""
+    scheduled = any(isinstance(op, FuncOp) and is_scheduled(op) for op in module.body.block.ops)
+    apply = parse_pipeline("apply-schedules" if scheduled else "")
+    after, before = (passes_at(targets, p) for p in ("after-lowering", "before-codegen"))
+    return [*after, *apply, *before]
+
+
 def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
     """The targets' own passes at a point. Raises ByocirError B228 for what is none."""
     passes: list[ModulePass] = []
@@ -123,6 +135,8 @@ def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
 def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:
     """What is left goes to the tensor level, and there to targets if they may take it."""
     check = parse_pipeline("check-placement" if is_placed(module) else "")
+    if any(type(target).schedule is not Target.schedule for target in targets):
+        check += parse_pipeline("choose-schedules")
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
     before = f"{LOWERING}{{bodies=true}},{_place(module)}match-composites{{level=tensor}}"

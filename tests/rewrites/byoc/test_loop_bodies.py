@@ -26,7 +26,7 @@ from byocir.patterns import Composite, block, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain, summary
 from byocir.runtime.export import export_project
 
@@ -109,7 +109,7 @@ def test_recurrent_operators_compute_what_they_did(model, in_memory: bool):
     feeds = images(steps_of(model))
     expected = evaluate(module, feeds)
     check.begin(module, feeds)
-    report = partition(module, [toy("npu", PRODUCT)()], after_pass=check)
+    report = partition(module, [toy("npu", PRODUCT)()], runner=PassRunner(check))
     verify_regions(module)
     loops = [op for op in module.walk() if isinstance(op, tir.ForOp)]
     assert all(any(isinstance(op, CallOp) for op in loop.walk()) for loop in loops)
@@ -191,7 +191,8 @@ def test_a_module_that_is_saved_between_two_passes_goes_on_in_its_loops():
     module = byocir.import_onnx(recurrent())
     target = toy("npu", PRODUCT)()
     stages: list[str] = []
-    partition(module, [target], after_pass=lambda *args: stages.append(print_module(args[1])))
+    runner = PassRunner(lambda pass_, module, seconds: stages.append(print_module(module)))
+    partition(module, [target], runner=runner)
     for stage in stages[-5:-1]:
         again = byocir.compile(parse_module(stage), targets=None)
         assert [r.turns for r in again.report.regions] == [1, STEPS]

@@ -85,7 +85,8 @@ class CompositeOp(_Enclosing):
     ```
 
     Isolated from above, so it can be inlined back. Constants that the pattern calls constant are in
-    the body; everything else comes in as an operand.
+    the body; everything else comes in as an operand. `by "m, = tile(gemm, m=4)"` after the level is
+    the script of primitives by which its blocks are to be scheduled.
     """
 
     name = "byoc.composite"
@@ -93,6 +94,7 @@ class CompositeOp(_Enclosing):
     inputs = var_operand_def()
     pattern = prop_def(StringAttr)
     level = prop_def(StringAttr)
+    schedule = opt_prop_def(StringAttr)
     body = region_def("single_block")
     outputs = var_result_def()
     traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
@@ -114,6 +116,19 @@ class CompositeOp(_Enclosing):
             location=location or UNKNOWN_LOC,
         )
 
+    def on(
+        self, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region
+    ) -> CompositeOp:
+        """The same composite of other values, with a body that takes and gives them."""
+        return CompositeOp.create(
+            operands=inputs,
+            result_types=result_types,
+            properties=dict(self.properties),
+            attributes=dict(self.attributes),
+            regions=[body],
+            location=self.location,
+        )
+
     def verify_(self) -> None:
         self._verify_body(self.body)
         level = self.level.data
@@ -124,6 +139,9 @@ class CompositeOp(_Enclosing):
         printer.print_attribute(self.pattern)
         printer.print_string(" at ")
         printer.print_attribute(self.level)
+        if self.schedule is not None:
+            printer.print_string(" by ")
+            printer.print_attribute(self.schedule)
         _print_interface(printer, self)
         printer.print_region(self.body, print_entry_block_args=False)
 
@@ -132,8 +150,12 @@ class CompositeOp(_Enclosing):
         pattern = parser.parse_str_literal()
         parser.parse_keyword("at")
         level = parser.parse_str_literal()
+        schedule = parser.parse_str_literal() if parser.parse_optional_keyword("by") else None
         inputs, types, body = _parse_interface(parser)
-        return CompositeOp.of(pattern, level, inputs, types, body)
+        made = CompositeOp.of(pattern, level, inputs, types, body)
+        if schedule is not None:
+            made.schedule = StringAttr(schedule)
+        return made
 
 
 @irdl_op_definition
@@ -201,13 +223,15 @@ class CallOp(IRDLOperation):
 
     The call is on tensors. The function is either on the same tensors or, after bufferisation,
     takes one memref per input and then one per output, which it fills. `handed_off` records what
-    the call stands for; it stays when the function becomes a program.
+    the call stands for, `schedules` the script of each composite or an empty one; both stay when
+    the function becomes a program.
     """
 
     name = "byoc.call"
 
     callee = prop_def(FlatSymbolRefAttrConstr)
     handed_off = opt_prop_def(HandedOffAttr)
+    schedules = opt_prop_def(ArrayAttr[StringAttr])
     inputs = var_operand_def()
     outputs = var_result_def()
     irdl_options = (ParsePropInAttrDict(),)

@@ -13,7 +13,8 @@ its name in the rest of the text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from typing import Any, cast
 
@@ -62,13 +63,26 @@ _WORDS: dict[type, str] = {
 def run_script(schedule: Schedule, text: str) -> None:
     """Does what a script says. Raises ByocirError B260 for text that cannot be read, and what
     primitives raise."""
+    for _, run in steps_of(schedule, text):
+        run()
+
+
+def steps_of(
+    schedule: Schedule,
+    text: str,
+    blocks: Mapping[str, BlockOp] | None = None,
+    patterns: Mapping[str, Composite] | None = None,
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The calls of a script as text, each with a function that makes it. `blocks` have names
+    beside those of their nodes, `patterns` are known by name beside those of all targets. Raises
+    ByocirError B260 for text that cannot be read; functions raise what primitives raise."""
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
         raise _unread(text, f"{error.msg} in column {error.offset}") from error
-    names: dict[str, Any] = {}
+    run = _Statement(schedule, dict(blocks or {}), text, patterns or {}).run
     for statement in tree.body:
-        _Statement(schedule, names, text).run(statement)
+        yield ast.unparse(statement), partial(run, statement)
 
 
 def _unread(text: str, found: str, help: str = "") -> ByocirError:
@@ -90,12 +104,19 @@ def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
 
 
 class _Statement:
-    """One call, and the names for what it gives."""
+    """Runs calls, and keeps the names for what they give."""
 
-    def __init__(self, schedule: Schedule, names: dict[str, Any], text: str) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        names: dict[str, Any],
+        text: str,
+        patterns: Mapping[str, Composite],
+    ) -> None:
         self.schedule = schedule
         self.names = names
         self.text = text
+        self.patterns = patterns
 
     def run(self, statement: ast.stmt) -> None:
         """Does it, and remembers what it gave."""
@@ -146,7 +167,7 @@ class _Statement:
         if isinstance(value, str) and kind is BlockOp:
             return self.names.setdefault(value, self.schedule.block(value))
         if isinstance(value, str) and kind is Composite:
-            return _pattern(value)
+            return self.patterns.get(value) or _pattern(value)
         if not isinstance(value, kind):
             found = f"'{ast.unparse(node)}' where {_WORDS[kind]} belongs"
             raise _unread(self.text, found, self._known_loops() if kind is ForOp else "")
@@ -210,7 +231,9 @@ class _Statement:
 def _pattern(name: str) -> Composite:
     """The pattern "target.what" of a target that is known; raises ByocirError B210, B250."""
     target = targets.instantiate(ArgSpec(name.split(".")[0], {}))
-    found = {each.name: each for each in targets.composites_of(targets.attr_of(target))}
+    attribute = targets.attr_of(target)
+    known = (*targets.composites_of(attribute), *targets.instructions_of(attribute))
+    found = {each.name: each for each in known}
     if name not in found:
         raise ByocirError(
             "B250",

@@ -5,16 +5,16 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   func.func public @main(%x: tensor<4xi8> {byoc.name = "x"}) -> (tensor<4xi8> {byoc.name = "y"}) {
     // CHECK: %y = byoc.region #byoc.target<"vta", {}> cuts [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>] (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %y = byoc.region #byoc.target<"vta", {}> cuts [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>] (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
-      // CHECK-NEXT: %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
-      %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
+      // CHECK-NEXT: %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
+      %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
         %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("relu")
         // CHECK: byoc.yield %d : tensor<4xi8>
         byoc.yield %d : tensor<4xi8>
       } loc("relu")
       byoc.yield %b : tensor<4xi8>
     }
-    // CHECK: byoc.call @vta_0(%y) {handed_off = #byoc.handed_off<"vta", [#byoc.taken<"vta.relu", "graph", ["relu"]>], [tensor<4xi8>], [tensor<4xi8>], [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>]>} : (tensor<4xi8>) -> tensor<4xi8>
-    %z = byoc.call @vta_0(%y) {handed_off = #byoc.handed_off<"vta", [#byoc.taken<"vta.relu", "graph", ["relu"]>], [tensor<4xi8>], [tensor<4xi8>], [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>]>} : (tensor<4xi8>) -> tensor<4xi8>
+    // CHECK: byoc.call @vta_0(%y) {handed_off = #byoc.handed_off<"vta", [#byoc.taken<"vta.relu", "graph", ["relu"]>], [tensor<4xi8>], [tensor<4xi8>], [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>]>, schedules = ["i, = tile(relu, i=4)"]} : (tensor<4xi8>) -> tensor<4xi8>
+    %z = byoc.call @vta_0(%y) {handed_off = #byoc.handed_off<"vta", [#byoc.taken<"vta.relu", "graph", ["relu"]>], [tensor<4xi8>], [tensor<4xi8>], [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>]>, schedules = ["i, = tile(relu, i=4)"]} : (tensor<4xi8>) -> tensor<4xi8>
     func.return %z : tensor<4xi8>
   }
   // CHECK: func.func private @vta_0(tensor<4xi8>) -> tensor<4xi8>

@@ -1,0 +1,199 @@
+"""choose-schedules, apply-schedules: how targets have their composites run.
+
+`choose-schedules` asks each target for the script of its composites (`Target.schedule`) and writes
+it into the module: `byoc.composite "npu.gemm" at "tensor" by "m, = tile(gemm, m=4)" …`. Calls keep
+what was chosen when the function has become code. A script that is there stays as it is.
+
+Requires: region functions on tensors; those with graph ops are left alone, for these have no loops.
+Raises ByocirError B219 and B228 for a hook that fails, or gives something else than text.
+
+`apply-schedules` puts functions with such composites into memory and does what the scripts say.
+Blocks that a pattern names (`block(…) @ "gemm"`) have that name in a script; their iterators are
+called as in the pattern (those of a group of several `m0`, `m1`, …), and their inputs are in the
+order of the pattern's. `tensorise` finds the target's instructions by name.
+
+Requires: composites on tensors. Raises ByocirError B261 for a script that cannot be followed, which
+names the target, the composite and the primitive.
+
+Guarantees: the same results, bit for bit; composites with scripts are in buffer form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr
+from byocir.dialects.graph import ForeignOp, GraphOp
+from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp, IteratorAttr
+from byocir.errors import ByocirError
+from byocir.evaluate.ports import is_in_memory
+from byocir.patterns import BoundBlock, Composite
+from byocir.patterns.hooks import ask, expect_given
+from byocir.patterns.targets import composites_of, find, instructions_of
+from byocir.rewrites.bufferize import Routines, bufferize
+from byocir.rewrites.schedule.blocks import Parts
+from byocir.rewrites.schedule.handles import Schedule
+from byocir.rewrites.schedule.script import steps_of
+
+_NAME = "byoc.named"
+"""The attribute with a block's name in its pattern, while its function moves to memory."""
+
+
+@dataclass(frozen=True)
+class ChooseSchedulesPass(ModulePass):
+    """Asks targets how the blocks of their composites are to run."""
+
+    name = "choose-schedules"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, attribute in _region_functions(op):
+            if any(isinstance(inner, GraphOp | ForeignOp) for inner in function.walk()):
+                continue
+            composites = _composites(function)
+            for composite in composites:
+                if composite.schedule is None:
+                    _choose(composite, attribute)
+            if any(composite.schedule is not None for composite in composites):
+                _record(op, function, composites)
+
+
+@dataclass(frozen=True)
+class ApplySchedulesPass(ModulePass):
+    """Schedules the composites of targets as was chosen, in memory."""
+
+    name = "apply-schedules"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        routines = Routines(op)
+        for function, attribute in _region_functions(op):
+            if not is_scheduled(function):
+                continue
+            patterns = {each.name: each for each in composites_of(attribute)}
+            for composite in _composites(function):
+                _name_blocks(composite, patterns.get(composite.pattern.data))
+            bufferize(function, routines)
+            for composite in _composites(function):
+                _follow(composite, attribute)
+
+
+def is_scheduled(function: FuncOp) -> bool:
+    """Whether a function has composites whose schedules are still to be applied."""
+    if function.is_declaration or is_in_memory(function):
+        return False
+    return any(composite.schedule is not None for composite in _composites(function))
+
+
+def _region_functions(module: ModuleOp) -> Iterator[tuple[FuncOp, TargetAttr]]:
+    """The functions on tensors that targets have taken."""
+    for function in list(module.body.block.ops):
+        attribute = function.attributes.get(TARGET)
+        if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):
+            continue
+        if not function.is_declaration and not is_in_memory(function):
+            yield function, attribute
+
+
+def _composites(function: FuncOp) -> list[CompositeOp]:
+    return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
+
+
+def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
+    target = find(attribute)
+    text: Any = ask(target, "schedule", composite)
+    expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    if text:
+        composite.schedule = StringAttr(text)
+
+
+def _record(module: ModuleOp, function: FuncOp, composites: Sequence[CompositeOp]) -> None:
+    scripts = ArrayAttr([each.schedule or StringAttr("") for each in composites])
+    for call in [op for op in module.walk() if isinstance(op, CallOp)]:
+        if call.callee.string_value() == function.sym_name.data:
+            call.schedules = scripts
+
+
+# -- names
+
+
+def _name_blocks(composite: CompositeOp, pattern: Composite | None) -> None:
+    """Calls blocks and their iterators as the pattern does that took the composite."""
+    if composite.schedule is None or pattern is None or pattern.level != composite.level.data:
+        return
+    match = pattern.matched_in(composite)
+    for name in match or ():
+        found = match[name] if match is not None else None
+        if isinstance(found, BoundBlock):
+            found.block.attributes[_NAME] = StringAttr(name)
+            _restate(found)
+
+
+def _restate(found: BoundBlock) -> None:
+    """Gives a block the iterator names of its pattern, and the order of the pattern's inputs."""
+    block = found.block
+    called = list(block.names)
+    for name, positions in found.iterators.items():
+        for i, position in enumerate(positions):
+            called[position] = name if len(positions) == 1 else f"{name}{i}"
+    parts = Parts.of(block)
+    if len({*called}) == len(called):
+        pairs = zip(parts.iterators, called, strict=True)
+        renamed = (IteratorAttr.of(name, it.kind.data, it.extent.data) for it, name in pairs)
+        parts = replace(parts, iterators=tuple(renamed))
+    count = len(block.ins)
+    order = list(dict.fromkeys([*found.operands, *range(count)]))
+    maps = [*(parts.maps[i] for i in order), *parts.maps[count:]]
+    pads = [*(parts.pads[i] for i in order), *parts.pads[count:]]
+    _reorder(block.body.block, [*order, *range(count, count + len(block.outs))])
+    ins = tuple(parts.ins[i] for i in order)
+    replace(parts, ins=ins, maps=tuple(maps), pads=tuple(pads)).put(block)
+
+
+def _reorder(body: Block, order: Sequence[int]) -> None:
+    """Puts the arguments of a body into this order."""
+    old = list(body.args)
+    for i in order:
+        moved = body.insert_arg(old[i].type, len(body.args))
+        moved.name_hint, moved.location = old[i].name_hint, old[i].location
+        old[i].replace_all_uses_with(moved)
+    for arg in old:
+        body.erase_arg(arg)
+
+
+# -- scripts
+
+
+def _follow(composite: CompositeOp, attribute: TargetAttr) -> None:
+    """Does what the script of a composite says."""
+    blocks: dict[str, BlockOp] = {}
+    for op in composite.walk():
+        name = op.attributes.pop(_NAME, None)
+        if isinstance(op, BlockOp) and isinstance(name, StringAttr):
+            blocks[name.data] = op
+    if composite.schedule is None:
+        return
+    text = composite.schedule.data
+    known = (*composites_of(attribute), *instructions_of(attribute))
+    patterns: Mapping[str, Composite] = {each.name: each for each in known}
+    said = f"'{text}'"
+    try:
+        for call, run in steps_of(Schedule(composite), text, blocks, patterns):
+            said = call
+            run()
+    except ByocirError as error:
+        raise ByocirError(
+            "B261",
+            f"expected a schedule of {composite.pattern.data} that target "
+            f"'{attribute.target_name.data}' can follow, found {said} refused ({error.code}): "
+            f"{error.message}",
+            where=", ".join(names(composite.location)),
+            help=error.help,
+        ) from error
