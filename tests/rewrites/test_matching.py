@@ -245,3 +245,27 @@ def test_blocks_are_rewritten_by_the_same_decorator():
     assert names(left.location) == ("more",)
     (found,) = evaluate(module, {"arg0": np.zeros((3, 4), np.int32)}).values()
     assert (found == 13).all()
+
+
+def test_what_rules_saw_is_put_into_words_for_readers_alone():
+    @rewrites(op("graph.relu", op("graph.relu", wildcard("x")) @ "inner"))
+    def keep(inner):
+        return inner
+
+    words: list[str] = []
+
+    class Seen:
+        def __str__(self) -> str:
+            words.append("seen")
+            return "seen"
+
+    @keep.where
+    def never():
+        """It holds never."""
+        return False, Seen()
+
+    module = module_of(relu("a", "x"), relu("b", "a"), result="b")
+    assert not rewrite_module(module, [keep])
+    assert not words
+    last = [o for o in module.walk() if isinstance(o, ReluOp)][-1]
+    assert [rule.seen for rule in keep.attempt(last).rules] == ["seen"]

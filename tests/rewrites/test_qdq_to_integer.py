@@ -15,8 +15,13 @@ from quantized_layers import (
     steps_apart,
 )
 from rewrite_nets import Net, evaluate, located, op_names, run_passes
+from xdsl.ir import Block
 
-from byocir.dialects.graph import AddOp, ConvOp, MatmulOp
+from byocir.dialects.array import Array
+from byocir.dialects.graph import AddOp, ConstantOp, ConvOp, DequantizeOp, MatmulOp
+from byocir.dialects.types import i8, tensor
+from byocir.errors import ByocirError
+from byocir.rewrites.grid import grid_of
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
 
@@ -140,3 +145,20 @@ def test_a_float_weight_stays():
     window = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1}
     module = net.returning(net.quantize(net.add(ConvOp.make(*operands, **window)), 1.0))
     assert op_names(run_passes(module, QdqToIntegerPass())) == ["dequantize", "conv", "quantize"]
+
+
+def dequantize_by(scale: Array) -> DequantizeOp:
+    block = Block(arg_types=[tensor(i8, [2])])
+    numbers = [ConstantOp.of(array) for array in (scale, Array.of(np.zeros((), np.int8)))]
+    block.add_ops(numbers)
+    return DequantizeOp.make(block.args[0], *(number.result for number in numbers), axis=1)
+
+
+def test_a_scale_that_was_not_supplied_is_missed_though_an_equal_one_was_seen():
+    known = Array.of(np.array(0.375, np.float32))
+    grid = grid_of(dequantize_by(known))
+    assert grid is not None
+    assert grid.scale == 0.375
+    absent = Array(known.digest, known.dtype, known.shape)
+    with pytest.raises(ByocirError, match=f"B107.*{known.digest}"):
+        grid_of(dequantize_by(absent))

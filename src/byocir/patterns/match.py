@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -165,9 +166,9 @@ def constant_array(value: SSAValue) -> Array | None:
     return attribute.data
 
 
-@dataclass(frozen=True)
-class State:
-    """How far a match has come. Immutable, so alternatives share what came before them."""
+class State(NamedTuple):
+    """How far a match has come. Immutable, so alternatives share what came before them; a tuple,
+    for matching makes many."""
 
     block: Block | None
     """The IR block all matched ops must be in."""
@@ -176,16 +177,16 @@ class State:
     exposed: frozenset[Operation] = frozenset()
     sources: frozenset[Operation] = frozenset()
     """What produced the inputs; it must be outside the match."""
-    nodes: Mapping[int, object] = field(default_factory=dict[int, object])
+    nodes: Mapping[int, object] = MappingProxyType[int, object]({})
     """What each pattern object stands for (by id): the same object binds the same node."""
-    names: Mapping[str, Bound | int | float] = field(default_factory=dict[str, Bound | int | float])
+    names: Mapping[str, Bound | int | float] = MappingProxyType[str, Bound | int | float]({})
 
     def with_node(self, pattern: object, thing: object) -> State | None:
         """Binds a pattern object, or None when it already stands for something else."""
         known = self.nodes.get(id(pattern))
         if known is not None:
             return self if known is thing else None
-        return replace(self, nodes={**self.nodes, id(pattern): thing})
+        return self._replace(nodes={**self.nodes, id(pattern): thing})
 
     def with_name(self, name: str | None, thing: Bound | float) -> State | None:
         """Binds a name, or None when it is bound to something else."""
@@ -194,26 +195,26 @@ class State:
         known = self.names.get(name)
         if known is not None:
             return self if known == thing else None
-        return replace(self, names={**self.names, name: thing})
+        return self._replace(names={**self.names, name: thing})
 
     def with_op(self, op: Operation, *, exposed: bool = False) -> State:
         if op in self.ops:
             return self
         extra = self.exposed | {op} if exposed else self.exposed
-        return replace(self, ops=(*self.ops, op), exposed=extra)
+        return self._replace(ops=(*self.ops, op), exposed=extra)
 
     def with_exposed(self, op: Operation) -> State:
         """With an op of the match as a further result."""
-        return replace(self, exposed=self.exposed | {op})
+        return self._replace(exposed=self.exposed | {op})
 
     def with_constant(self, op: Operation) -> State:
         if op in self.constants:
             return self
-        return replace(self, constants=(*self.constants, op))
+        return self._replace(constants=(*self.constants, op))
 
     def with_source(self, op: Operation | None) -> State:
         """With an input that this op produced."""
-        return self if op is None else replace(self, sources=self.sources | {op})
+        return self if op is None else self._replace(sources=self.sources | {op})
 
 
 @dataclass

@@ -7,7 +7,8 @@ All rules of a match are evaluated; what failed is data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,10 +71,21 @@ class Rule:
     def evaluate(self, match: Match) -> RuleResult:
         """Runs the rule. What it raises is the rule's mistake and is told as such (B202), except
         for a user's error, such as weights that were not given."""
-        try:
+        with self._blamed(match):
             holds, seen = self.check(match)
             fix = "" if holds else self._fix(match)
             return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
+
+    def holds(self, match: Match) -> bool:
+        """Whether it holds, without a text of what was seen; errors as `evaluate`."""
+        with self._blamed(match):
+            holds, _ = self.check(match)
+            return bool(holds)
+
+    @contextmanager
+    def _blamed(self, match: Match) -> Generator[None]:
+        try:
+            yield
         except ByocirError:
             raise
         except Exception as error:

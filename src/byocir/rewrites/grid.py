@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
-from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
-from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
+from byocir.dialects.types import dtype_of, element_of, i8, ui8
 from byocir.patterns import Bound, Pattern, constant, op, wildcard
 
 _LEAST, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
@@ -43,6 +43,10 @@ class Grid:
     element: Attribute
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         many = "" if self.axis is None else f" on axis {self.axis}"
         scale, zero_point = _shown(self.scale), _shown(self.zero_point)
         return f"{self.element} with scale {scale}{many} and zero point {zero_point}"
@@ -84,9 +88,9 @@ class Grid:
         return int(np.clip(steps, *self.range))
 
 
-def shown(grid: Grid | None) -> str:
-    """A grid as rules show it."""
-    return "scales that are not f32, or not between 2^-100 and 2^100" if grid is None else str(grid)
+def shown(grid: Grid | None) -> object:
+    """A grid as rules show it; its text is made where somebody wants to read it."""
+    return "scales that are not f32, or not between 2^-100 and 2^100" if grid is None else grid
 
 
 def _shown(numbers: np.ndarray) -> str:
@@ -129,15 +133,19 @@ def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
     scale, zero_point = constant_array(op.scale), constant_array(op.zero_point)
     if scale is None or zero_point is None:
         return None
-    if not isinstance(element_type_of(op.scale.type), Float32Type):
+    for array in (scale, zero_point):
+        array.values()  # raises where they were not supplied, whatever was seen before
+    return _grid(scale, zero_point, op.axis.value.data)
+
+
+@lru_cache(maxsize=1024)  # the rules of a chain ask for the same few again and again
+def _grid(scale: Array, zero_point: Array, axis: int) -> Grid | None:
+    scales, element = scale.values(), element_of(zero_point.dtype)
+    if scales.dtype != np.float32 or not np.all((scales >= _LEAST) & (scales <= _GREATEST)):
         return None
-    scales = scale.values()
-    if not np.all((scales >= _LEAST) & (scales <= _GREATEST)):
-        return None
-    element = element_type_of(op.zero_point.type)
     if scale.size == 1:
         return Grid(scales.reshape(()), zero_point.values().reshape(()), None, element)
-    return Grid(scales, zero_point.values(), op.axis.value.data, element)
+    return Grid(scales, zero_point.values(), axis, element)
 
 
 def dequantized(value: SSAValue) -> tuple[SSAValue, Grid] | None:

@@ -54,13 +54,13 @@ def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
     return build
 
 
-def _result_has_one_scale(quantize: Bound) -> tuple[bool, str]:
+def _result_has_one_scale(quantize: Bound) -> tuple[bool, object]:
     """The result has 8 bits and one scale."""
     grid = grid_at(quantize)
     return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
 
-def _bounds_are_numbers(quantize: Bound) -> tuple[bool, str]:
+def _bounds_are_numbers(quantize: Bound) -> tuple[bool, object]:
     """No bound of a clip is NaN."""
     grid, (activations, _) = grid_at(quantize), _before(quantize)
     if grid is None or not grid.per_tensor:
@@ -68,7 +68,7 @@ def _bounds_are_numbers(quantize: Bound) -> tuple[bool, str]:
     return quantized_bounds(activations, grid) is not None, "NaN"
 
 
-def _floats_are_not_used(quantize: Bound) -> tuple[bool, str]:
+def _floats_are_not_used(quantize: Bound) -> tuple[bool, object]:
     """Nothing but quantize ops uses the floats in between."""
     activations, start = _before(quantize)
     users = [use.operation.name for use in start.uses]
@@ -85,7 +85,7 @@ def symmetric(name: str, called: str) -> Replace:
     """A rule: the grid of the quantize or dequantize op of this name has 8 bits, one scale and zero
     point 0."""
 
-    def is_symmetric(m: Match) -> tuple[bool, str]:
+    def is_symmetric(m: Match) -> tuple[bool, object]:
         grid = grid_at(m[name])
         return grid is not None and grid.is_plain, shown(grid)
 

@@ -60,7 +60,7 @@ class Rewritten(Composite):
                 yield match
 
     def _allows(self, match: Match) -> bool:
-        return all(rule.evaluate(match).holds for rule in self.rules)
+        return all(rule.holds(match) for rule in self.rules)
 
 
 class MatchedRewrite(RewritePattern):

@@ -110,7 +110,7 @@ def changed_grid(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValu
 
 
 @changed_grid.where
-def _input_has_one_scale(data: Bound) -> tuple[bool, str]:
+def _input_has_one_scale(data: Bound) -> tuple[bool, object]:
     """The input has 8 bits or is i32, has one scale and zero point 0."""
     grid = grid_at(data)
     if grid is None or not (grid.is_8_bit or grid.element == i32):
@@ -123,7 +123,7 @@ def _input_has_one_scale(data: Bound) -> tuple[bool, str]:
 
 @quantized_conv.where
 @quantized_matmul.where
-def _input_is_on_one_grid(data: Bound) -> tuple[bool, str]:
+def _input_is_on_one_grid(data: Bound) -> tuple[bool, object]:
     """The input has 8 bits and one scale."""
     grid = grid_at(data)
     return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
@@ -131,7 +131,7 @@ def _input_is_on_one_grid(data: Bound) -> tuple[bool, str]:
 
 @quantized_conv.where
 @quantized_matmul.where
-def _weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, str]:
+def _weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
     """The weight has 8 bits, with its zero point and without it, and one scale or one for each
     output channel."""
     grid = grid_at(weight)
@@ -143,7 +143,7 @@ def _weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, str]:
 
 @quantized_conv.where
 @quantized_matmul.where
-def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, str]:
+def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
     """The input has zero point 0, or the weight is a constant."""
     grid, weight = grid_at(data), constant_array(m["w"].value)
     known = weight is not None and weight.present
@@ -151,7 +151,7 @@ def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, str]:
 
 
 @quantized_matmul.where
-def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, str]:
+def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, object]:
     """Nothing but the add of the bias uses the product, and the bias does not broadcast it."""
     if b is None:
         return True, "no bias"
@@ -164,7 +164,7 @@ def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, 
 @quantized_matmul.where
 def _bias_is_on_the_grid_of_the_sums(
     m: Match, b: Bound | None = None, bias: Bound | None = None
-) -> tuple[bool, str]:
+) -> tuple[bool, object]:
     """The bias is i32 with zero point 0, and its scale that of the input times that of the
     weight."""
     expected = _scale_of_sums(m)
