@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1] / "src" / "byocir"
 
 LAYERS = (
     "errors",
+    "files",
     "toolchain",
     "vta_sim",
     "dialects",

@@ -26,13 +26,13 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from byocir.cli.files import check_writable, write_text
+from byocir.cli.files import check_writable, write_text, write_weights
 from byocir.cli.hosts import host_text
 from byocir.cli.run import hand_over_as_asked, shapes_of
 from byocir.compiler import generate
 from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module
-from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+from byocir.dialects.weights import SUFFIX, large_arrays
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.native import code_without_evaluator
@@ -71,7 +71,7 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
         text = print_module(module)
         arrays = large_arrays(module)
         if output is not None and arrays:
-            save_arrays(arrays, output.with_suffix(SUFFIX))
+            write_weights(output.with_suffix(SUFFIX), arrays)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
+from byocir.files import replaced, write_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from byocir.dialects.array import Array
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -44,18 +48,24 @@ def make_folder(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes UTF-8 text; raises ByocirError B112."""
     with _reported(path):
-        path.write_text(text, encoding="utf-8", newline="\n")
+        write_whole(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file; raises ByocirError B112."""
     with _reported(path):
-        path.write_bytes(data)
+        write_whole(path, data)
+
+
+def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes arrays by digest (.safetensors); raises ByocirError B112."""
+    with _reported(path):
+        save_arrays(arrays, path)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name (.npz); raises ByocirError B112."""
-    with _reported(path), path.open("wb") as file:
+    with _reported(path), replaced(path) as file:
         np.savez(file, **dict[str, Any](arrays))
 
 

@@ -47,7 +47,10 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
         return OK
     except Exception as error:
-        where = write_crash(error, command)
+        try:
+            where = str(write_crash(error, command))
+        except OSError as unwritten:
+            where = f"none, as they cannot be written: {unwritten.strerror}"
         print(
             f"internal error: {type(error).__name__}: {error}\n"
             f"  details  {where}\n"

@@ -11,10 +11,11 @@ one. Exit codes: 0 fine, 1 user error, 2 usage error, 70 internal error (a repro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -38,6 +39,7 @@ from byocir.dialects.text import ModulePrinter, SourceParser, text_error
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays, weights_beside
 from byocir.errors import ByocirError
+from byocir.files import write_whole
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
 
@@ -260,14 +262,20 @@ class ByocirOptMain(xDSLOptMain):
         out, weights = self.args.output_file, self.args.weights_out
         if weights is None and out is not None and self.large:
             weights = Path(out).with_suffix(SUFFIX)
-        try:
-            if out is not None:
-                Path(out).write_text(self.output.kept, encoding="utf-8", newline="\n")
-            if weights is not None:
+        if out is not None:
+            with _reported(out):
+                write_whole(out, self.output.kept.encode())
+        if weights is not None:
+            with _reported(weights):
                 save_arrays(self.large, weights)
-        except OSError as error:
-            where = str(error.filename)
-            raise ByocirError("B123", f"cannot write: {error.strerror}", where=where) from error
+
+
+@contextlib.contextmanager
+def _reported(path: str | Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ByocirError("B123", f"cannot write: {error.strerror}", where=str(path)) from error
 
 
 def _check_each(module: ModuleOp) -> CheckEach:

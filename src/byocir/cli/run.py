@@ -22,6 +22,7 @@ from byocir.cli.files import (
     read_json,
     write_arrays,
     write_text,
+    write_weights,
 )
 from byocir.cli.hosts import host_text
 from byocir.cli.profile import cycles_table
@@ -29,7 +30,7 @@ from byocir.compiler import generate, hand_over
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
-from byocir.dialects.weights import SHARED, large_arrays, save_arrays
+from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
@@ -147,7 +148,7 @@ class Dump:
         arrays = large_arrays(module)
         if arrays.keys() - self._arrays.keys():
             self._arrays.update(arrays)
-            save_arrays(self._arrays, self._folder / SHARED)
+            write_weights(self._folder / SHARED, self._arrays)
 
     def package(self, package: Package) -> None:
         """Adds each program of VTA as assembly."""

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.errors import ByocirError, did_you_mean
+from byocir.files import write_whole
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError, assemble
 from byocir.vta_sim.isa import as_stream
 
@@ -79,7 +80,7 @@ def write_bytes(path: str, data: bytes) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        Path(path).write_bytes(data)
+        write_whole(path, data)
     except (OSError, ValueError) as error:
         found = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"expected a file that can be written, found: {found.lower()}"

@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from byocir.dialects.array import Array, ArrayStore, arrays_of
 from byocir.errors import ByocirError
+from byocir.files import write_whole
 
 SUFFIX = ".safetensors"
 """IN.mlir is read with IN.safetensors, and so written."""
@@ -71,7 +72,7 @@ def dump_weights(module: ModuleOp) -> bytes:
 
 def save_arrays(arrays: Mapping[str, Array], path: str | Path) -> None:
     """Writes arrays by digest; those whose values are not at hand are left out."""
-    Path(path).write_bytes(dump_arrays(arrays))
+    write_whole(path, dump_arrays(arrays))
 
 
 def dump_arrays(arrays: Mapping[str, Array]) -> bytes:

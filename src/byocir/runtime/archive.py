@@ -25,6 +25,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
+from byocir.files import replaced
 from byocir.runtime.report import Report
 
 SCHEMA_VERSION = 1
@@ -64,7 +65,7 @@ def write_archive(
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        with replaced(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, data in {MANIFEST: text.encode(), **members}.items():
                 info = zipfile.ZipInfo(name, EPOCH)
                 info.create_system, info.external_attr = 3, 0o644 << 16
