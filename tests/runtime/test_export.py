@@ -151,6 +151,14 @@ def test_weights_can_be_compiled_in(compiler, tmp_path, alone):
         export_project(package, weights="C")
 
 
+def test_large_weights_lie_on_the_heap_and_in_no_c(tmp_path, alone, monkeypatch):
+    package = byocir.compile(depthwise_net(), targets=[], host="c{cpu=generic}")
+    check(package, tmp_path / "project", alone, flags=f"{SANITIZE} -DPROJECT_LARGE=0")
+    monkeypatch.setattr("byocir.runtime.export.MOST_IN_C", 99)
+    with pytest.raises(ByocirError, match=r"B353.*at most 99 bytes as C"):
+        export_project(package, weights="c")
+
+
 def test_weights_of_another_model_are_refused(tmp_path, alone):
     package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
     files = export_project(package)

@@ -54,6 +54,9 @@ from byocir.runtime.project_regions import add_programs, names_of, parts_of, reg
 FILE = "file"
 WEIGHTS = (FILE, "c")
 """Where an exported program has its weights."""
+MOST_IN_C = 2**28
+"""The most bytes of weights as C arrays: as text they are five times as many, and C compilers need
+some hundred bytes for each."""
 FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 
@@ -78,11 +81,7 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
         f"{name}.h": code.header.encode(),
         "project.h": _project(code, bytes(blob), bool(parts), weights, called).encode(),
     }
-    if weights == FILE:
-        files[called.blob] = bytes(blob)
-    else:
-        files[f"{called.arrays}.c"] = blob_as_c(bytes(blob), name, called.arrays).encode()
-        files[f"{called.arrays}.h"] = blob_header(name, called.arrays).encode()
+    files |= _blob_files(bytes(blob), weights, called)
     folder = resources.files("byocir.runtime") / "project"
     for file in ("main.c", "npy.c", "npy.h", "device.h", "sha256.c", "sha256.h"):
         files[file] = (folder / file).read_bytes()
@@ -95,6 +94,22 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
     beside = called.blob if called.blob in files else None
     files["CMakeLists.txt"] = cmake_lists(sources, flags, beside, name).encode()
     return dict(sorted(files.items()))
+
+
+def _blob_files(blob: bytes, weights: str, called: Names) -> dict[str, bytes]:
+    """The weights, as a file or as C."""
+    if weights == FILE:
+        return {called.blob: blob}
+    if len(blob) > MOST_IN_C:
+        raise ByocirError(
+            "B353",
+            f"expected weights of at most {MOST_IN_C} bytes as C, found {len(blob)}",
+            help="leave them in a file, as without --weights-as",
+        )
+    return {
+        f"{called.arrays}.c": blob_as_c(blob, called.model, called.arrays).encode(),
+        f"{called.arrays}.h": blob_header(called.model, called.arrays).encode(),
+    }
 
 
 # -- what can be exported

@@ -1,6 +1,7 @@
 /* Runs the model on arrays in files: ./model IN.npy… OUT.npy…, in the order of project.h. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "npy.h"
@@ -8,7 +9,25 @@
 #include "sha256.h"
 
 /* Bytes at aligned addresses: C99 has no way to ask for more than a type's own alignment. */
-static unsigned char blob[PROJECT_BLOB_BYTES + 1 + PROJECT_ALIGN];
+#define BLOB_ROOM ((size_t)PROJECT_BLOB_BYTES + 1 + PROJECT_ALIGN)
+/* Arrays of so many bytes would put others out of reach of the usual instructions. */
+#ifndef PROJECT_LARGE
+#define PROJECT_LARGE 1073741824
+#endif
+#if PROJECT_BLOB_BYTES > PROJECT_LARGE
+static unsigned char *blob_room(void)
+{
+    static unsigned char *room; /* held until the program ends */
+    room = malloc(BLOB_ROOM);
+    return room;
+}
+#else
+static unsigned char *blob_room(void)
+{
+    static unsigned char blob[BLOB_ROOM];
+    return blob;
+}
+#endif
 static unsigned char arena[PROJECT_ARENA_BYTES + PROJECT_ALIGN];
 static unsigned char ports[PROJECT_PORT_BYTES + PROJECT_ALIGN];
 
@@ -21,12 +40,17 @@ static unsigned char *aligned(unsigned char *bytes)
 /* Weights and programs, from a file beside the executable; NULL where there is none. */
 static const unsigned char *find_blob(const char *program)
 {
-    unsigned char *const bytes = aligned(blob);
+    unsigned char *const room = blob_room(), *const bytes = aligned(room);
     char path[4096], digest[65];
     const char *slash = strrchr(program, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - program) + 1;
     if (snprintf(path, sizeof path, "%.*s%s", folder, program, PROJECT_BLOB) >= (int)sizeof path)
         return NULL;
+    if (room == NULL) {
+        fprintf(stderr, "%s: expected memory for %lu bytes, found none\n", path,
+                (unsigned long)PROJECT_BLOB_BYTES);
+        return NULL;
+    }
     FILE *file = fopen(path, "rb");
     const size_t count = file == NULL ? 0 : fread(bytes, 1, PROJECT_BLOB_BYTES + 1, file);
     if (file != NULL) fclose(file);
@@ -47,7 +71,7 @@ static const unsigned char *find_blob(const char *program)
 {
     (void)program;
     if ((uintptr_t)PROJECT_BYTES % PROJECT_ALIGN == 0) return PROJECT_BYTES;
-    return memcpy(aligned(blob), PROJECT_BYTES, PROJECT_BLOB_BYTES);
+    return memcpy(aligned(blob_room()), PROJECT_BYTES, PROJECT_BLOB_BYTES);
 }
 #endif
 
