@@ -326,7 +326,8 @@ def host_pipeline(host: CHost) -> str:
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
     lower = f"outline-branches,convert-bounded-to-tir,{LOWERING}"
-    return f"{lower},{relax}fold-pads,assign-layouts,flatten-windows,fuse-blocks,{pack}"
+    layouts = f"{relax}fold-pads,assign-layouts,flatten-windows"
+    return f"{lower},{layouts},fuse-blocks,{pack},group-foreign"
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

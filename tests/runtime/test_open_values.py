@@ -26,7 +26,8 @@ def test_only_what_is_open_is_called_back():
     assert list(report.called_back) == names
     assert report.called_back[names[0]].startswith("makes what only a run tells")
     assert "'Unique_10'" in report.called_back[names[1]]
-    assert {call.op.name for call in host_code(package.module).calls} == {"graph.foreign"}
+    (call,) = host_code(package.module).calls
+    assert call.op.name == "func.call"
     assert "host operators called back" in summary(report)
     assert "called back from C: takes what is open" in explain(report, "Neg_11")
     assert any("2 operators run in the evaluator" in note for note in report.notes)
@@ -113,6 +114,49 @@ def test_an_error_of_a_call_between_open_values():
         package.run({"x": np.ones(4, np.float32)})
     found = package.run({"x": np.array([0, 1, 0, 2], np.float32)})
     assert found["y"].tolist() == [1, 3]
+
+
+# -- as one model
+
+
+def test_what_is_called_back_in_a_row_is_one_model():
+    """Also where C computes something between that it can compute before."""
+    nodes = [
+        node("Unique", "x", "u"),
+        node("Neg", "u", "n"),
+        node("Exp", "z", "e"),
+        node("Mul", "n e", "y"),
+        node("Relu", "n", "r"),
+    ]
+    model = model_of(nodes, {"x": (7,), "z": (1,)}, ["y", "r"])
+    feeds = {"x": np.float32([1, 2, 2, 0, 3, 1, 1]), "z": np.ones(1, np.float32)}
+    package = same(model, feeds)
+    (call,) = host_code(package.module).calls
+    assert call.op.name == "func.call"
+    assert [*package.report.called_back] == ["Unique_0", "Neg_1", "Mul_3", "Relu_4"]
+    assert package.report.ran_on == dict.fromkeys(package.report.called_back, "onnxruntime")
+
+
+def test_an_error_in_one_model_is_that_of_a_node():
+    nodes = [node("Unique", "x", "u"), node("Reshape", "u two", "r"), node("Neg", "r", "y")]
+    model = model_of(nodes, {"x": (4,)}, ["y"], {"two": np.array([2])})
+    package = byocir.compile(model, targets=[], host="c")
+    with pytest.raises(ByocirError, match=r"B312[^\n]*Reshape[^\n]*(\n[^\n]*)?'Reshape_1'"):
+        package.run({"x": np.arange(4, dtype=np.float32)})
+    assert package.run({"x": np.float32([1, 0, 1, 0])})["y"].tolist() == [0, -1]
+
+
+def test_what_onnx_runtime_refuses_runs_one_by_one():
+    """It takes no integers of this width for this operator; the reference does."""
+    nodes = [
+        node("Unique", "x", "u"),
+        node("Cast", "u", "i", to=TensorProto.UINT16),
+        node("Abs", "i", "a"),
+        node("Clip", "a", "b"),
+        node("Cast", "b", "y", to=TensorProto.FLOAT),
+    ]
+    package = same(model_of(nodes, {"x": (4,)}, ["y"]), {"x": np.float32([3, 1, 1, 2])})
+    assert len(host_code(package.module).calls) == 1
 
 
 # -- branches

@@ -98,7 +98,8 @@ def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) 
         for region in package.report.regions:
             if region.target == name:
                 timed[region.symbol] = partial(_timed, found, region.symbol, runner)
-    interpreter = Interpreter(package.module, timed, engine=Host())
+    host = Host()
+    interpreter = Interpreter(package.module, timed, engine=host, whole=host.whole)
     evaluate(package.module, feeds or random_feeds(package.module), interpreter=interpreter)
     return found
 

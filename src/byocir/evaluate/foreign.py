@@ -19,6 +19,7 @@ import onnx
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
@@ -119,6 +120,38 @@ def _not_run(op: Operation, error: Exception) -> ByocirError:
         f"expected an operator that can be run on these values, found {found}: {error}",
         where=_where(op),
     )
+
+
+def run_whole(
+    interpreter: Interpreter, function: FuncOp, arguments: Sequence[Value]
+) -> list[Value]:
+    """The results of a function of foreign ops as those of one model; op by op where nothing runs
+    it, so that an error is that of an operator."""
+    runner: ModelRunner | None = interpreter.plans.get(function)
+    if interpreter.whole is None or (runner is None and function in interpreter.plans):
+        return interpreter.call(function, arguments)
+    try:
+        if runner is None:
+            interpreter.plans[function] = None
+            runner = interpreter.whole(_model_of_function(function, arguments))
+            interpreter.plans[function] = runner
+        made = list(runner.run(dict(zip(runner.inputs, arguments, strict=True))))
+    except (NotComputed, ByocirError):
+        return interpreter.call(function, arguments)
+    types = function.function_type.outputs.data
+    if any(mismatch(value, type_) for value, type_ in zip(made, types, strict=True)):
+        return interpreter.call(function, arguments)
+    return made
+
+
+def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.ModelProto:
+    """The model of a function. Inputs of unknown type have that of the value."""
+    made = function.clone()
+    for argument, value in zip(made.body.block.args, arguments, strict=True):
+        if isinstance(argument.type, UnknownType):
+            Rewriter.replace_value_with_new_type(argument, _type_of_value(value))
+    made.update_function_type()
+    return export_onnx(made)
 
 
 def _where(op: Operation) -> str:

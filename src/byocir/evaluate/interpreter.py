@@ -109,12 +109,16 @@ class Interpreter:
         externals: Mapping[str, External] | None = None,
         observe: Observer | None = None,
         engine: Engine | None = None,
+        whole: Engine | None = None,
     ) -> None:
         self.module = module
         self._observe = observe
         self.engine = engine
         """Runs foreign ops, and graph ops without a rule of our own; by default onnx's reference
         does."""
+        self.whole = whole
+        """Runs functions of foreign ops that are marked so as one model; else these run one by one,
+        as where it does not take them."""
         self.externals = dict(externals or {})
         """Region functions that run elsewhere, by symbol: arrays in, arrays out."""
         self.plans: dict[Operation, Any] = {}

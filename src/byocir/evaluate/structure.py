@@ -16,7 +16,7 @@ from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model
+from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model, run_whole
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
 from byocir.evaluate.routines import routine_of
@@ -56,6 +56,9 @@ def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value])
 def _call(interpreter: Interpreter, op: func.CallOp, arguments: Sequence[Value]) -> Sequence[Value]:
     name = op.callee.string_value()
     declared = interpreter.declaration(name)
+    function = None if declared is not None else interpreter.function(name)
+    if function is not None and byoc.WHOLE in function.attributes:
+        return run_whole(interpreter, function, arguments)
     if declared is None or "routine" not in declared.attributes:
         return interpreter.call(interpreter.function(name), arguments)
     inputs = cast(IntegerAttr, declared.attributes["inputs"]).value.data

@@ -46,6 +46,7 @@ PASSES: dict[str, str] = {
     "raise-scf-to-tir": "byocir.lowering.scf_to_tir:RaiseScfToTirPass",
     # tensor level, for the host's C code
     "outline-branches": "byocir.rewrites.host.branches:OutlineBranchesPass",
+    "group-foreign": "byocir.rewrites.host.groups:GroupForeignPass",
     "relax-contractions": "byocir.rewrites.host.relax:RelaxContractionsPass",
     "fold-pads": "byocir.rewrites.host.pads:FoldPadsPass",
     "assign-layouts": "byocir.rewrites.host.layouts:AssignLayoutsPass",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from xdsl.dialects.func import CallOp as FuncCallOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import SymbolTable
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp, YieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import Origin, is_open, listed, origins, read_by
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.steps import KEPT, buffers_of
+from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 
 
 def called_back(code: HostCode) -> dict[str, str]:
@@ -19,9 +22,35 @@ def called_back(code: HostCode) -> dict[str, str]:
     called, too, but not in the evaluator."""
     found: dict[str, str] = {}
     for call in code.calls:
-        if not isinstance(call.op, CallOp | YieldOp):
-            found.update(dict.fromkeys(names(call.op.location), reason(call.op)))
+        for op, _ in _members(call):
+            if not isinstance(op, CallOp | YieldOp):
+                found.update(dict.fromkeys(names(op.location), reason(op)))
     return found
+
+
+Held = Mapping[SSAValue, Buffer]
+"""Where C holds values."""
+
+
+def _members(call: Call) -> Iterator[tuple[Operation, Held]]:
+    """The ops that a call runs: its own, or those of the function that runs as one model."""
+    op = call.op
+    callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, FuncCallOp) else None
+    if not isinstance(callee, FuncOp):
+        buffers = zip([*read_by(op), *op.results], [*call.inputs, *call.outputs], strict=False)
+        yield op, dict(buffers)
+        return
+    given: Held = dict(zip(callee.body.block.args, call.inputs, strict=True))
+    yield from ((each, given) for each in callee.body.ops if isinstance(each, ForeignOp))
+
+
+def _is_kept(value: SSAValue, held: Held) -> bool:
+    return held[value].place == KEPT if value in held else is_open(value.type)
+
+
+def _is_sized(value: SSAValue, held: Held) -> bool:
+    """Whether the size of a value is told by a run, though C can hold it."""
+    return value in held and held[value].sizes is not None
 
 
 def reason(op: Operation) -> str:
@@ -42,12 +71,14 @@ def where_open(code: HostCode) -> list[Origin]:
     the first ops on the way that have no form in C."""
     kept: list[SSAValue] = []
     found: list[Origin] = []
-    for call in code.calls:
-        read = [v for v, b in zip(read_by(call.op), call.inputs, strict=True) if b.place == KEPT]
+    for op, held in (member for call in code.calls for member in _members(call)):
+        read = [value for value in read_by(op) if _is_kept(value, held)]
         kept += read
-        if not read and any(b.place == KEPT or b.sizes for b in (*call.inputs, *call.outputs)):
-            op = call.op.parent_op() if isinstance(call.op, YieldOp) else call.op
-            found += [Origin(result) for result in (op.results if op else ())][:1]
+        owner = op.parent_op() if isinstance(op, YieldOp) else op
+        made = owner.results if owner is not None else ()
+        used = [*read_by(op), *made]
+        if not read and any(_is_kept(v, held) or _is_sized(v, held) for v in used):
+            found += [Origin(result) for result in made][:1]
     return [*(origin for origin in origins(kept) if origin.is_input), *found]
 
 

@@ -8,17 +8,12 @@ from typing import Any
 
 import onnx
 
-from byocir.dialects.graph.foreign import RANDOM
+from byocir.dialects.graph.foreign import REFERENCE_FIRST
 from byocir.evaluate.interpreter import ModelRunner
 from byocir.frontend.onnx.reference import NotComputed, Reference
 from byocir.targets.ort_session import Session
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
-
-REFERENCE_FIRST = RANDOM | {"Attention", "DFT", "Dropout", "MaxUnpool", "STFT"}
-"""Operators that ONNX Runtime is not asked for. It draws random numbers (also Dropout's) from a
-generator that is seeded by the clock; those of Attention and MaxUnpool differ from the standard in
-1.31 (masks with infinities, `output_shape`), and its DFT and STFT lose half of the digits."""
 
 
 class Host:
@@ -31,6 +26,27 @@ class Host:
     def __call__(self, model: onnx.ModelProto) -> ModelRunner:
         """Prepares a model of one op; raises NotComputed if nothing takes it."""
         return _Either(model, self)
+
+    def whole(self, model: onnx.ModelProto) -> ModelRunner:
+        """Prepares a model of several ops for ONNX Runtime; raises NotComputed if it does not take
+        it."""
+        return _Whole(model, self)
+
+
+class _Whole:
+    """A model that ONNX Runtime runs."""
+
+    def __init__(self, model: onnx.ModelProto, host: Host) -> None:
+        self.inputs = [value.name for value in model.graph.input]
+        self._host, self._nodes = host, [node.name for node in model.graph.node]
+        if any(map(_reference_first, model.graph.node)):
+            raise NotComputed("an operator that ONNX Runtime is not asked for")
+        self._session = Session(model)
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        outputs = self._session.run(feeds)
+        self._host.ran_on.update(dict.fromkeys(self._nodes, ONNXRUNTIME))
+        return outputs
 
 
 class _Either:

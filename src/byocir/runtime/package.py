@@ -87,7 +87,10 @@ class Package:
         with self._lock:  # interpreter and C code have one working memory
             if check not in self._interpreters:
                 self._interpreters[check] = Interpreter(
-                    self.module, self._externals(check), engine=self._host
+                    self.module,
+                    self._externals(check),
+                    engine=self._host,
+                    whole=self._host.whole,
                 )
             return self._run(self._interpreters[check], feeds, check)
 

@@ -19,7 +19,7 @@ from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from byocir.dialects.byoc import CallOp
+from byocir.dialects.byoc import WHOLE, CallOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
@@ -121,7 +121,9 @@ class _Builder:
     def _body(self, op: FuncCallOp) -> Block | None:
         """What a call runs; None if that is not here."""
         function = self._functions.get(op.callee.string_value())
-        return None if function is None or function.is_declaration else function.body.block
+        if function is None or function.is_declaration or WHOLE in function.attributes:
+            return None
+        return function.body.block
 
     def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
         """By the block that is the epilogue, the largest contraction that it can follow. That
