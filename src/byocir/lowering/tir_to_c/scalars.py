@@ -26,6 +26,7 @@ from byocir.lowering.tir_to_c.comparisons import (
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import FloatRange, range_of
 from byocir.lowering.tir_to_c.functions import FUNCTIONS
+from byocir.lowering.tir_to_c.late_clamps import late_clamp_of
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     NoC,
@@ -35,6 +36,7 @@ from byocir.lowering.tir_to_c.literals import (
     loaded,
     unsigned_type,
 )
+from byocir.lowering.tir_to_c.quotients import QUOTIENT, as_product
 
 # -- ops
 
@@ -125,7 +127,16 @@ class Scalars:
         """Statements that compute `values` from a block's arguments, given as C expressions, and
         the expressions of the values. Raises NoC for an op without a form in C."""
         names, lines = dict(arguments), list[str]()
-        for op in sources(block, values):
+        ops = list(sources(block, values))
+        clamps = {op: clamp for op in ops if (clamp := late_clamp_of(op, self.floats))}
+        late = {inner for clamp in clamps.values() for inner in clamp.ops}
+        for op in ops:
+            if op in late:
+                continue
+            if op in clamps:
+                names[op.results[0]] = name = f"v{len(names)}"
+                lines += clamps[op].statements(name, names)
+                continue
             operands = [names[value] for value in op.operands]
             if isinstance(op, ReadOp):
                 lines += self._checks(op, operands[1:])
@@ -151,7 +162,7 @@ class Scalars:
         if isinstance(op, arith.CmpfOp):
             return compare_floats(op, operands)
         if kind in _FLOATS:
-            return self.rounded(type_, f"{operands[0]} {_FLOATS[kind]} {operands[1]}")
+            return self._of_floats(op, operands)
         if kind in _LIBRARY:
             return self._library(_LIBRARY[kind], type_, operands)
         if kind in (arith.MaximumfOp, arith.MinimumfOp):
@@ -161,6 +172,15 @@ class Scalars:
         if kind in CONVERSIONS:
             return self._converted(op, operands[0])
         return self._integer(op, operands)
+
+    def _of_floats(self, op: Operation, operands: Sequence[str]) -> str:
+        parts = as_product(op, self.floats) if isinstance(op, arith.DivfOp) else None
+        if parts is None:
+            sign = f" {_FLOATS[type(op)]} "
+            return self.rounded(op.results[0].type, sign.join(operands))
+        self.helpers["quotient"] = QUOTIENT
+        numbers = [float_literal(part, f32) for part in parts]
+        return f"quotient({', '.join([*operands, *numbers])})"
 
     def _converted(self, op: Operation, value: str) -> str:
         if isinstance(op, arith.FPToSIOp | arith.FPToUIOp):

@@ -1,0 +1,66 @@
+"""Floats that are clamped between whole numbers and cut off to integers: cut off first, then
+clamped, which is the same, for they are monotone, and which compilers do better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from byocir.dialects.types import width_of
+from byocir.evaluate.scalar import number
+from byocir.lowering.tir_to_c.float_ranges import Ranges, range_of
+from byocir.lowering.tir_to_c.literals import c_type
+
+INT32 = -(2**31), 2**31 - 1
+
+
+@dataclass(frozen=True)
+class LateClamp:
+    """The integer of a float, between `low` and `high`, in place of what these `ops` clamp."""
+
+    value: SSAValue
+    low: int
+    high: int
+    ops: tuple[Operation, ...]
+    target: Attribute
+
+    def statements(self, name: str, names: Mapping[SSAValue, str]) -> list[str]:
+        """Statements that define the integer by its name, where `names` has the float's."""
+        own, low, high = c_type(self.target), f"({self.low})", f"({self.high})"
+        return [
+            f"const int32_t {name}_ = (int32_t){names[self.value]};",
+            f"const int32_t {name}__ = {name}_ > {low} ? {name}_ : {low};",
+            f"const {own} {name} = ({own})({name}__ < {high} ? {name}__ : {high});",
+        ]
+
+
+def late_clamp_of(op: Operation, known: Ranges) -> LateClamp | None:
+    """The clamp before a conversion to integers, where it can come after one to 32 bits."""
+    if not isinstance(op, arith.FPToSIOp | arith.FPToUIOp) or width_of(op.result.type) > 32:
+        return None
+    smaller = op.input.owner
+    larger = smaller.lhs.owner if isinstance(smaller, arith.MinimumfOp) else None
+    if not isinstance(smaller, arith.MinimumfOp) or not isinstance(larger, arith.MaximumfOp):
+        return None
+    low, high = _whole(larger.rhs), _whole(smaller.rhs)
+    alone = larger.result.has_one_use() and smaller.result.has_one_use()
+    if low is None or high is None or low > high or not alone:
+        return None
+    seen = range_of(larger.lhs, known)
+    signed = isinstance(op, arith.FPToSIOp)
+    width = width_of(op.result.type)
+    ends = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
+    if seen.nan or not seen.converts(*INT32) or low < ends[0] or high > min(ends[1], INT32[1]):
+        return None
+    return LateClamp(larger.lhs, low, high, (larger, smaller), op.result.type)
+
+
+def _whole(value: SSAValue) -> int | None:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    found = float(number(owner.value))
+    return int(found) if abs(found) < 2.0**31 and found == int(found) else None
