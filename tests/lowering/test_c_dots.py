@@ -1,5 +1,9 @@
 """Contractions of bytes as C, with the instructions that add products of neighbours."""
 
+import platform
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from c_host import SANITIZED
@@ -59,3 +63,50 @@ def test_bytes_are_multiplied_in_quads(kinds, depth):
     code, found = run_for("x86-64-v4-vnni", module, [x])
     assert "= QUADS_16(a0_0, " in code.source
     same(found, expected)
+
+
+def depthwise(channels, kinds, kernel, stride, size=(7, 21)) -> Case:
+    rng = np.random.default_rng(channels)
+    shapes = (1, channels, *size), (channels, 1, *kernel)
+    x, w = (
+        rng.integers(ends.min, ends.max, shape, ends.dtype, endpoint=True)
+        for ends, shape in zip(map(np.iinfo, kinds), shapes, strict=True)
+    )
+    x[:, 0], w[0] = np.iinfo(kinds[0]).min, np.iinfo(kinds[1]).min
+    window = {"strides": [stride] * 2, "pads": [1, 1, 0, 1], "dilations": [1, 1]}
+    return Case(graph.ConvOp, [x, w], constants=[1], group=channels, **window)
+
+
+@pytest.mark.skipif("x86-64-v4-vnni" not in RUN_HERE, reason="no instruction for quads")
+@pytest.mark.parametrize(
+    ("kinds", "kernel", "stride", "channels"),
+    [
+        (("i1", "i1"), (3, 3), 1, 112),
+        (("u1", "i1"), (2, 2), 2, 37),
+        (("i1", "u1"), (5, 3), 1, 16),
+    ],
+    ids=str,
+)
+def test_channels_are_interleaved(kinds, kernel, stride, channels):
+    case = depthwise(channels, kinds, kernel, stride)
+    module = case.module()
+    expected = evaluate_function(module, "main", case.arrays[:1])
+    code, found = run_for("x86-64-v4-vnni", module, case.arrays[:1])
+    assert "fours_16(load_16(" in code.source
+    same(found, expected)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("built_for", ["x86-64-v4-vnni", "generic"])
+def test_sources_for_quads_are_clean_c99(compiler, built_for, tmp_path):
+    """Also where the compiler is not told of the processor."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    module = depthwise(80, ("i1", "i1"), (3, 3), 1).module()
+    run_on(module, host_pipeline(CHost("x86-64-v4-vnni")))
+    code = emit_host(Interpreter(module).function("main"), host=CHost("x86-64-v4-vnni"))
+    (tmp_path / "model.h").write_text(code.header)
+    (tmp_path / "model.c").write_text(code.source)
+    own = CPUS[built_for].flags if platform.machine() == "x86_64" else ()
+    flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-c", *own]
+    subprocess.run([compiler, *flags, "model.c"], cwd=tmp_path, check=True)

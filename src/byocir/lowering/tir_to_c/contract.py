@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from byocir.lowering.tir_to_c.accesses import Offset
+from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel, Loop
@@ -101,7 +102,11 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
         for access, (outer, inner) in zip(writer.ins, [s for s in split if s], strict=True)
     ]
     number = writer.initial[0]
-    tile = Tile(factors, reduction, writer.indices, op.outs[0].type, number, fused, dot)
+    parts = (factors, reduction, writer.indices, op.outs[0].type, number, fused, dot)
+    tile = Tile(*parts)
+    channels = channel_shape(tile, roles.lane.extent, host.description)
+    if channels is not None:
+        tile, shape = ChannelTile(*parts), channels
     return TileNest(writer, host, tile, shape, roles.lane, roles.rows)
 
 
