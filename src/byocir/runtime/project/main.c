@@ -15,11 +15,18 @@
 #define PROJECT_LARGE 1073741824
 #endif
 #if PROJECT_BLOB_BYTES > PROJECT_LARGE
+static unsigned char *held;
+
+static void release(void)
+{
+    free(held);
+}
+
 static unsigned char *blob_room(void)
 {
-    static unsigned char *room; /* held until the program ends */
-    room = malloc(BLOB_ROOM);
-    return room;
+    held = malloc(BLOB_ROOM);
+    atexit(release);
+    return held;
 }
 #else
 static unsigned char *blob_room(void)
