@@ -19,7 +19,7 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
     """Runs a tool and reports what it raises on stderr; `command` is what the user typed. Gives
     the exit code."""
     from byocir.patterns.hooks import DEBUG
-    from byocir.rewrites.reproducer import ByocirInternalError, write_crash
+    from byocir.rewrites.reproducer import ByocirInternalError
     from byocir.vta_sim.errors import CODES, VTAError
 
     try:
@@ -47,14 +47,20 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
         return OK
     except Exception as error:
-        try:
-            where = str(write_crash(error, command))
-        except OSError as unwritten:
-            where = f"none, as they cannot be written: {unwritten.strerror}"
-        print(
-            f"internal error: {type(error).__name__}: {error}\n"
-            f"  details  {where}\n"
-            "  help  this is a bug: please report it with that file",
-            file=sys.stderr,
-        )
+        _report_crash(error, command)
         return INTERNAL
+
+
+def _report_crash(error: Exception, command: Sequence[str]) -> None:
+    from byocir.rewrites.reproducer import write_crash
+
+    try:
+        where = str(write_crash(error, command))
+    except OSError as unwritten:
+        where = f"none, as they cannot be written: {unwritten.strerror}"
+    print(
+        f"internal error: {type(error).__name__}: {error}\n"
+        f"  details  {where}\n"
+        "  help  this is a bug: please report it with that file",
+        file=sys.stderr,
+    )

@@ -191,6 +191,14 @@ void {name}_close({name} *r);
 """
 
 
+def _cases(parts: Sequence[Part], code: HostCode, name: str) -> str:
+    place = {s: (part, i) for part in parts for i, s in enumerate(part.symbols)}
+    return "".join(
+        f"    case {index}: return {_call(*place[symbol], name)};\n"
+        for index, symbol in enumerate(_called(code))
+    )
+
+
 def _dispatch(parts: Sequence[Part], code: HostCode, called: Names) -> str:
     """Which target runs which call."""
     name = called.regions
@@ -201,11 +209,7 @@ def _dispatch(parts: Sequence[Part], code: HostCode, called: Names) -> str:
         f"    if (code == 0) code = {name}_{part.word}_open(r, blob);\n" for part in devices
     )
     closed = "".join(f"    {name}_{part.word}_close(r);\n" for part in devices)
-    place = {s: (part, i) for part in parts for i, s in enumerate(part.symbols)}
-    cases = "".join(
-        f"    case {index}: return {_call(*place[symbol], name)};\n"
-        for index, symbol in enumerate(_called(code))
-    )
+    cases = _cases(parts, code, name)
     context = f"    {name} *const r = context;\n" if devices else "    (void)context;\n"
     return f"""/* Written by byocir. */
 #include "{name}.h"

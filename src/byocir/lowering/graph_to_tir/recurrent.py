@@ -214,9 +214,7 @@ def _gru(op: g.GruOp) -> _Form:
 
         return [step.cell(reads, body)]
 
-    if linear:
-        return _Form(cell, 2, [range(3)])
-    return _Form(cell, 3, [range(2), range(2, 3)])
+    return _Form(cell, 2, [range(3)]) if linear else _Form(cell, 3, [range(2), range(2, 3)])
 
 
 _FORMS: Mapping[type[g.RecurrentOp], Callable[..., _Form]] = {

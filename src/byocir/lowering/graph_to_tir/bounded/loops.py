@@ -212,6 +212,16 @@ def _integers(op: ForeignOp, name: str, count: int) -> Sequence[int]:
 # -- the loop
 
 
+def _move(graph: Block, body: Block) -> None:
+    """Moves the ops of a graph to the end of a body, but for the one that ends it, which goes."""
+    *ops, last = graph.ops
+    for op in ops:
+        op.detach()
+        body.add_op(op)
+    last.detach()
+    last.erase()
+
+
 def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
     """Carries whether there is a next turn, if that may be known late, the number of the turn, if
     the graph asks for it, the states and what turns leave."""
@@ -238,13 +248,7 @@ def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
     yielded, slices = list(plan.yielded), list(plan.slices)
     body = loop.body.block
     body.add_ops(inner.ops)
-    last = block.last_op
-    for each in list(block.ops):
-        each.detach()
-        if each is last:
-            each.erase()
-        else:
-            body.add_op(each)
+    _move(block, body)
     end = Emitter(op.location)
     next_ = _next_control(end, plan, loop, yielded)
     next_ += yielded[plan.skipped // 2 : plan.skipped // 2 + len(plan.states)]
