@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import numpy as np
 import pytest
 
-from byocir.patterns import block, op, rank, wildcard
-from byocir.rewrites import MatchedRewrite, clean_up, fold_batch_norm, normalize_qdq, rewrites
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.patterns import block, constant, op, rank, wildcard
+from byocir.rewrites import (
+    MatchedRewrite,
+    average_pools,
+    clean_up,
+    fold_batch_norm,
+    normalize_qdq,
+    qdq_to_integer,
+    rewrite_module,
+    rewrites,
+)
+from byocir.rewrites.grid import grid_at
 from byocir.testing import check_rewrite, find_match, unflipped
+from byocir.testing.matches import required
 from byocir.testing.rewriting import near_misses
 
 EXACT = (clean_up, normalize_qdq)
 CLOSE = (fold_batch_norm,)  # rounds differently
-# Those to integers ask for grids that fit each other, which no draw of constants finds: their tests
-# make layers as quantisers write them.
+# Those to integers have rules that nothing breaks alone, such as that sums fit in i32, and looking
+# for what might takes long: only what they take is tried here.
+INTEGERS = (qdq_to_integer, average_pools)
 
 
 def of(*modules: ModuleType) -> list[MatchedRewrite]:
@@ -37,6 +51,52 @@ def test_a_rewrite_keeps_the_meaning_and_leaves_near_misses(
 @pytest.mark.parametrize("rewrite", [each[0] for each in ALL], ids=lambda rewrite: rewrite.name)
 def test_every_rule_of_a_rewrite_can_fail_alone(rewrite: MatchedRewrite):
     assert unflipped(rewrite) == []
+
+
+def quantised(name):
+    return op("graph.dequantize", wildcard(name), constant(), constant()) @ f"of_{name}"
+
+
+@rewrites(
+    op("graph.quantize", op("graph.add", quantised("x"), quantised("y")), constant(), constant())
+)
+def residual(m):
+    return m.root.results[0]
+
+
+@residual.where
+def _one_grid(of_x, of_y):
+    """Both have the same grid, with zero point 0."""
+    grids = [grid_at(of_x), grid_at(of_y)]
+    same = str(grids[0]) == str(grids[1])
+    return all(g is not None and g.is_plain for g in grids) and same, [str(g) for g in grids]
+
+
+@pytest.mark.parametrize("rewrite", [*of(*INTEGERS), residual], ids=lambda rewrite: rewrite.name)
+def test_programs_of_quantised_layers_are_found(rewrite: MatchedRewrite):
+    for seed in range(4):
+        example = required(rewrite.composite, find_match(rewrite.composite, seed), "takes")
+        if rewrite is residual:
+            continue
+        module, feeds = example.module.clone(), random_feeds(example.module, seed)
+        assert rewrite_module(module, [rewrite])
+        expected, found = evaluate(example.module, feeds), evaluate(module, feeds)
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, atol=1)
+
+
+def test_a_rule_about_uses_is_broken_by_another_use():
+    @rewrites(op("graph.relu", op("graph.abs", wildcard("x")) @ "inner"))
+    def drop_relu(inner):
+        return inner
+
+    @drop_relu.where
+    def one_use(inner):
+        """Nothing else uses what has no sign."""
+        return len(list(inner.value.uses)) == 1, len(list(inner.value.uses))
+
+    assert unflipped(drop_relu) == []
+    check_rewrite(drop_relu, examples=2)
 
 
 # Mistakes.

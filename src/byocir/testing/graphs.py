@@ -54,6 +54,7 @@ from byocir.testing.blocks import plan_block
 from byocir.testing.by_example import graph_ops, operand_range
 from byocir.testing.choose import Choose, pick
 from byocir.testing.draft import Draft, Proposal, Slot, Unfit
+from byocir.testing.grids import KEEP_SHAPE, numbers_on_grid, operand_type
 from byocir.testing.proposals import propose
 
 ELEMENTS = (f32, i8, i32)
@@ -146,16 +147,22 @@ class _Builder:
         operands: Sequence[Pattern],
         fixed: Mapping[str, Any],
         label: str | None,
+        result: TensorType | None = None,
     ) -> Operation:
-        """An op of these operands: those that are ops come first, leaves get what they need."""
+        """An op of these operands: those that are ops come first, leaves get what they need, and so
+        do ops that keep the shape of a leaf. Such an op is told its `result`."""
         for operand in operands:
-            if not isinstance(self._chosen(operand), ValuePattern):
+            chosen = self._chosen(operand)
+            if not isinstance(chosen, ValuePattern) and not self._keeps_shape(chosen):
                 self.value(operand)
         slots = [self._slot(self._chosen(operand)) for operand in operands]
+        if result is not None:
+            slots[0].type = operand_type(self.choose, name, result, slots[0].element)
         draft = Draft(self.choose, slots, fixed, label, self.element, self.wants, self.recent)
         types, properties = _proposal(name, draft)
         values = [
-            self._operand(operand, type_) for operand, type_ in zip(operands, types, strict=False)
+            self._operand(operand, type_, (name, i))
+            for i, (operand, type_) in enumerate(zip(operands, types, strict=False))
         ]
         made = _made(name, values, properties, named(f"n{sum(1 for _ in self.block.ops)}"))
         self.block.add_op(made)
@@ -189,14 +196,35 @@ class _Builder:
     def _slot(self, pattern: Pattern) -> Slot:
         if pattern in self.nodes:
             return Slot(cast(TensorType, self.nodes[pattern].type))
+        if isinstance(pattern, OpPattern):
+            return Slot(None, KEEP_SHAPE[pattern.name])
         assert isinstance(pattern, ValuePattern)
         return Slot(None, pattern.dtype, pattern.label)
 
-    def _operand(self, pattern: Pattern, type_: TensorType) -> SSAValue:
+    def _operand(
+        self, pattern: Pattern, type_: TensorType, place: tuple[str, int] = ("", 0)
+    ) -> SSAValue:
+        """What stands for an operand of this type; `place` is the op and which operand it is."""
         chosen = self._chosen(pattern)
+        if isinstance(chosen, OpPattern) and chosen not in self.nodes:
+            count = self.choose(chosen.required, len(chosen.operands))
+            parts = chosen.name, chosen.operands[:count], chosen.attrs, chosen.label
+            self.nodes[chosen] = self._op(*parts, type_).results[0]
         if chosen not in self.nodes:
-            self.nodes[chosen] = self._leaf(chosen, type_)
+            self.nodes[chosen] = self._leaf(chosen, type_, place)
+        if self.nodes[chosen].type != type_:
+            raise Unfit
         return self.nodes[chosen]
+
+    def _keeps_shape(self, pattern: Pattern) -> bool:
+        """Whether an op is to be made that has the shape of a leaf that is to be made."""
+        if not isinstance(pattern, OpPattern) or pattern in self.nodes:
+            return False
+        if pattern.name not in KEEP_SHAPE or not pattern.operands:
+            return False
+        inner = pattern.operands[0]
+        is_leaf = isinstance(inner, ValuePattern) and inner not in self.nodes
+        return is_leaf or self._keeps_shape(inner)
 
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
         """An op of a checker: values for its operands, of which optional ones may be missing."""
@@ -217,11 +245,16 @@ class _Builder:
             current = self._op(name, [start], {}, None).results[0]
         return current
 
-    def _leaf(self, pattern: Pattern, type_: TensorType) -> SSAValue:
+    def _leaf(
+        self, pattern: Pattern, type_: TensorType, place: tuple[str, int] = ("", 0)
+    ) -> SSAValue:
         if isinstance(pattern, ConstantPattern):
             if not holds_numbers(element_type_of(type_)):
                 raise Unfit
-            array = Array.of(_numbers(self.choose, type_))
+            numbers = numbers_on_grid(self.choose, *place, type_)
+            if numbers is None:
+                numbers = _numbers(self.choose, type_)
+            array = Array.of(np.asarray(numbers).astype(dtype_of(element_type_of(type_))))
             made = tir.ConstantOp.of(array) if self.tensor_level else ConstantOp.of(array)
             self.block.add_op(made)
             return made.results[0]

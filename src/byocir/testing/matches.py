@@ -186,6 +186,10 @@ def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | Non
 
 def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     others = [other for other in composite.rules if other is not rule]
+    taken = find_match(composite, seed)
+    used = [] if taken is None else list(_leaks(taken, rule.sentence))  # a rule may be about uses
+    if used:
+        return pick(seeded(seed), used)
     for drawn in _drawn(composite, seed, others, rule):
         example = Example(composite, drawn.module, drawn.root, rule.sentence)
         if example.named_by(composite.attempt(drawn.root)):
@@ -245,14 +249,15 @@ def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
         return False
 
 
-def _leaks(example: Example) -> Iterator[Example]:
+def _leaks(example: Example, why: str = "") -> Iterator[Example]:
     """The example with a value inside the match as a further result, for each that is then
-    declined."""
+    declined for that, or for the rule whose sentence is `why`."""
     composite = example.composite
     matched = composite.attempt(example.root).matched
     for i in range(1, len(matched)):
         module, ops = _copy(example.module, [example.root, *matched])
-        changed = Example(composite, module, ops[0], _leak(ops[1 + i]))
+        leaked = _leak(ops[1 + i])
+        changed = Example(composite, module, ops[0], leaked and (why or leaked))
         if changed.flipped and changed.named_by(composite.attempt(ops[0])):
             yield changed
 

@@ -162,10 +162,11 @@ def _quantize(element: Attribute, zero: Attribute) -> Propose:
     def propose(d: Draft) -> Proposal:
         shape = d.known(0)
         shape = _any_shape(d) if shape is None else shape
-        axis = min(1, max(0, len(shape) - 1))
-        scale = pick(d.choose, ((), (shape[axis],))) if shape else ()
-        x = d.kind(0, element)
-        types = d.types((shape, x), (scale, f32), (scale, d.kind(2, zero if is_float(x) else x)))
+        axis = pick(d.choose, (min(1, max(0, len(shape) - 1)), 0))
+        scale = pick(d.choose, ((), (), (shape[axis],))) if shape else ()
+        x = d.kind(0, d.element if is_float(element) and is_float(d.element) else element)
+        wide = pick(d.choose, (f32, x)) if is_float(x) else f32
+        types = d.types((shape, x), (scale, wide), (scale, d.kind(2, zero if is_float(x) else x)))
         return types, {"axis": d.attribute("axis", axis)}
 
     return propose
