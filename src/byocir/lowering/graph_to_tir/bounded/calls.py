@@ -7,12 +7,11 @@ from math import prod
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph import ForeignOp
-from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
     element_type_of,
@@ -25,6 +24,7 @@ from byocir.dialects.types import (
 )
 from byocir.evaluate.open_routines import order_of
 from byocir.evaluate.routines import HOW
+from byocir.lowering.graph_to_tir.bounded.numbers import integer_of, integers_of
 from byocir.lowering.graph_to_tir.bounded.sizes import (
     Bounded,
     Dim,
@@ -84,17 +84,20 @@ def _non_zero(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded]
 
 def _compress(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
     x, holds = arrays
-    if x is None or holds is None or not x.is_static or not holds.is_static or not x.dims:
+    if x is None or holds is None or not holds.is_static or not x.dims or len(holds.dims) != 1:
         return None
-    given, shape = _integer(op, "axis"), bounds_of(x.dims)
-    axis = -1 if given is None else _axis(given, shape)
-    if axis is None or len(holds.dims) != 1:
+    given = integer_of(op, "axis")
+    axis = -1 if given is None else _axis(given, x.dims)
+    if axis is None:
         return None
-    count, most = bound_of(holds.dims[0]), prod(shape) if axis < 0 else shape[axis]
-    if count > most or element_type_of(holds.type) != i1:
+    along = x.dims if axis < 0 else x.dims[axis : axis + 1]
+    count, most = bound_of(holds.dims[0]), prod(bounds_of(along))
+    if count > most or not all(isinstance(dim, int) for dim in along):
+        return None
+    if element_type_of(holds.type) != i1:
         return None
     found = Size(count)
-    dims = (found,) if axis < 0 else (*shape[:axis], found, *shape[axis + 1 :])
+    dims = (found,) if axis < 0 else (*x.dims[:axis], found, *x.dims[axis + 1 :])
     return _call(emit, op, "compress", _packed(arrays), dims, axis=axis)
 
 
@@ -123,7 +126,7 @@ def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequen
     inputs = [boxes, scores, most or emit.constant(np.zeros((), np.int64))]
     inputs += [overlap or zero, least or zero]
     types = [op.results[0].type, tensor(i64, [shape[2]])]
-    center = _integer(op, "center_point_box") or 0
+    center = integer_of(op, "center_point_box") or 0
     bounds = [bounds_of(dims), (shape[2],)]
     given = {"center": center, "least": int(least is not None)}
     found = emit.bounded("non_max_suppression", inputs, types, bounds, **given)
@@ -137,7 +140,7 @@ def _take(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | N
     x, indices = arrays
     if x is None or indices is None or element_type_of(indices.type) not in (i32, i64):
         return None
-    axis = _axis(_integer(op, "axis") or 0, x.dims)
+    axis = _axis(integer_of(op, "axis") or 0, x.dims)
     if axis is None:
         return None
     dims = (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :])
@@ -145,7 +148,7 @@ def _take(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | N
 
 
 def _squeeze(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
-    x, given = arrays[0], _integers(op, "axes", 1)
+    x, given = arrays[0], integers_of(op, "axes", 1)
     if x is None or not x.dims or given is None:
         return None
     axes = {_axis(axis, x.dims) for axis in given}
@@ -160,7 +163,7 @@ def _transpose(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded
     x = arrays[0]
     if x is None or not x.dims:
         return None
-    perm = _integers(op, "perm") or [*range(len(x.dims))][::-1]
+    perm = integers_of(op, "perm") or [*range(len(x.dims))][::-1]
     if sorted(perm) != [*range(len(x.dims))]:
         return None
     dims = [x.dims[axis] for axis in perm]
@@ -170,7 +173,7 @@ def _transpose(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded
 def _join(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
     """Inputs that do not fit each other end the run."""
     inputs = [array for array in arrays if array is not None]
-    axis = _axis(_integer(op, "axis") or 0, inputs[0].dims) if inputs else None
+    axis = _axis(integer_of(op, "axis") or 0, inputs[0].dims) if inputs else None
     if axis is None or len({len(array.dims) for array in inputs}) != 1:
         return None
     along = [array.dims[axis] for array in inputs]
@@ -235,7 +238,7 @@ def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
 
 def _reshape(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
     shape = constant_of(op.inputs[1]) if len(op.inputs) > 1 else None
-    x, allowzero = arrays[0], _integer(op, "allowzero") or 0
+    x, allowzero = arrays[0], integer_of(op, "allowzero") or 0
     if x is None or shape is None or shape.ndim != 1:
         return None
     dims = _reshaped(x.dims, shape.tolist(), allowzero)
@@ -266,7 +269,7 @@ def _reshaped(dims: Sequence[Dim], shape: Sequence[int], allowzero: int) -> list
 
 
 def _flatten(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
-    x, given = arrays[0], _integer(op, "axis")
+    x, given = arrays[0], integer_of(op, "axis")
     axis = 1 if given is None else given
     if x is None or not -len(x.dims) <= axis <= len(x.dims):
         return None
@@ -289,7 +292,7 @@ def _shape(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | 
     x = arrays[0]
     if x is None:
         return None
-    start, end, _ = slice(_integer(op, "start"), _integer(op, "end")).indices(len(x.dims))
+    start, end, _ = slice(integer_of(op, "start"), integer_of(op, "end")).indices(len(x.dims))
     return [made(op, 0, _numbers(emit, x.dims[start:end]), (max(end - start, 0),))]
 
 
@@ -326,7 +329,7 @@ def _scatter(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] 
         return None
     routine, numbers = "scatter_nd", {"how": number}
     if op.op_type.data == "ScatterElements":
-        axis = _axis(_integer(op, "axis") or 0, x.dims)
+        axis = _axis(integer_of(op, "axis") or 0, x.dims)
         if axis is None or indices.dims != updates.dims or len(indices.dims) != len(x.dims):
             return None
         if any(
@@ -380,19 +383,3 @@ def _is_number(value: SSAValue | None, type_: Attribute) -> bool:
         return True
     shape = static_shape(value.type)
     return shape is not None and prod(shape) == 1 and element_type_of(value.type) == type_
-
-
-def _integer(op: ForeignOp, name: str) -> int | None:
-    found = op.attrs.data.get(name)
-    return cast("IntegerAttr", found).value.data if isinstance(found, IntegerAttr) else None
-
-
-def _integers(op: ForeignOp, name: str, place: int | None = None) -> Sequence[int] | None:
-    """An attribute of integers, or what a constant input has."""
-    found = op.attrs.data.get(name)
-    if isinstance(found, DenseArrayBase):
-        return list(int_tuple(cast("DenseArrayBase[I64]", found)))
-    if place is None or len(op.inputs) <= place:
-        return None
-    array = constant_of(op.inputs[place])
-    return None if array is None else [int(n) for n in array.reshape(-1)]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.traits import ConstantLike
@@ -22,7 +21,6 @@ from byocir.dialects import tir
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
-from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.turns import turns_of
@@ -33,6 +31,7 @@ from byocir.dialects.types import (
     shape_of,
     static_shape,
 )
+from byocir.lowering.graph_to_tir.bounded.numbers import integers_of
 from byocir.lowering.graph_to_tir.bounded.sizes import (
     Bounded,
     Dim,
@@ -197,16 +196,10 @@ def _scan(op: ForeignOp) -> _Plan | None:
 
 
 def _along(op: ForeignOp, side: str, ranks: Sequence[int]) -> list[_Along]:
-    axes = _integers(op, f"scan_{side}_axes", len(ranks))
-    backwards = _integers(op, f"scan_{side}_directions", len(ranks))
+    none = [0] * len(ranks)
+    axes = integers_of(op, f"scan_{side}_axes") or none
+    backwards = integers_of(op, f"scan_{side}_directions") or none
     return [_Along(a % r, bool(b)) for a, b, r in zip(axes, backwards, ranks, strict=True)]
-
-
-def _integers(op: ForeignOp, name: str, count: int) -> Sequence[int]:
-    found = op.attrs.data.get(name)
-    if not isinstance(found, DenseArrayBase):
-        return [0] * count
-    return int_tuple(cast("DenseArrayBase[I64]", found))
 
 
 # -- the loop

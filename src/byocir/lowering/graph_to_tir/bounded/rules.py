@@ -294,6 +294,18 @@ def _gather_nd(walk: Walk, op: g.GatherNdOp) -> Sequence[Dims] | None:
     return [(*indices[:-1], *x[depth:])]
 
 
+def _top_k(walk: Walk, op: g.TopKOp) -> Sequence[Dims] | None:
+    axis, dims = op.axis.value.data, walk.dims(op.input)
+    if isinstance(dims[axis], Size):
+        return None
+    return [(*dims[:axis], op.k.value.data, *dims[axis + 1 :])] * 2
+
+
+def _one_hot(walk: Walk, op: g.OneHotOp) -> Sequence[Dims]:
+    axis, dims = op.axis.value.data, walk.dims(op.indices)
+    return [(*dims[:axis], op.depth.value.data, *dims[axis:])]
+
+
 def _by_batch(walk: Walk, op: GraphOp) -> Sequence[Dims] | None:
     """What looks at each of the first dimension alone."""
     first, *others = [walk.dims(value) for value in op.operands]
@@ -331,6 +343,8 @@ _RULES: tuple[tuple[tuple[type[Operation], ...], Rule], ...] = (
     ((g.GatherOp,), _gather),
     ((g.GatherElementsOp,), _gather_elements),
     ((g.GatherNdOp,), _gather_nd),
+    ((g.TopKOp,), _top_k),
+    ((g.OneHotOp,), _one_hot),
     (_BY_BATCH, _by_batch),
 )
 """By the class of graph ops."""
