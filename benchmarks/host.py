@@ -2,11 +2,12 @@
 
     python benchmarks/host.py [--rounds N] [--threads N] [--passive] [--cpu CPU] [NET ...]
 
-Float nets in full size with seeded weights, each in a process of its own. All run pinned to as many
-CPUs as they have threads, in interleaved rounds whose order turns around. Threads wait as they do
-by default: they spin for a while, then sleep. So that none of one program's run into another's
-time, each is given a pause, and then a run that is not measured. With `--passive` the threads of
-byocir and ONNX Runtime sleep at once, as on a machine that is shared.
+Nets in full size with seeded weights, float and quantised (`ResNet-18 u8`, whose activations are
+unsigned, `ResNet-18 s8`), each in a process of its own. All run pinned to as many CPUs as they have
+threads, in interleaved rounds whose order turns around. Threads wait as they do by default: they
+spin for a while, then sleep. So that none of one program's run into another's time, each is given a
+pause, and then a run that is not measured. With `--passive` the threads of byocir and ONNX Runtime
+sleep at once, as on a machine that is shared.
 
 Printed are the least and the median of the rounds' times, with byocir's share of each other's, the
 largest difference of the outputs as a share of their largest value, seconds from the model file to
@@ -28,12 +29,15 @@ from pathlib import Path
 
 import numpy as np
 from host_rivals import INSTALLED, Feeds, Run, ort
-from nets.classic_nets import FULL, NETS
+from int8_nets import INT8_NETS
+from nets.classic_nets import FULL
+from nets.classic_nets import NETS as FLOAT_NETS
 
 import byocir
 from byocir.evaluate.module import random_feeds
 from byocir.runtime.package import Package
 
+NETS = {**FLOAT_NETS, **INT8_NETS}
 PAUSE = 0.02
 """Seconds after which threads that have nothing to do sleep."""
 ENOUGH = 10
@@ -81,7 +85,7 @@ def compare(options: argparse.Namespace) -> None:
     package, seconds = compiled(path, options)
     resident = most_resident()
     if options.cold:
-        print(f"{name:<12} cold {seconds:5.1f} s", end="   ", flush=True)
+        print(f"{name:<14} cold {seconds:5.1f} s", end="   ", flush=True)
         return
     feeds = random_feeds(package.module)
     runs: dict[str, Run] = {
@@ -98,7 +102,7 @@ def compare(options: argparse.Namespace) -> None:
     print(f"differs {difference:.1e}")
     for what, pick in (("least", min), ("median", statistics.median)):
         mine = pick(times["byocir"])
-        print(f"{'':<12} {what:<6} byocir {mine:8.2f} ms", end="")
+        print(f"{'':<14} {what:<6} byocir {mine:8.2f} ms", end="")
         for rival in list(runs)[1:]:
             theirs = pick(times[rival])
             print(f"   {rival} {theirs:8.2f} ms ratio {mine / theirs:5.2f}", end="")
