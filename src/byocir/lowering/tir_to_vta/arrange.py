@@ -53,11 +53,23 @@ class VtaArrangePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         orders: dict[str, _Ports] = {}
         for function in vta_functions(op):
+            _check(function)
             orders[function.sym_name.data] = _arrange(function)
         for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
             ports = orders.get(call.callee.root_reference.data)
             if ports is not None:
                 ports.permute(call)
+
+
+def _check(function: FuncOp) -> None:
+    for composite in composites_of(function):
+        if not composite.outputs:
+            raise unsupported(
+                "B320",
+                "expected composites on tensors, found one in memory",
+                composite,
+                help="raise-scf-to-tir brings programs in memory back to tensors",
+            )
 
 
 @dataclass(frozen=True)
