@@ -188,8 +188,8 @@ def compile(
     not given are those that the module names.
 
     `after_pass(pass, module, seconds)` sees every stage, `on_step(name)` is told what begins. Other
-    `options` go to every target that has an option of that name. What no target takes
-    runs on the `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
+    `options` go to every target that has an option of that name. What no target takes runs on the
+    `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
     """
     host_of(host)
 
