@@ -48,6 +48,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/sanitizer.py
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/open_shapes.py
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
 	$(BIN)/python -m byocir.testing.onnx_suite
