@@ -101,7 +101,7 @@ def steps_of(model) -> int:
     return model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=settings().max_examples // 12)
 @given(recurrent_models(), st.booleans())
 def test_recurrent_operators_compute_what_they_did(model, in_memory: bool):
     """After each pass, also those that put what is left into memory."""
@@ -121,8 +121,9 @@ def test_recurrent_operators_compute_what_they_did(model, in_memory: bool):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
-@pytest.mark.parametrize("host", ["reference", "c", "c{threads=2}"])
+@pytest.mark.parametrize(
+    ("kind", "host"), [("GRU", "reference"), ("LSTM", "c"), ("GRU", "c{threads=2}")]
+)
 def test_a_target_in_a_file_runs_products_of_states(kind: str, host: str, npu: str):
     model = recurrent(kind, direction="bidirectional")
     package = byocir.compile(model, targets=[npu], host=host)

@@ -84,7 +84,7 @@ def scheduled(module: ModuleOp, target) -> CompositeOp:
 # -- what is computed
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=settings().max_examples // 10)
 @given(*([st.integers(1, 20)] * 3), st.booleans(), st.booleans(), st.booleans())
 def test_the_example_computes_what_the_evaluator_computes(toy, m, n, k, turned, swapped, coded):
     module = product(m, n, k, turned=turned, swapped=swapped)
