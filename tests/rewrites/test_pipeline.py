@@ -61,6 +61,7 @@ class RaisePass(ModulePass):
         errors = {
             "user": ByocirError("B999", "this model has no input"),
             "gave-up": PassFailedException("no function to work on"),
+            "no-room": MemoryError("745 GiB"),
             "bug": KeyError("left"),
         }
         raise errors[self.kind]
@@ -96,7 +97,7 @@ def test_a_pipeline_is_read_with_options():
     ("text", "code", "part"),
     [
         ("clean-upp", "B221", "did you mean 'clean-up'?"),
-        ("zzz", "B221", "choose from assign-layouts"),
+        ("zzz", "B221", "choose from apply-schedules"),
         ("fix-point{rounds=1}", "B222", "did you mean 'rounding'?"),
         ("fold-constants{max-growth=many}", "B222", "expected fold-constants{max-growth=int}"),
         ("clean-up{", "B220", "found 'clean-up{'"),
@@ -131,6 +132,8 @@ def test_user_errors_of_passes_are_passed_on(module):
         run_passes(module, load_context(), [RaisePass("user")])
     with pytest.raises(ByocirError, match=r"B223.*pass raise: no function"):
         run_passes(module, load_context(), [RaisePass("gave-up")])
+    with pytest.raises(ByocirError, match=r"B223.*pass raise: .* fits in memory, found: 745 GiB"):
+        run_passes(module, load_context(), [RaisePass("no-room")])
 
 
 @pytest.mark.usefixtures("_temporary")

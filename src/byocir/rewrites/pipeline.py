@@ -151,6 +151,12 @@ def run_passes(
             raise
         except PassFailedException as error:
             raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
+        except MemoryError as error:
+            raise ByocirError(
+                "B223",
+                f"pass {pass_.name}: expected a model that fits in memory, found: "
+                f"{error or 'no room'}",
+            ) from error
         except Exception as error:
             if start is None:
                 raise _Broken from error
