@@ -163,6 +163,10 @@ def fails(x):
     return 1 / 0
 
 
+def makes_an_input_again(x, new):
+    return new.again(x, x)
+
+
 def asks_for_another(y):
     return y
 
@@ -174,6 +178,7 @@ def asks_for_another(y):
         (gives_another_type, "B292", "gave tensor<3xf32> in place of tensor<2xf32>"),
         (gives_no_value, "B292", "gave 1 in place of tensor<2xf32>"),
         (fails, "B292", "failed with ZeroDivisionError: division by zero"),
+        (makes_an_input_again, "B292", "expected an op to make again, found a value without one"),
         (asks_for_another, "B293", "expected asks_for_another to ask for names .* found 'y'"),
     ],
 )
@@ -269,3 +274,10 @@ def test_what_rules_saw_is_put_into_words_for_readers_alone():
     assert not words
     last = [o for o in module.walk() if isinstance(o, ReluOp)][-1]
     assert [rule.seen for rule in keep.attempt(last).rules] == ["seen"]
+
+
+def test_a_rewrite_of_no_module_is_the_users():
+    made: dict[str, object] = {}
+    exec("def gone(x):\n    return x", {"__name__": None}, made)
+    module = module_of(relu("a", "x"), result="a")
+    assert rewrite_module(module, [rewrites(op("graph.relu", wildcard("x")))(made["gone"])])

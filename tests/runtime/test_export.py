@@ -97,6 +97,22 @@ def test_loops_routines_and_halves(compiler, tmp_path, alone):
     check(package, tmp_path / "project", alone, compiler=compiler, flags=flags)
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_routine_alone_and_a_constant_without_elements(compiler, tmp_path, alone):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("Concat", ["found", "none"], ["places"], axis=1),
+        helper.make_node("Add", ["x", "b"], ["y"]),
+    ]
+    constants = {"none": np.zeros((2, 0), np.int64), "b": np.float32([10, 20, 30])}
+    model = model_of(nodes, {"x": (2, 3)}, ["places", "y"], constants)
+    package = byocir.compile(model, targets=[], host="c{cpu=generic}")
+    flags = "-O1 -Werror" if compiler == "clang" else SANITIZE
+    check(package, tmp_path / "project", alone, compiler=compiler, flags=flags)
+
+
 def test_what_has_no_c_is_refused():
     nodes = [helper.make_node("Det", ["x"], ["d"], name="volume")]
     model = model_of(nodes, {"x": (3, 3)}, ["d"])

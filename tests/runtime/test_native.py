@@ -153,6 +153,20 @@ def test_an_error_of_a_call_reaches_the_caller(monkeypatch):
         package.run({"x": np.zeros((3, 3), np.float32)})
 
 
+def test_constants_without_elements_stand_before_others():
+    nodes = [
+        helper.make_node("Gather", ["x", "none"], ["rows"], axis=0),
+        helper.make_node("Add", ["x", "b"], ["z"]),
+        helper.make_node("Mul", ["z", "c"], ["y"]),
+    ]
+    constants = {
+        "none": np.zeros(0, np.int64),
+        "b": np.float32([10, 20, 30]),
+        "c": np.float32([[1, 2, 3], [4, 5, 6]]),
+    }
+    assert_equal(model_of(nodes, {"x": (2, 3)}, ["rows", "y"], constants))
+
+
 def test_a_package_keeps_its_host(tmp_path):
     package = byocir.compile(DIGITS, shapes=SHAPES, host="c")
     path = tmp_path / "digits.bpkg"

@@ -132,9 +132,21 @@ def test_what_is_no_tensor_of_numbers_stays_on_the_host() -> None:
     assert package.report.host == ["SequenceConstruct_1", "ConcatFromSequence_2"]
     (declined,) = package.report.reasons["SequenceConstruct_1"]
     assert [rule.sentence for rule in declined.rules] == [
-        "Its values, weights aside, are tensors of numbers that numpy has"
+        "ONNX Runtime takes its values, weights aside, from Python, and is right about them"
     ]
     np.testing.assert_array_equal(package.run({"x": X})["y"], np.abs(np.concatenate([X, -X])))
+
+
+def test_corners_that_onnx_runtime_puts_elsewhere_stay_on_the_host() -> None:
+    resize = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    scales = np.float32([1, 1.7])
+    made = model(node("Resize", ["x", "", "scales"], ["y"], **resize), scales=scales)
+    package = compiled(made)
+    assert package.report.host == ["Resize_0"]
+    (declined,) = package.report.reasons["Resize_0"]
+    assert [rule.seen for rule in declined.rules] == [
+        "align_corners with scales that lead to no whole size"
+    ]
 
 
 def test_numbers_that_numpy_lacks_stay_on_the_host() -> None:

@@ -47,6 +47,11 @@ class Origin:
         return isinstance(self.value, Argument)
 
     @property
+    def is_loop(self) -> bool:
+        op = self.value.owner
+        return isinstance(op, ForeignOp) and op.op_type.data == "Loop"
+
+    @property
     def name(self) -> str:
         """`input 'x'` or `node 'nms' (NonMaxSuppression)`."""
         if isinstance(self.value, Argument):
@@ -128,6 +133,8 @@ def how_to_close(found: Sequence[Origin]) -> str:
     help_ = [f"pin the sizes of the inputs, {pins}"] if pins else []
     if ops:
         help_.append(f"let the model end before {ops}, or replace it by what has a static shape")
+    if any(origin.is_loop for origin in found):
+        help_.append("a loop with a constant number of turns has one")
     return "; ".join(help_)
 
 

@@ -59,8 +59,11 @@ class NewOps:
         *operands: SSAValue | Bound,
         location: LocationAttr | None = None,
     ) -> SSAValue:
-        """Adds an op as `op`, with one result and the same properties, on other operands."""
+        """Adds an op as `op`, with one result and the same properties, on other operands. Raises
+        ValueError for a name that is bound to a value alone."""
         made = cast(GraphOp, op.op if isinstance(op, Bound) else op)
+        if not isinstance(cast(Any, made), GraphOp):
+            raise ValueError("expected an op to make again, found a value without one")
         values = [each.value if isinstance(each, Bound) else each for each in operands]
         properties = cast(dict[str, Any], made.properties)
         return self.add(type(made).make(*values, location=location, **properties)).results[0]

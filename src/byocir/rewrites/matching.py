@@ -117,7 +117,8 @@ class MatchedRewrite(RewritePattern):
         return self.composite.attempt(op)
 
     def _made(self, match: Match, new: NewOps) -> Sequence[SSAValue] | None:
-        own = self.replace.__module__.split(".")[0] == "byocir"
+        home: str | None = self.replace.__module__  # None for what exec defined
+        own = (home or "").split(".")[0] == "byocir"
         try:
             made = self._call(match, new)
         except ByocirError:

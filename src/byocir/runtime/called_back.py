@@ -78,8 +78,12 @@ def where_open(code: HostCode) -> list[Origin]:
         made = owner.results if owner is not None else ()
         used = [*read_by(op), *made]
         if not read and any(_is_kept(v, held) or _is_sized(v, held) for v in used):
-            found += [Origin(result) for result in made][:1]
+            found += [Origin(result) for result in sorted(made, key=_is_static)][:1]
     return [*(origin for origin in origins(kept) if origin.is_input), *found]
+
+
+def _is_static(value: SSAValue) -> bool:
+    return not is_open(value.type)
 
 
 def about_calls(code: HostCode) -> list[str]:

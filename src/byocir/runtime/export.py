@@ -181,6 +181,8 @@ def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
     room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
     return f"""#define PROJECT_ALIGN {called.macro}_ALIGN
+#define PROJECT_OUTSIDE {called.macro}_OUTSIDE
+#define PROJECT_UNFIT {called.macro}_UNFIT
 #define PROJECT_ARENA_BYTES {called.macro}_ARENA_BYTES
 #define PROJECT_BLOB_BYTES {len(blob)}
 #define PROJECT_BLOB_SHA256 "{sha256(blob).hexdigest()}"

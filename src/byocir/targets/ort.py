@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
+from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeOp
 from byocir.dialects.types import dtype_of, holds_numbers
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.exporter import export_onnx
@@ -117,13 +117,21 @@ def _composites() -> tuple[Composite, ...]:
 def _composite(kind: type[Operation]) -> Composite:
     @supports(kind.name, name=kind.name.removeprefix("graph."))
     def takes(match: Match) -> tuple[bool, str]:
-        """Its values, weights aside, are tensors of numbers that numpy has."""
+        """ONNX Runtime takes its values, weights aside, from Python, and is right about them."""
         op = cast(Operation, match["op"].op)
+        if isinstance(op, ResizeOp) and _moves_corners(op):
+            return False, "align_corners with scales that lead to no whole size"
         values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
         others = [v.type for v in (*values, *op.results) if not _crosses(v.type)]
         return not others, str(others[0]) if others else "tensors of numbers"
 
     return takes
+
+
+def _moves_corners(op: ResizeOp) -> bool:
+    """Whether the corners of a Resize are at size * scale, which is not the size of the output:
+    ONNX Runtime takes those of the output."""
+    return op.scales is not None and op.coordinate_transformation_mode.data == "align_corners"
 
 
 def _crosses(type_: Attribute) -> bool:

@@ -12,7 +12,7 @@ from byocir.dialects.tir import BlockOp, ForOp, LoopKind
 from byocir.errors import ByocirError
 from byocir.rewrites.schedule import Schedule
 from byocir.rewrites.schedule.dependence import conflict
-from byocir.rewrites.schedule.script import run_script
+from byocir.rewrites.schedule.script import run_script, steps_of
 
 
 def test_schedules_are_public() -> None:
@@ -234,6 +234,22 @@ def test_loops_with_something_beside_them_are_no_nest() -> None:
 def test_scripts_that_cannot_be_read(script: str, found: str) -> None:
     error = refuses(matmul(), "B260", lambda: run_script(matmul(), script))
     assert found in error.message
+
+
+def test_words_of_python_are_to_be_quoted() -> None:
+    error = refuses(matmul(), "B260", lambda: run_script(matmul(), "stage(gemm, 0, npu.in)"))
+    assert "stands in quotes: stage(gemm, 0, 'npu.in')" in error.help
+    schedule = matmul()
+    run_script(schedule, "stage(gemm, 0, 'npu.in')")
+
+
+def test_a_block_that_a_script_misspells_is_told_by_what_it_calls_blocks() -> None:
+    schedule = matmul()
+    blocks = {"product": schedule.block("gemm")}
+    ((_, run),) = steps_of(schedule, "tile(produkt, m=4)", blocks)
+    with pytest.raises(ByocirError, match="B250") as caught:
+        run()
+    assert "'product'" in caught.value.help
 
 
 def test_an_unknown_loop_lists_the_loops_there_are() -> None:

@@ -84,7 +84,7 @@ class HostCode:
     def weights(self) -> bytearray:
         """The constants as `run` takes them: one image."""
         image = bytearray(self.program.constant_bytes)
-        for offset, array in self.program.constants.items():
+        for offset, array in self.program.constants:
             data = array.values().reshape(-1).view(np.uint8)
             image[offset : offset + data.size] = data.data
         return image
@@ -92,7 +92,7 @@ class HostCode:
     @property
     def constants(self) -> list[np.ndarray]:
         """The constants as `run_at` takes them, each at an address that the code asks for."""
-        return [aligned(array.values()) for array in self.program.constants.values()]
+        return [aligned(array.values()) for _, array in self.program.constants]
 
     @property
     def calls(self) -> list[Call]:
@@ -227,7 +227,8 @@ class _Writer:
                 "{",
                 f"{TAB}const unsigned char *const w = weights;",
                 f"{TAB}const void *const constants[] = {{",
-                *(f"{TAB}{TAB}w + {offset}," for offset in self.program.constants or [0]),
+                *(f"{TAB}{TAB}w + {offset}," for offset, _ in self.program.constants),
+                *([] if self.program.constants else [f"{TAB}{TAB}w,"]),
                 f"{TAB}}};",
                 f"{TAB}return {name}_run_at(inputs, outputs, constants, arena, region, context);",
                 "}",

@@ -182,13 +182,13 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 @dataclass
 class Program:
-    """The steps of a function, where its arguments and results are, its constants by their offsets
-    where they lie in one image, and its arena."""
+    """The steps of a function, where its arguments and results are, its constants with their
+    offsets where they lie in one image, and its arena."""
 
     steps: list[Step] = field(default_factory=list[Step])
     arguments: list[Buffer] = field(default_factory=list[Buffer])
     results: list[Buffer] = field(default_factory=list[Buffer])
-    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    constants: list[tuple[int, Array]] = field(default_factory=list[tuple[int, Array]])
     constant_bytes: int = 0
     arena: Arena = field(default_factory=lambda: plan([]))
     _numbers: dict[Array, int] = field(default_factory=dict[Array, int])
@@ -196,8 +196,8 @@ class Program:
     def constant(self, array: Array, type_: Attribute) -> Buffer:
         """The buffer of a constant; equal ones share one."""
         if array not in self._numbers:
-            self._numbers[array] = len(self._numbers)
+            self._numbers[array] = len(self.constants)
             offset = -(-self.constant_bytes // ALIGN) * ALIGN
-            self.constants[offset] = array
+            self.constants.append((offset, array))
             self.constant_bytes = offset + Buffer(type_, CONSTANT).nbytes
         return Buffer(type_, CONSTANT, self._numbers[array])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -38,12 +38,13 @@ class Schedule:
         found = [op for op in self.root.walk() if isinstance(op, BlockOp)]
         return [op for op in found if name is None or name in names(op.location)]
 
-    def block(self, name: str) -> BlockOp:
-        """The one block of this node. Raises ByocirError B250 where it has none or several."""
+    def block(self, name: str, others: Collection[str] = ()) -> BlockOp:
+        """The one block of this node. Raises ByocirError B250 where it has none or several; the
+        help lists `others`, too, by which the caller knows blocks."""
         found = self.blocks(name)
         if len(found) == 1:
             return found[0]
-        known = sorted({node for op in self.blocks() for node in names(op.location)})
+        known = sorted({*others, *(n for op in self.blocks() for n in names(op.location))})
         raise refused(
             "B250",
             f"expected one block named '{name}', found {len(found) or 'none'}",

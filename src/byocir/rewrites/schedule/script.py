@@ -79,7 +79,8 @@ def steps_of(
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise _unread(text, f"{error.msg} in column {error.offset}") from error
+        help = "what is a word of Python, too, stands in quotes: stage(gemm, 0, 'npu.in')"
+        raise _unread(text, f"{error.msg} in column {error.offset}", help) from error
     run = _Statement(schedule, dict(blocks or {}), text, patterns or {}).run
     for statement in tree.body:
         yield ast.unparse(statement), partial(run, statement)
@@ -165,7 +166,8 @@ class _Statement:
     def _argument(self, node: ast.expr, kind: type) -> Any:
         value = self._value(node)
         if isinstance(value, str) and kind is BlockOp:
-            return self.names.setdefault(value, self.schedule.block(value))
+            called = [name for name, thing in self.names.items() if isinstance(thing, BlockOp)]
+            return self.names.setdefault(value, self.schedule.block(value, called))
         if isinstance(value, str) and kind is Composite:
             return self.patterns.get(value) or _pattern(value)
         if not isinstance(value, kind):

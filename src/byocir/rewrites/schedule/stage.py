@@ -146,7 +146,8 @@ class _Plan:
 
 def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
     buffer = [*block.ins, *block.outs][operand]
-    if is_inside(buffer, inside) and buffer.owner.parent is not inside:
+    home = buffer.owner if isinstance(buffer.owner, Block) else buffer.owner.parent
+    if is_inside(buffer, inside) and home is not inside:
         raise refused(
             "B257",
             "expected a buffer that lives as long as the loop it is staged at, found one of an "

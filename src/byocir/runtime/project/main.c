@@ -116,10 +116,13 @@ int main(int count, char **arguments)
     for (int i = 0; i < PROJECT_OUTPUTS; next += PROJECT_ROOM(project_outputs[i].bytes), i++)
         out[i] = next;
     const int code = project_run(in, out, shapes, bytes, aligned(arena));
-    if (code != 0) {
+    if (code == PROJECT_OUTSIDE)
+        fprintf(stderr, "%s: an index leads outside of its array\n", arguments[0]);
+    else if (code == PROJECT_UNFIT)
+        fprintf(stderr, "%s: sizes do not fit each other\n", arguments[0]);
+    else if (code != 0)
         fprintf(stderr, "%s: the device failed with code %d\n", arguments[0], code);
-        return 1;
-    }
+    if (code != 0) return 1;
     for (int i = 0; i < PROJECT_OUTPUTS; i++)
         if (write_output(arguments[1 + PROJECT_INPUTS + i], i, out[i])) return 1;
     return 0;

@@ -1,7 +1,7 @@
 #include "routine.h"
 
 /* Copies the first elements of an array, `box` in each dimension, to the start of another. */
-static inline void copy_box(const void *source, const int64_t *from, void *target,
+ROUTINE_HELPER void copy_box(const void *source, const int64_t *from, void *target,
                             const int64_t *to, const int64_t *box, int rank, size_t size)
 {
     const int last = rank > 0 ? rank - 1 : 0;

@@ -8,6 +8,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* In the one source of a model some are not used. */
+#if defined(__GNUC__)
+#define ROUTINE_HELPER static inline __attribute__((unused))
+#else
+#define ROUTINE_HELPER static inline
+#endif
+
 #define ROUTINE_OUTSIDE (-1) /* an index leads outside of its array */
 #define ROUTINE_UNFIT (-2)   /* sizes do not fit each other */
 
@@ -43,14 +50,14 @@ typedef struct routine_out {
 } routine_out;
 
 /* Bytes of an element. */
-static inline size_t routine_size(routine_type type)
+ROUTINE_HELPER size_t routine_size(routine_type type)
 {
     static const unsigned char sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
     return sizes[type];
 }
 
 /* The bits of an element, above them zeros. */
-static inline uint64_t routine_bits(const void *data, int64_t index, routine_type type)
+ROUTINE_HELPER uint64_t routine_bits(const void *data, int64_t index, routine_type type)
 {
     switch (routine_size(type)) {
     case 1: return ((const uint8_t *)data)[index];
@@ -61,7 +68,7 @@ static inline uint64_t routine_bits(const void *data, int64_t index, routine_typ
 }
 
 /* The product of the sizes of the dimensions from `first` to before `last`. */
-static inline int64_t routine_count(const int64_t *shape, int first, int last)
+ROUTINE_HELPER int64_t routine_count(const int64_t *shape, int first, int last)
 {
     int64_t count = 1;
     for (int i = first; i < last; i++) count *= shape[i];
@@ -69,7 +76,7 @@ static inline int64_t routine_count(const int64_t *shape, int first, int last)
 }
 
 /* The index at a place, counted from the front; negative if it leads outside. */
-static inline int64_t routine_index(const routine_in *indices, int64_t place, int64_t size)
+ROUTINE_HELPER int64_t routine_index(const routine_in *indices, int64_t place, int64_t size)
 {
     int64_t index = indices->type == ROUTINE_INT32 ? ((const int32_t *)indices->data)[place]
                                                    : ((const int64_t *)indices->data)[place];

@@ -31,7 +31,7 @@ enum { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MIN, SCATTER_MAX };
     }
 
 /* Combines one element with its update. NaN stays NaN. */
-static inline void scatter_one(void *target, const void *update, routine_type type, int64_t how)
+ROUTINE_HELPER void scatter_one(void *target, const void *update, routine_type type, int64_t how)
 {
     switch (type) {
     case ROUTINE_BOOL: return;
@@ -51,7 +51,7 @@ static inline void scatter_one(void *target, const void *update, routine_type ty
 }
 
 /* Writes `count` neighbours. */
-static inline void scatter_many(void *target, const void *update, int64_t count, routine_type type,
+ROUTINE_HELPER void scatter_many(void *target, const void *update, int64_t count, routine_type type,
                                 int64_t how)
 {
     const size_t size = routine_size(type);
