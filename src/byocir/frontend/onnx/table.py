@@ -13,6 +13,7 @@ import onnx
 from byocir.dialects import graph as g
 from byocir.frontend.onnx import (
     arithmetic,
+    einsum,
     irregular,
     movement,
     qlinear,
@@ -52,6 +53,7 @@ _CONTRACTIONS = [
         operands=3,
     ),
     Entry("Gemm", irregular.read_gemm),
+    Entry("Einsum", einsum.read_einsum),
     Entry("ConvInteger", qlinear.read_conv_integer),
     Entry("MatMulInteger", qlinear.read_matmul_integer),
 ]
