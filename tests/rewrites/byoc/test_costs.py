@@ -11,7 +11,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
-from byocir.rewrites.byoc.costs import CostTable, costs_of, read_costs
+from byocir.rewrites.byoc.costs import SCHEMA_VERSION, CostTable, costs_of, read_costs
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -69,7 +69,7 @@ def test_measured_costs_count_before_estimates(table):
 
 def test_without_an_entry_the_estimate_counts(table):
     rows = [r for r in json.loads(table)["costs"] if r["composite"] != "vta.conv"]
-    place, why, _ = taken(read_costs(json.dumps({"schema_version": 1, "costs": rows})))
+    place, why, _ = taken(read_costs(json.dumps({"schema_version": SCHEMA_VERSION, "costs": rows})))
     assert re.fullmatch(r"latency \S+ on vta, \S+ measured on ort", why)
     assert taken()[1] == taken(CostTable())[1]
     assert place == "vta"
@@ -97,8 +97,8 @@ ENTRY = {"composite": "a.b", "ops": ["graph.relu (f32) -> f32"], "latency": 1.0}
     [
         ("[", "expected JSON"),
         ("[]", "expected an object with schema_version and costs"),
-        ({"costs": []}, "expected schema_version 1 in a table of costs, found null"),
-        ({"schema_version": 1}, "expected costs as a list"),
+        ({"costs": []}, "expected schema_version 2 in a table of costs, found null"),
+        ({"schema_version": SCHEMA_VERSION}, "expected costs as a list"),
         ([3], r"costs\[0\]"),
         ([{**ENTRY, "composite": 3}], "expected composite as a string"),
         ([{**ENTRY, "ops": "relu"}], "expected ops as a list of strings"),
@@ -112,7 +112,7 @@ ENTRY = {"composite": "a.b", "ops": ["graph.relu (f32) -> f32"], "latency": 1.0}
 )
 def test_tables_of_another_form(text, message, tmp_path):
     if isinstance(text, list):
-        text = {"schema_version": 1, "costs": text}
+        text = {"schema_version": SCHEMA_VERSION, "costs": text}
     path = tmp_path / "costs.json"
     path.write_text(text if isinstance(text, str) else json.dumps(text))
     with pytest.raises(ByocirError, match=rf"B249(.|\n)*{message}") as caught:

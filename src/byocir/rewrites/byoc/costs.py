@@ -1,17 +1,19 @@
 """Costs that were measured: they count before what targets estimate.
 
-A table in JSON (`costs.schema.json`) has an entry for each composite on ops of certain types:
+A table in JSON (`costs.schema.json`) has an entry for each composite on certain ops:
 
 ```json
-{"schema_version": 1, "costs": [
+{"schema_version": 2, "costs": [
   {"composite": "npu.dense",
-   "ops": ["graph.matmul (tensor<1x64xf32>, tensor<64x10xf32>) -> tensor<1x10xf32>"],
+   "ops": ["graph.flatten {axis = 1 : i64} (tensor<1x64x1x1xf32>) -> tensor<1x64xf32>",
+           "graph.matmul (tensor<1x64xf32>, tensor<64x10xf32>) -> tensor<1x10xf32>"],
    "latency": 1.2e-05}]}
 ```
 
-`ops` are the matched ops, constants aside, sorted as text: what a composite leaves out where it can
-tells its forms apart, too. Of an entry each objective is used that it has: "latency" in seconds,
-"energy" in joules, "bytes". A module carries its table, so it compiles alike when it was saved.
+`ops` are the matched ops, constants aside, sorted, as `op_text` writes what their time depends on:
+what a composite leaves out where it can tells its forms apart, too. Of an entry each objective is
+used that it has: "latency" in seconds, "energy" in joules, "bytes". A module carries its table, so
+it compiles alike when it was saved.
 
 | code | what is wrong |
 | --- | --- |
@@ -33,8 +35,9 @@ from xdsl.traits import ConstantLike
 from byocir.dialects.byoc import COSTS, OBJECTIVE
 from byocir.errors import ByocirError
 from byocir.patterns.targets import OBJECTIVES
+from byocir.rewrites.byoc.op_text import text_of
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Work = tuple[str, tuple[str, ...]]
 """A composite by name, and what it is matched on."""
@@ -67,12 +70,7 @@ NONE = CostTable()
 
 def work_of(composite: str, ops: Iterable[Operation]) -> Work:
     """The name of a composite with the matched ops as text."""
-    return composite, tuple(sorted(_text(op) for op in ops if not op.has_trait(ConstantLike)))
-
-
-def _text(op: Operation) -> str:
-    operands, results = ((str(v.type) for v in values) for values in (op.operands, op.results))
-    return f"{op.name} ({', '.join(operands)}) -> {', '.join(results)}"
+    return composite, tuple(sorted(text_of(op) for op in ops if not op.has_trait(ConstantLike)))
 
 
 def read_costs(text: str, where: str = "") -> CostTable:
