@@ -10,7 +10,7 @@ Guarantees: the same results, bit for bit; a contraction has the locations of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -18,7 +18,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
@@ -27,6 +26,7 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
 from byocir.rewrites.driver import erase_dead
 from byocir.rewrites.host.contraction import is_contraction
+from byocir.rewrites.schedule.blocks import Parts
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def _fold(op: BlockOp) -> None:
         padding = _padding(value)
         if padding is None or op.pad_values[position] is not None:
             continue
-        op = _through(op, position, padding)
+        _read_through(op, position, padding)
 
 
 def _padding(value: SSAValue) -> BlockOp | None:
@@ -70,22 +70,15 @@ def _padding(value: SSAValue) -> BlockOp | None:
     return op if starts and moves and is_whole and shifts else None
 
 
-def _through(op: BlockOp, position: int, padding: BlockOp) -> BlockOp:
-    """The contraction on what was padded."""
-    maps, ins, pads = [*op.in_maps, *op.out_maps], list(op.ins), list(op.pad_values)
-    at = list(maps[position].results)
-    maps[position] = padding.in_maps[0].replace_dims_and_symbols(at, [], len(op.iterators), 0)
-    ins[position], pads[position] = padding.ins[0], padding.pad_values[0]
-    made = BlockOp(
-        list(op.iterators),
-        ins,
-        list(op.outs),
-        maps,
-        op.body.clone(),
-        pads=pads,
-        location=fuse(padding.location, op.location),
-    )
-    Rewriter.replace_op(op, made)
+def _read_through(op: BlockOp, position: int, padding: BlockOp) -> None:
+    """Lets a contraction read what was padded."""
+    parts = Parts.of(op)
+    at = list(parts.maps[position].results)
+    index = [expr.replace_dims_and_symbols(at, []) for expr in padding.in_maps[0].results]
+    pads = list(parts.pads)
+    pads[position] = padding.pad_values[0]
+    parts = parts.with_operand(position, padding.ins[0]).with_map(position, index)
+    replace(parts, pads=tuple(pads)).put(op)
+    op.location = fuse(padding.location, op.location)
     if not list(padding.results[0].uses):
         erase_dead(padding)
-    return made
