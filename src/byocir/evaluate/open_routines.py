@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Arrays = Sequence[np.ndarray]
-
 
 def non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The indices of what is not zero, in order: one row for each dimension."""
@@ -59,7 +57,7 @@ def inside(indices: np.ndarray, size: int) -> np.ndarray:
 # -- between arrays of open shape and the arrays of static shape that hold them
 
 
-def unpack(arrays: Arrays) -> list[np.ndarray]:
+def unpack(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """An array at the start of one of another shape, at least as large, that is 0 beside it."""
     x, most = arrays
     held = np.zeros([int(size) for size in most], x.dtype)
@@ -67,7 +65,7 @@ def unpack(arrays: Arrays) -> list[np.ndarray]:
     return [held]
 
 
-def pack(arrays: Arrays, open_: int) -> list[np.ndarray]:
+def pack(arrays: Sequence[np.ndarray], open_: int) -> list[np.ndarray]:
     """The part at the start of an array: of each dimension whose bit is set the sizes are given,
     of the others all is taken."""
     held, *sizes = arrays
@@ -78,7 +76,7 @@ def pack(arrays: Arrays, open_: int) -> list[np.ndarray]:
     return [np.ascontiguousarray(held[tuple(slice(end) for end in ends)])]
 
 
-def joint_size(arrays: Arrays, count: int) -> list[np.ndarray]:
+def joint_size(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
     """The size to which some sizes broadcast."""
     sizes = {int(size.item()) for size in arrays[:count]} - {1}
     if len(sizes) > 1:
@@ -86,7 +84,7 @@ def joint_size(arrays: Arrays, count: int) -> list[np.ndarray]:
     return [np.array([sizes.pop() if sizes else 1], np.int64)]
 
 
-def stretch(arrays: Arrays, count: int) -> list[np.ndarray]:
+def stretch(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
     """Where the elements of a dimension of one size are that becomes one of another: the same
     place, or always the first. What is beyond both is any place inside."""
     own, joint = (int(size.item()) for size in arrays)
@@ -97,17 +95,17 @@ def stretch(arrays: Arrays, count: int) -> list[np.ndarray]:
 # -- with sizes that a run tells
 
 
-def never(_: Arrays) -> list[np.ndarray]:
+def never(_: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Nothing: no run gets past what it stands for."""
     raise ValueError("an operator that takes no values of these sizes")
 
 
-def joined(arrays: Arrays, axis: int, count: int) -> list[np.ndarray]:
+def joined(arrays: Sequence[np.ndarray], axis: int, count: int) -> list[np.ndarray]:
     """Arrays one after the other along an axis."""
     return [np.concatenate(arrays[:count], axis)]
 
 
-def part(arrays: Arrays) -> list[np.ndarray]:
+def part(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """From an array: starts, ends, axes and steps as those of ONNX's Slice."""
     x, *given = arrays
     cut = [slice(None)] * x.ndim
@@ -128,7 +126,7 @@ def _cut(start: int, end: int, step: int, size: int) -> slice:
     return slice(start, None if end < 0 else end, step) if size else slice(0, 0)
 
 
-def reshaped(arrays: Arrays, allowzero: int) -> list[np.ndarray]:
+def reshaped(arrays: Sequence[np.ndarray], allowzero: int) -> list[np.ndarray]:
     """The same elements in another shape, as ONNX's Reshape writes it."""
     x, shape = arrays
     sizes = [int(size) for size in shape]

@@ -107,10 +107,10 @@ def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
         ways.reverse()
     for way in ways:
         emit = Emitter(op.location)
-        try_ = way(emit, op, given)
-        if try_ is not None and op.parent is not None:
+        results = way(emit, op, given)
+        if results is not None and op.parent is not None:
             op.parent.insert_ops_before(emit.ops, op)
-            return try_
+            return results
     return None
 
 

@@ -36,10 +36,10 @@ from byocir.lowering.graph_to_tir.bounded.sizes import (
     made,
 )
 
-Arrays = Sequence[Bounded | None]
+Inputs = Sequence[Bounded | None]
 """What is known of the inputs of an operator; None for one that is absent."""
 
-Call = Callable[[Emitter, ForeignOp, Arrays], Sequence[Bounded] | None]
+Call = Callable[[Emitter, ForeignOp, Inputs], Sequence[Bounded] | None]
 """The results of an operator; None where no routine computes them."""
 
 
@@ -67,14 +67,14 @@ def _call(
     return [made(op, 0, value, dims)]
 
 
-def _packed(arrays: Arrays) -> list[SSAValue]:
+def _packed(arrays: Inputs) -> list[SSAValue]:
     return [array.packed() for array in arrays if array is not None]
 
 
 # -- what makes open results
 
 
-def _non_zero(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _non_zero(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x = arrays[0]
     if x is None or not x.dims:
         return None
@@ -82,7 +82,7 @@ def _non_zero(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded]
     return _call(emit, op, "non_zero", [x.packed()], dims)
 
 
-def _compress(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _compress(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x, holds = arrays
     if x is None or holds is None or not holds.is_static or not x.dims or len(holds.dims) != 1:
         return None
@@ -101,7 +101,7 @@ def _compress(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded]
     return _call(emit, op, "compress", _packed(arrays), dims, axis=axis)
 
 
-def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     if not all(array is None or array.is_static for array in arrays):
         return None
     boxes, scores, *rest = [*op.optional_inputs(), None, None, None][:5]
@@ -136,7 +136,7 @@ def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequen
 # -- what passes them on
 
 
-def _take(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _take(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x, indices = arrays
     if x is None or indices is None or element_type_of(indices.type) not in (i32, i64):
         return None
@@ -147,7 +147,7 @@ def _take(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | N
     return _call(emit, op, "take", _packed(arrays), dims, axis=axis)
 
 
-def _squeeze(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _squeeze(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x, given = arrays[0], integers_of(op, "axes", 1)
     if x is None or not x.dims or given is None:
         return None
@@ -159,7 +159,7 @@ def _squeeze(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] 
     return _call(emit, op, "squeeze", [x.packed()], dims, dropped=dropped)
 
 
-def _transpose(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _transpose(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x = arrays[0]
     if x is None or not x.dims:
         return None
@@ -170,7 +170,7 @@ def _transpose(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded
     return _call(emit, op, "permute", [x.packed()], dims, order=order_of(perm))
 
 
-def _join(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _join(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     """Inputs that do not fit each other end the run."""
     inputs = [array for array in arrays if array is not None]
     axis = _axis(integer_of(op, "axis") or 0, inputs[0].dims) if inputs else None
@@ -194,7 +194,7 @@ def _same(dims: Sequence[Dim]) -> Dim | None:
     return dims[0] if not known else known.pop() if len(known) == 1 else None
 
 
-def _part(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     """A slice has no more elements than what it is cut from."""
     x, starts, ends, axes, steps = [*arrays, None, None][:5]
     if x is None or starts is None or ends is None or len(starts.dims) != 1:
@@ -236,7 +236,7 @@ def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
     return len(range(*slice(start, last, step).indices(dim)))
 
 
-def _reshape(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _reshape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     shape = constant_of(op.inputs[1]) if len(op.inputs) > 1 else None
     x, allowzero = arrays[0], integer_of(op, "allowzero") or 0
     if x is None or shape is None or shape.ndim != 1:
@@ -268,7 +268,7 @@ def _reshaped(dims: Sequence[Dim], shape: Sequence[int], allowzero: int) -> list
     return given
 
 
-def _flatten(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _flatten(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x, given = arrays[0], integer_of(op, "axis")
     axis = 1 if given is None else given
     if x is None or not -len(x.dims) <= axis <= len(x.dims):
@@ -288,7 +288,7 @@ def _flatten(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] 
 # -- sizes as numbers
 
 
-def _shape(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x = arrays[0]
     if x is None:
         return None
@@ -296,7 +296,7 @@ def _shape(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | 
     return [made(op, 0, _numbers(emit, x.dims[start:end]), (max(end - start, 0),))]
 
 
-def _count(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _count(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x = arrays[0]
     if x is None:
         return None
@@ -319,7 +319,7 @@ def _numbers(emit: Emitter, dims: Sequence[Dim]) -> SSAValue:
 # -- what writes at places of which a run tells the number
 
 
-def _scatter(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def _scatter(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     x, indices, updates = arrays
     if x is None or indices is None or updates is None or not x.is_static:
         return None

@@ -15,7 +15,7 @@ from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import i64, tensor
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reading import read_again
-from byocir.lowering.graph_to_tir.bounded.calls import Arrays
+from byocir.lowering.graph_to_tir.bounded.calls import Inputs
 from byocir.lowering.graph_to_tir.bounded.rules import Walk
 from byocir.lowering.graph_to_tir.bounded.sizes import (
     Bounded,
@@ -37,7 +37,7 @@ BROADCASTING = frozenset(
 """Operators all of whose inputs broadcast."""
 
 
-def held(emit: Emitter, op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
+def held(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
     """The results of an operator as graph ops compute them; None where they cannot."""
     given = list(arrays)
     if op.op_type.data in BROADCASTING:
