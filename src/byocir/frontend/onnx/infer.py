@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import onnx
@@ -24,7 +25,7 @@ def infer_types(
     """The type of each output of a node, as far as it is known. `inputs` are the values by the
     names that the node and its graphs use. Raises Unsupported for an element type that cannot be
     held."""
-    if _wrong_count(node):
+    if _wrong_count(node) or _has_stray_dots(node):
         return [UnknownType() for _ in node.output]
     try:
         inferred = _infer(node, inputs, opsets, strict=False)
@@ -40,6 +41,8 @@ def why_invalid(
     """What is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing is."""
     if _wrong_count(node):
         return "its number of outputs is another"
+    if _has_stray_dots(node):
+        return "its equation has dots that are no ellipsis"
     try:
         _infer(node, inputs, opsets, strict=True)
     except onnx.shape_inference.InferenceError as error:
@@ -53,6 +56,15 @@ def _wrong_count(node: onnx.NodeProto) -> bool:
     """Whether a Split says that it has more outputs than it has: inference makes as many."""
     said = [a.i for a in node.attribute if a.name == "num_outputs"]
     return node.op_type == "Split" and bool(said) and said[0] != len(node.output)
+
+
+def _has_stray_dots(node: onnx.NodeProto) -> bool:
+    """Whether a term of an Einsum has dots beside one ellipsis: inference would not end."""
+    if node.op_type != "Einsum":
+        return False
+    equations = [a.s.decode(errors="replace") for a in node.attribute if a.name == "equation"]
+    terms = [term for each in equations for term in re.split(",|->", each.replace(" ", ""))]
+    return any("." in term.replace("...", "", 1) for term in terms)
 
 
 def _infer(
