@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from cli_inputs import DIGITS, MODEL, NPU, SHAPE
 from xdsl.context import Context
@@ -248,3 +249,21 @@ def double_the_first_scale(self: CleanUpPass, ctx: Context, op: ModuleOp) -> Non
     constant = first.operands[1].owner
     assert isinstance(constant, ConstantOp)
     constant.properties["value"] = ArrayAttr(Array.of(2 * constant.value.data.values()))
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_drawn_indices_that_lead_outside_say_that_they_were_drawn(host, tmp_path, capsys):
+    table = onnx.numpy_helper.from_array(np.zeros((3, 2), np.float32), "table")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gather", ["table", "tokens"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("tokens", onnx.TensorProto.INT64, [20])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [20, 2])],
+        [table],
+    )
+    path = tmp_path / "embed.onnx"
+    onnx.save(onnx.helper.make_model(graph), path)
+    assert main(["run", str(path), "--host", host]) == 1
+    err = capsys.readouterr().err
+    assert "B303" in err
+    assert "the inputs were drawn at random: give some that fit, --input FILE.npz" in err

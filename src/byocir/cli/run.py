@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -241,7 +242,7 @@ def run(options: argparse.Namespace) -> int:
         package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package, options.seed)
     steps.begin("run")
-    outputs = package.run(feeds, check=options.check)
+    outputs = _run(package, feeds, options)
     steps.end()
     print(summary(package.report))
     if options.timing:
@@ -262,6 +263,19 @@ def run(options: argparse.Namespace) -> int:
     steps.end()
     print("\n".join(lines))
     return code
+
+
+def _run(
+    package: Package, feeds: Mapping[str, np.ndarray], options: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """The outputs; where an index leads outside, tells that inputs were drawn, if they were."""
+    try:
+        return package.run(feeds, check=options.check)
+    except ByocirError as error:
+        if error.code != "B303" or options.input is not None or error.help:
+            raise
+        help = "the inputs were drawn at random: give some that fit, --input FILE.npz"
+        raise ByocirError(error.code, error.message, where=error.where, help=help) from error
 
 
 def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
