@@ -5,14 +5,17 @@ a private function marked `byoc.whole`, with the constants that it uses. What ru
 has a model of all of them, and not one for each.
 
 Requires: functions on tensors, at the end of the host's passes: what is foreign still stays so.
+Each value is made before it is used.
 
-Guarantees: the same results. Names of nodes are kept; the call has the locations of all.
+Guarantees: the same results. Names of nodes are kept; the call has the locations of all. The time
+it takes grows with the size of the module, and not faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
@@ -28,6 +31,8 @@ from byocir.dialects.locations import fuse
 from byocir.dialects.open_values import read_by
 from byocir.dialects.tir import ConstantOp as TirConstantOp
 
+Constant = ConstantOp | TirConstantOp
+
 
 @dataclass(frozen=True)
 class GroupForeignPass(ModulePass):
@@ -41,20 +46,18 @@ class GroupForeignPass(ModulePass):
         for function in [f for f in op.body.block.ops if isinstance(f, FuncOp)]:
             if TARGET in function.attributes or WHOLE in function.attributes:
                 continue
-            for block in list(_blocks(function)):
+            for block in _blocks(function):
                 for group in _groups(block):
                     op.body.block.add_op(_outlined(group, next(names)))
 
 
-def _blocks(function: FuncOp) -> Iterator[Block]:
-    """The blocks of a function on tensors, and of its loops."""
+def _blocks(function: FuncOp) -> list[Block]:
+    """The blocks with foreign ops of a function on tensors, and of its loops, each once."""
     if any(isinstance(type_, MemRefType) for type_ in function.function_type.inputs):
-        return
-    for op in function.walk():
-        around = op.parent_op()
-        if isinstance(op, ForeignOp) and op.parent is not None and not _is_inside_foreign(op):
-            assert around is not None
-            yield op.parent
+        return []
+    found = (op for op in function.walk() if isinstance(op, ForeignOp))
+    blocks = (op.parent for op in found if not _is_inside_foreign(op))
+    return list(dict.fromkeys(block for block in blocks if block is not None))
 
 
 def _is_inside_foreign(op: Operation) -> bool:
@@ -77,10 +80,13 @@ def _can_join(op: Operation) -> bool:
 
 def _groups(block: Block) -> list[list[Operation]]:
     """The groups of two ops or more, in a block that is in their order."""
-    if sum(map(_can_join, block.ops)) < 2:
+    joins = {op: _can_join(op) for op in block.ops}
+    if sum(joins.values()) < 2:
         return []
-    ordered, groups = _ordered(list(block.ops))
-    groups = [group for group in groups if len(group) > 1]
+    turns = _turns(joins)
+    ordered = sorted(joins, key=turns.__getitem__)
+    runs = ((turn, list(run)) for turn, run in groupby(ordered, key=turns.__getitem__))
+    groups = [run for turn, run in runs if turn % 2 == 1 and len(run) > 1]
     if groups:
         for op in ordered:
             op.detach()
@@ -88,86 +94,112 @@ def _groups(block: Block) -> list[list[Operation]]:
     return groups
 
 
-def _ordered(ops: Sequence[Operation]) -> tuple[list[Operation], list[list[Operation]]]:
-    """Ops in an order in which all that can run runs, of one kind and then of the other; and the
-    groups of those that can join."""
-    left, here = dict.fromkeys(ops), set(ops)
-    waits = {op: {b for b in _before(op, here)} for op in ops}
-    ordered: list[Operation] = []
-    groups: list[list[Operation]] = []
-    while left:
-        for joins in (False, True):
-            found = _ready(left, waits, lambda op, joins=joins: _can_join(op) is joins)
-            ordered += found
-            groups += [found] if joins else []
-    return ordered, groups
+def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
+    """When each op of a block runs if all that can run runs, of one kind and then of the other:
+    those that can join in odd turns, the rest in even ones, and what ends the block in the last.
+
+    An op uses nothing that is made after it, so one pass over the block finds them all.
+    """
+    turns: dict[Operation, int] = {}
+    last = 0
+    for op, can_join in joins.items():
+        first = max((turns[before] for before in _before(op, turns)), default=0)
+        turn = last if op.has_trait(IsTerminator) else first
+        turns[op] = turn if turn % 2 == can_join else turn + 1
+        last = max(last, turns[op])
+    return turns
 
 
-def _ready(
-    left: dict[Operation, None],
-    waits: dict[Operation, set[Operation]],
-    is_one: Callable[[Operation], bool],
-) -> list[Operation]:
-    """Takes the ops of one kind that wait for none that is left; the last one of all ends the
-    block."""
-    found: list[Operation] = []
-    for op in list(left):
-        ends = op.has_trait(IsTerminator) and len(left) > 1
-        if is_one(op) and not ends and not any(other in left for other in waits[op]):
-            del left[op]
-            found.append(op)
-    return found
-
-
-def _before(op: Operation, here: set[Operation]) -> Iterator[Operation]:
-    """The ops of the same block that make what an op uses, or what is in it."""
+def _before(op: Operation, here: Collection[Operation]) -> Iterator[Operation]:
+    """Those of some ops that make what an op uses, or what is in it."""
     for each in op.walk():
         for value in each.operands:
-            owner = value.owner
-            if isinstance(owner, Operation) and owner in here and owner is not op:
-                yield owner
+            if isinstance(value.owner, Operation) and value.owner in here:
+                yield value.owner
 
 
 def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
     """The function of a group, which a call replaces."""
     members = set(group)
-    used = dict.fromkeys(value for op in group for value in read_by(op))
-    outside = [v for v in used if not (isinstance(v.owner, Operation) and v.owner in members)]
-    constants = [v for v in outside if isinstance(v.owner, ConstantOp | TirConstantOp)]
-    given = [value for value in outside if value not in constants]
+    given, constants = _read_from_outside(group, members)
     made = [result for op in group for result in op.results]
     results = [r for r in made if any(not _is_in(use.operation, members) for use in r.uses)]
-    body = Block(arg_types=[value.type for value in given])
-    inside: dict[SSAValue, SSAValue] = dict(zip(given, body.args, strict=True))
-    for value in constants:
+    call = _call(name, given, results, group)
+    _replace_outside(results, call.results, members)
+    body = _moved(group, given, constants)
+    body.add_op(ReturnOp(*results))
+    _erase_unused(constants)
+    types = [value.type for value in given], [result.type for result in results]
+    function = FuncOp(name, types, Region(body), visibility="private")
+    function.attributes[WHOLE] = UnitAttr()
+    function.location = call.location
+    return function
+
+
+def _read_from_outside(
+    group: Sequence[Operation], members: set[Operation]
+) -> tuple[list[SSAValue], list[Constant]]:
+    """What a group reads that it does not make, each once in order: values that it is given, and
+    constants."""
+    given: list[SSAValue] = []
+    constants: list[Constant] = []
+    for value in dict.fromkeys(value for op in group for value in read_by(op)):
         owner = value.owner
-        assert isinstance(owner, ConstantOp | TirConstantOp)
-        constant = ConstantOp.of(owner.value.data, owner.location)
-        body.add_op(constant)
-        inside[value] = constant.result
-    location = fuse(*(op.location for op in group))
+        if isinstance(owner, Constant):
+            constants.append(owner)
+        elif not isinstance(owner, Operation) or owner not in members:
+            given.append(value)
+    return given, constants
+
+
+def _call(
+    name: str, given: Sequence[SSAValue], results: Sequence[SSAValue], group: Sequence[Operation]
+) -> CallOp:
+    """A call at the place of a group's first op, with the locations of all."""
     call = CallOp(name, given, [result.type for result in results])
-    call.location = location
+    call.location = fuse(*(op.location for op in group))
     block = group[0].parent
     assert block is not None
     block.insert_op_before(call, group[0])
-    for old, new in zip(results, call.results, strict=True):
-        old.replace_uses_with_if(new, lambda use: not _is_in(use.operation, members))
+    return call
+
+
+def _replace_outside(
+    results: Sequence[SSAValue], called: Sequence[SSAValue], members: set[Operation]
+) -> None:
+    """Lets what is no part of a group use the results of its call. The operands of each user are
+    set once: it may use all of them."""
+    new = dict(zip(results, called, strict=True))
+    for result, value in new.items():
+        value.name_hint = result.name_hint
+    for user in dict.fromkeys(use.operation for result in results for use in result.uses):
+        if not _is_in(user, members):
+            user.operands = [new.get(value, value) for value in user.operands]
+
+
+def _moved(
+    group: Sequence[Operation], given: Sequence[SSAValue], constants: Sequence[Constant]
+) -> Block:
+    """A block that has the ops of a group, and constants of its own, and takes what it is given."""
+    body = Block(arg_types=[value.type for value in given])
+    inside: dict[SSAValue, SSAValue] = dict(zip(given, body.args, strict=True))
+    for constant in constants:
+        own = ConstantOp.of(constant.value.data, constant.location)
+        body.add_op(own)
+        inside[constant.result] = own.result
     for op in group:
         op.detach()
         body.add_op(op)
         for each in op.walk():
             each.operands = [inside.get(value, value) for value in each.operands]
-    for value in constants:
-        if value.first_use is None and isinstance(value.owner, Operation):
-            value.owner.detach()
-            value.owner.erase()
-    body.add_op(ReturnOp(*results))
-    types = [value.type for value in given], [result.type for result in results]
-    function = FuncOp(name, types, Region(body), visibility="private")
-    function.attributes[WHOLE] = UnitAttr()
-    function.location = location
-    return function
+    return body
+
+
+def _erase_unused(constants: Iterable[Constant]) -> None:
+    for constant in constants:
+        if constant.result.first_use is None:
+            constant.detach()
+            constant.erase()
 
 
 def _is_in(op: Operation, members: set[Operation]) -> bool:
