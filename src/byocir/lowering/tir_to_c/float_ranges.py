@@ -1,7 +1,8 @@
 """Between which numbers the floats of a body are, so that conversions to integers need no check.
 
 Every operation rounds monotonically, so that its values at the ends of the operands' ranges,
-computed in the operands' own type, bound all values between.
+computed in the operands' own type, bound all values between. A quotient in f32 may be computed as a
+product, which may be a neighbour of it (`quotients`): its bounds are one float further out.
 """
 
 from __future__ import annotations
@@ -108,6 +109,15 @@ def _at_ends(operation: np.ufunc) -> Rule:
     return rule
 
 
+def _quotient(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
+    exact = _at_ends(np.divide)(type_, one, other)
+    if type_ != f32:
+        return exact
+    low = np.nextafter(np.float32(exact.low), np.float32(-np.inf))
+    high = np.nextafter(np.float32(exact.high), np.float32(np.inf))
+    return FloatRange(float(low), float(high), exact.nan)
+
+
 def _extreme(pick: Callable[[float, float], float]) -> Rule:
     def rule(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
         low, high = pick(one.low, other.low), pick(one.high, other.high)
@@ -124,7 +134,7 @@ _RULES: dict[type[Operation], Rule] = {
     arith.AddfOp: _at_ends(np.add),
     arith.SubfOp: _at_ends(np.subtract),
     arith.MulfOp: _at_ends(np.multiply),
-    arith.DivfOp: _at_ends(np.divide),
+    arith.DivfOp: _quotient,
     arith.MaximumfOp: _extreme(max),
     arith.MinimumfOp: _extreme(min),
     math.RoundEvenOp: _rounded,
