@@ -147,5 +147,6 @@ def calls_of(module):
 
 @pytest.mark.parametrize("shape", [chain, wide, alternating])
 def test_twice_the_ops_take_twice_the_calls(shape):
-    once, twice = (calls_of(module_of(*shape(count))) for count in (50, 100))
+    # The first run fills caches of attributes, with which fewer functions are called.
+    _, once, twice = (calls_of(module_of(*shape(count))) for count in (100, 50, 100))
     assert twice < 2.2 * once
