@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from byocir.dialects.types import i8, ui8
+from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.dots import HAS_QUADS
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import indented
 from byocir.lowering.tir_to_c.tiles import PRELUDE, Factor, Tile
+from byocir.rewrites.host.dot_steps import DotStep
 from byocir.rewrites.host.tile_shape import TileShape
 from byocir.toolchain.cpu import Cpu
 
@@ -64,13 +65,13 @@ _HALVES = """    const __m512i b = _mm512_shuffle_i32x4(a[0], a[1], 0x44);
 def channel_shape(tile: Tile, extent: int, description: Cpu) -> TileShape | None:
     """How large tiles are of a contraction that both operands follow along so many channels; None
     if this is none, or the processor has no instruction for it."""
-    if not description.adds_quads or tile.dot is not None or extent < LANES or tile.number != "0":
+    if tile.dot is not None or extent < LANES or tile.number != "0":
         return None
-    kinds = {factor.access.element for factor in tile.factors}
+    one, other = (factor.access.element for factor in tile.factors)
     rows = [factor.has_rows for factor in tile.factors]
     fits = all(f.follows and not f.inner.terms for f in tile.factors) and sorted(rows) == [0, 1]
     steps = prod(loop.extent for loop in tile.reduction)
-    if not fits or kinds not in ({i8}, {i8, ui8}) or steps > MOST_STEPS:
+    if not fits or not DotStep(4, one).is_on(description, other) or steps > MOST_STEPS:
         return None
     return TileShape(LANES, min(extent // LANES, 4), ROWS)
 
@@ -114,7 +115,8 @@ class ChannelTile(Tile):
 
     @property
     def _shifts(self) -> bool:
-        return all(factor.access.element == i8 for factor in self.factors)
+        one, other = (factor.access.element for factor in self.factors)
+        return DotStep(4, one).shifts(other)
 
     def _piece(
         self, at: int, width: int, heights: Sequence[int], steps: Sequence[int]

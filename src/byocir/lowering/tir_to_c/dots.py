@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import i8, i16, ui8
+from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.accesses import Inside
 from byocir.lowering.tir_to_c.kernels import Access, Loop
+from byocir.rewrites.host.dot_steps import DotStep
 from byocir.toolchain.cpu import Cpu
 
 PAIRS = """/* Sums, and the products of pairs of 16-bit integers. */
@@ -73,7 +74,8 @@ class Dot:
     @property
     def shifts(self) -> bool:
         """Whether signed bytes meet signed ones."""
-        return self.count == 4 and self.elements == (i8, i8)
+        step = DotStep(self.count, self.elements[self.lanes])
+        return step.shifts(self.elements[1 - self.lanes])
 
     def added(self, lanes: int, total: str, values: Sequence[str]) -> str:
         """A sum and a step's products; `values` of the operands in their order."""
@@ -114,19 +116,13 @@ def dot_of(
         return None
     lanes = along.index(loop.extent)
     elements = (ins[0].element, ins[1].element)
-    if ins[lanes].checks or not _has_step(elements, lanes, loop.extent, description):
+    step = DotStep(loop.extent, elements[lanes])
+    if ins[lanes].checks or not step.is_on(description, elements[1 - lanes]):
         return None
     checks, outer = ins[1 - lanes].checks, others[-1] if others else None
     if not checks:
         return Dot(loop.extent, lanes, elements, loop.extent, outer)
     return _partial(Dot(loop.extent, lanes, elements, loop.extent, outer), checks, reduction)
-
-
-def _has_step(elements: Sequence[Attribute], lanes: int, count: int, description: Cpu) -> bool:
-    own, other = elements[lanes], elements[1 - lanes]
-    if count == 2:
-        return description.adds_pairs and own == i16 and other in (i8, ui8)
-    return count == 4 and description.adds_quads and {own, other} in ({i8}, {i8, ui8})
 
 
 def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[Loop]) -> Dot | None:

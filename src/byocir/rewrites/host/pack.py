@@ -33,10 +33,11 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
-from byocir.dialects.types import element_type_of, f32, i8, i16, i32, shape_of, ui8
+from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, ui8
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
+from byocir.rewrites.host.dot_steps import DotStep, dot_step_of
 from byocir.rewrites.host.tile_shape import tile_shape
 from byocir.toolchain.cpu import CPUS, Cpu
 
@@ -66,12 +67,11 @@ class PackWeightsPass(ModulePass):
 
 
 @dataclass(frozen=True)
-class Dot:
-    """So many neighbours along a reduction iterator, as integers of a type."""
+class _Neighbours:
+    """Those along a reduction iterator that a step takes at once."""
 
     iterator: int
-    count: int
-    element: Attribute
+    step: DotStep
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class _Packing:
     weights: int
     lane: int
     width: int
-    dot: Dot | None
-    """Which neighbours lie side by side."""
+    neighbours: _Neighbours | None
+    """Which lie side by side."""
 
     @property
     def panels(self) -> int:
@@ -95,8 +95,9 @@ class _Packing:
         return self.op.extents[self.lane] % self.width == 0
 
     @property
-    def has_whole_dots(self) -> bool:
-        return self.dot is None or self.op.extents[self.dot.iterator] % self.dot.count == 0
+    def has_whole_steps(self) -> bool:
+        found = self.neighbours
+        return found is None or self.op.extents[found.iterator] % found.step.count == 0
 
 
 def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
@@ -119,19 +120,20 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
     lane = lanes[0]
     rows = [op.extents[i] for i in op.parallels if i in seen - known and op.extents[i] > 1]
     alone = len(last.terms) == 1 and lane not in seen
-    dot = _dot(op, weights, cpu) if alone else None
+    neighbours = _neighbours(op, weights, cpu) if alone else None
     fused = element_type_of(op.outs[0].type) == f32 and may_reorder(op) and cpu.fuses
-    quads = dot is not None and dot.count == 4
-    shifted = quads and all(element_type_of(value.type) == i8 for value in op.ins)
+    quads = neighbours is not None and neighbours.step.count == 4
+    shared = element_type_of(op.ins[1 - weights].type)
+    shifted = neighbours is not None and neighbours.step.shifts(shared)
     shape = tile_shape(
         cpu, op.extents[lane], rows[-2:], fused=fused or quads, reserved=int(shifted)
     )
     if shape is None:
         return None
-    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane], dot)
+    return _Packing(op, weights, lane, shape.width if alone else op.extents[lane], neighbours)
 
 
-def _dot(op: BlockOp, weights: int, cpu: Cpu) -> Dot | None:
+def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
     """The innermost reduction iterator of a contraction of 8-bit integers, if neighbours along it
     are neighbours in both operands."""
     inner = op.reductions[-1]
@@ -144,14 +146,12 @@ def _dot(op: BlockOp, weights: int, cpu: Cpu) -> Dot | None:
     known = inner in _used(op.in_maps[weights]) and inner not in elsewhere
     if not known or last.coefficient(inner) != 1:
         return None
-    if cpu.adds_quads and kinds != [ui8, ui8]:
-        dot = Dot(inner, 4, kinds[0])
-    elif cpu.adds_pairs:
-        dot = Dot(inner, 2, i16)
-    else:
+    step = dot_step_of(kinds[0], kinds[1], cpu)
+    if step is None:
         return None
-    fills = op.extents[inner] % dot.count == 0
-    return dot if fills or all(_ends(op, i, inner) for i in range(2)) else None
+    fills = op.extents[inner] % step.count == 0
+    takes = fills or all(_ends(op, i, inner) for i in range(2))
+    return _Neighbours(inner, step) if takes else None
 
 
 def _ends(op: BlockOp, operand: int, inner: int) -> bool:
@@ -213,7 +213,7 @@ def _pack(packing: _Packing) -> None:
 def _pads(packing: _Packing) -> list[Attribute | None]:
     """What is read outside of the operands: zeros beside those that fill up the weights."""
     pads = list(packing.op.pad_values)
-    if not packing.has_whole_dots:
+    if not packing.has_whole_steps:
         other = 1 - packing.weights
         pads[other] = number_attr(0, element_type_of(packing.op.ins[other].type))
     return pads
@@ -233,8 +233,8 @@ def _only_read(value: SSAValue) -> bool:
 def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
     """The iterators with the lane as panel and lane, and the one with neighbours as their group and
     a place in it, and what the old iterators are in them."""
-    op, dot = packing.op, packing.dot
-    widths = {packing.lane: packing.width, **({dot.iterator: dot.count} if dot else {})}
+    op, found = packing.op, packing.neighbours
+    widths = {packing.lane: packing.width, **({found.iterator: found.step.count} if found else {})}
     iterators: list[IteratorAttr] = []
     dims: list[AffineExpr] = []
     for i, iterator in enumerate(op.iterators):
@@ -261,10 +261,10 @@ def _panels(
     map_: AffineMap,
 ) -> tuple[SSAValue, list[AffineExpr]]:
     """The packed constant, as a copy, and where the contraction reads it."""
-    value, dot = packing.op.ins[packing.weights], packing.dot
+    value, found = packing.op.ins[packing.weights], packing.neighbours
     used = _used(map_)
     lane = max(dims[packing.lane].used_dims())
-    last = [lane] if dot is None else [lane, max(dims[dot.iterator].used_dims())]
+    last = [lane] if found is None else [lane, max(dims[found.iterator].used_dims())]
     inner = [i for i in sorted(used) if iterators[i].is_reduction and i not in last]
     outer = [i for i in sorted(used) if i not in (*inner, *last)]
     order = [*outer, *inner, *last]
@@ -273,9 +273,9 @@ def _panels(
     at = dict(zip(order, space.parallel, strict=True))
     places = [at.get(i, AffineExpr.constant(0)) for i in range(len(iterators))]
     index = map_.replace_dims_and_symbols(places, [], len(order), 0).results
-    exact = packing.is_full and packing.has_whole_dots
+    exact = packing.is_full and packing.has_whole_steps
     read = Read(value, list(index), pad=None if exact else 0)
-    element = element_type_of(value.type) if dot is None else dot.element
+    element = element_type_of(value.type) if found is None else found.step.packed
     made = emit.elementwise(shape, element, [read], lambda x: x.to(element))
     return made, [AffineExpr.dimension(i) for i in order]
 
@@ -286,11 +286,11 @@ def _step(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
 
 def _body(packing: _Packing) -> Region:
     """The contraction's body for what is packed, which may be wider."""
-    op, dot = packing.op, packing.dot
+    op, found = packing.op, packing.neighbours
     types = [element_type_of(value.type) for value in (*op.ins, *op.outs)]
-    if dot is None or dot.element == types[packing.weights]:
+    if found is None or found.step.packed == types[packing.weights]:
         return op.body.clone()
-    types[packing.weights] = dot.element
+    types[packing.weights] = found.step.packed
     region = emit_body(types, _step)
     for inner in region.walk():
         inner.location = op.location

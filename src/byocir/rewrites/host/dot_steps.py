@@ -1,0 +1,39 @@
+"""Instructions that multiply vectors and add the products of neighbours: which there are.
+
+Where one is, `pack-weights` lays neighbours of a constant side by side, and the C code takes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute
+
+from byocir.dialects.types import i8, i16, ui8
+from byocir.toolchain.cpu import Cpu
+
+
+@dataclass(frozen=True)
+class DotStep:
+    """`count` neighbours at once, of an operand in which they lie side by side for each lane, as
+    integers of the type `packed`, by the same neighbours of another that all lanes share."""
+
+    count: int
+    packed: Attribute
+
+    def is_on(self, cpu: Cpu, shared: Attribute) -> bool:
+        """Whether a processor has it, where the other operand is of a type."""
+        if self.count == 2:
+            return cpu.adds_pairs and self.packed == i16 and shared in (i8, ui8)
+        types = {self.packed, shared}
+        return self.count == 4 and cpu.adds_quads and types in ({i8}, {i8, ui8})
+
+    def shifts(self, shared: Attribute) -> bool:
+        """Whether signed bytes meet signed ones, of which one must be made unsigned."""
+        return self.count == 4 and self.packed == shared == i8
+
+
+def dot_step_of(weights: Attribute, shared: Attribute, cpu: Cpu) -> DotStep | None:
+    """The step with most neighbours for bytes of these types, if the processor has one."""
+    steps = (DotStep(4, weights), DotStep(2, i16))
+    return next((step for step in steps if step.is_on(cpu, shared)), None)
