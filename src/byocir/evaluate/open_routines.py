@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byocir.dialects.graph.movement import sliced
+
 
 def non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The indices of what is not zero, in order: one row for each dimension."""
@@ -112,18 +114,11 @@ def part(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     for start, end, axis, step in zip(*(a.tolist() for a in given), strict=True):
         if step == 0:
             raise ValueError("expected steps other than 0, found 0")
-        cut[axis] = _cut(start, end, step, x.shape[axis])
+        places = sliced(start, end, step, x.shape[axis])
+        # numpy counts -1, the end of what goes back to the first element, from the back.
+        stop = None if places.stop < 0 else places.stop
+        cut[axis] = slice(places.start, stop, step) if places else slice(0, 0)
     return [np.ascontiguousarray(x[tuple(cut)])]
-
-
-def _cut(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX counts from the end once, and then clamps; numpy means something else by -1 as the end
-    of what goes backwards."""
-    start, end = (n + size if n < 0 else n for n in (start, end))
-    if step > 0:
-        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return slice(start, None if end < 0 else end, step) if size else slice(0, 0)
 
 
 def reshaped(arrays: Sequence[np.ndarray], allowzero: int) -> list[np.ndarray]:

@@ -47,3 +47,16 @@ func.func @open(%x: tensor<?x4xf32>) -> tensor<2x?xi64> {
   %0 = graph.foreign "NonZero" 13 (%x) {} : (tensor<?x4xf32>) -> tensor<2x?xi64>
   func.return %0 : tensor<2x?xi64>
 }
+
+// Of what steps back a start far before the first element is the first one.
+// CHECK-LABEL: @slice
+// CHECK: tir.extern "part"(%{{.*}}) with {} within [array<i64: 3, 1>]
+func.func @slice(%x: tensor<3x4xf32>, %c: tensor<3xi1>) -> tensor<?x?xf32> {
+  %from = graph.constant #graph.array<[-10] : tensor<1xi64>>
+  %to = graph.constant #graph.array<[-100] : tensor<1xi64>>
+  %axes = graph.constant #graph.array<[1] : tensor<1xi64>>
+  %back = graph.constant #graph.array<[-1] : tensor<1xi64>>
+  %0 = graph.foreign "Compress" 11 (%x, %c) {axis = 0 : i64} : (tensor<3x4xf32>, tensor<3xi1>) -> tensor<?x4xf32>
+  %1 = graph.foreign "Slice" 13 (%0, %from, %to, %axes, %back) {} : (tensor<?x4xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?x?xf32>
+  func.return %1 : tensor<?x?xf32>
+}

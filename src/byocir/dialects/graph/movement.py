@@ -95,6 +95,17 @@ class SliceOp(ShapeOp):
         return sizes
 
 
+def sliced(start: int, end: int, step: int, size: int) -> range:
+    """The indices that ONNX's Slice takes of a dimension, where the step is not 0: those of a
+    slice in Python, but a start before the first element is the first one when stepping back, too.
+    The standard clamps the greatest integer as an end like any other, where ONNX Runtime takes it
+    for the end in either direction."""
+    if step > 0 or not size:
+        return range(*slice(start, end, step).indices(size))
+    first = min(max(start + size if start < 0 else start, 0), size - 1)
+    return range(first, min(max(end + size if end < 0 else end, -1), size - 1), step)
+
+
 @irdl_op_definition
 class SplitOp(Exact, GraphOp):
     """The input cut along `axis` into pieces of the sizes `split`, e.g. `graph.split %x {axis =

@@ -10,6 +10,7 @@ import numpy as np
 from byocir.dialects import graph as g
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph.base import PropertyValue, broadcast, int_tuple
+from byocir.dialects.graph.movement import sliced
 from byocir.dialects.types import dtype_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.reader import NodeReader, Value
@@ -73,20 +74,11 @@ def read_slice(node: NodeReader) -> Value:
         axis = p.from_front(axis, len(x))
         if step == 0:
             raise Unsupported("expected steps other than 0, found 0")
-        chosen = _chosen(start, end, step, x[axis])
+        chosen = sliced(start, end, step, x[axis])
         starts[axis], sizes[axis], steps[axis] = chosen.start, len(chosen), step
         if not chosen:
             starts[axis], steps[axis] = 0, 1
     return node.emit(g.SliceOp, node.operand(0), starts=starts, sizes=sizes, steps=steps)
-
-
-def _chosen(start: int, end: int, step: int, size: int) -> range:
-    """The indices of a slice, as ONNX defines it: as Python's, but a start before the first element
-    is the first one when stepping back, too."""
-    if step > 0 or not size:
-        return range(*slice(start, end, step).indices(size))
-    first = min(max(start + size if start < 0 else start, 0), size - 1)
-    return range(first, min(max(end + size if end < 0 else end, -1), size - 1), step)
 
 
 def write_slice(op: g.GraphOp, graph: GraphWriter) -> str:

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.movement import sliced
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
     element_type_of,
@@ -230,10 +231,7 @@ def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
         if start == 0 and step == 1 and end is not None and end >= 0:
             most = min(most, end)
         return Size(most)
-    if step > 0:
-        return len(range(*slice(start, end, step).indices(dim)))
-    last = end if end >= 0 else end + dim if end + dim >= 0 else None
-    return len(range(*slice(start, last, step).indices(dim)))
+    return len(sliced(start, end, step, dim))
 
 
 def _reshape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
