@@ -60,8 +60,8 @@ def _count(x: np.ndarray, axes: Sequence[int]) -> int:
 
 
 def _mean(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    with np.errstate(invalid="ignore"):  # ONNX leaves open what the mean of nothing is
-        return _sum(x, axes) / x.dtype.type(_count(x, axes))
+    """The mean of nothing is 0, as in ONNX Runtime: ONNX leaves it open."""
+    return _sum(x, axes) / x.dtype.type(max(_count(x, axes), 1))
 
 
 # -- reductions
@@ -92,18 +92,27 @@ def _global_average_pool(op: GlobalAveragePoolOp, operands: Sequence[np.ndarray]
     return _mean(_wide(x), range(2, x.ndim)).astype(x.dtype)
 
 
-def _most_and_powers(x: np.ndarray, axes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The greatest value along axes, and `e^(x - greatest)`, which does not overflow."""
-    most = np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf)
+def _most(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """The greatest value along axes, -infinity of nothing."""
+    return np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf)
+
+
+def _most_and_powers(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """The greatest value along an axis, and `e^(x - greatest)`, which does not overflow."""
+    most = _most(x, [axis])
     with np.errstate(invalid="ignore"):
         return most, np.exp(x - most)
 
 
 def _reduce_log_sum_exp(op: ReduceLogSumExpOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """The greatest value is subtracted first, but not if it is infinite: `inf - inf` is NaN."""
     (x,), axes = operands, int_tuple(op.axes)
-    most, powers = _most_and_powers(_wide(x), axes)
+    wide = _wide(x)
+    most = _most(wide, axes)
+    shift = np.where(np.isinf(most), wide.dtype.type(0), most)
     with np.errstate(divide="ignore"):
-        return (np.log(_sum(powers, axes)) + most).astype(x.dtype).reshape(shape_of(op.result.type))
+        logs = np.log(_sum(np.exp(wide - shift), axes)) + shift
+    return logs.astype(x.dtype).reshape(shape_of(op.result.type))
 
 
 # -- along one axis
@@ -111,14 +120,14 @@ def _reduce_log_sum_exp(op: ReduceLogSumExpOp, operands: Sequence[np.ndarray]) -
 
 def _softmax(op: SoftmaxOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     (x,), axis = operands, op.axis.value.data
-    _, powers = _most_and_powers(_wide(x), [axis])
+    _, powers = _most_and_powers(_wide(x), axis)
     return (powers / _sum(powers, [axis])).astype(x.dtype)
 
 
 def _log_softmax(op: LogSoftmaxOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     (x,), axis = operands, op.axis.value.data
     wide = _wide(x)
-    most, powers = _most_and_powers(wide, [axis])
+    most, powers = _most_and_powers(wide, axis)
     with np.errstate(invalid="ignore"):
         return ((wide - most) - np.log(_sum(powers, [axis]))).astype(x.dtype)
 

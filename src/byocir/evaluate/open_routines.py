@@ -102,6 +102,13 @@ def never(_: Sequence[np.ndarray]) -> list[np.ndarray]:
     raise ValueError("an operator that takes no values of these sizes")
 
 
+def not_empty(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A size of a dimension in which there are elements to choose from."""
+    if not arrays[0].item():
+        raise ValueError("expected elements to choose from, found none")
+    return [arrays[0]]
+
+
 def joined(arrays: Sequence[np.ndarray], axis: int, count: int) -> list[np.ndarray]:
     """Arrays one after the other along an axis."""
     return [np.concatenate(arrays[:count], axis)]

@@ -135,6 +135,7 @@ ROUTINES: dict[str, Routine] = {
         Routine("never", (), o.never),
         Routine("non_max_suppression", ("center", "least"), non_max_suppression),
         Routine("non_zero", (), o.non_zero),
+        Routine("not_empty", (), o.not_empty),
         Routine("pack", ("open",), o.pack),
         Routine("part", (), o.part),
         Routine("permute", ("order",), o.permute),

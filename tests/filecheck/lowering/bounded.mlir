@@ -60,3 +60,16 @@ func.func @slice(%x: tensor<3x4xf32>, %c: tensor<3xi1>) -> tensor<?x?xf32> {
   %1 = graph.foreign "Slice" 13 (%0, %from, %to, %axes, %back) {} : (tensor<?x4xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?x?xf32>
   func.return %1 : tensor<?x?xf32>
 }
+
+// The index of nothing ends the run.
+// CHECK-LABEL: @choice
+// CHECK: %[[size:.*]] = tir.extern "sizes_of"
+// CHECK: %[[some:.*]] = tir.extern "not_empty"(%[[size]]) with {} : (tensor<1xi64>) -> tensor<1xi64>
+// CHECK: %[[inside:.*]] = graph.less %{{.*}}, %[[some]]
+// CHECK: %[[least:.*]] = graph.where %[[inside]]
+// CHECK: graph.arg_max %[[least]]
+func.func @choice(%x: tensor<8xf32>, %c: tensor<8xi1>) -> tensor<1xi64> {
+  %0 = graph.foreign "Compress" 11 (%x, %c) {axis = 0 : i64} : (tensor<8xf32>, tensor<8xi1>) -> tensor<?xf32>
+  %1 = graph.foreign "ArgMax" 13 (%0) {axis = 0 : i64, keepdims = 1 : i64} : (tensor<?xf32>) -> tensor<1xi64>
+  func.return %1 : tensor<1xi64>
+}

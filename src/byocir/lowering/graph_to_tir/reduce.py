@@ -147,9 +147,9 @@ def _finished(
 
 @lowers(g.ReduceMeanOp)
 def _reduce_mean(emit: Emitter, op: g.ReduceMeanOp) -> SSAValue:
-    """The sum, in a type that is wide enough, divided by the number of elements."""
+    """The sum, in a type that is wide enough, divided by the number of elements; 0 of nothing."""
     element, source = element_type_of(op.result.type), shape_of(op.input.type)
-    wide, count = accumulator_of(element), prod(source[axis] for axis in int_tuple(op.axes))
+    wide, count = accumulator_of(element), prod(source[axis] for axis in int_tuple(op.axes)) or 1
     return _finished(
         emit, op, 0, wide, lambda x, acc: acc + x.to(wide), lambda x: (x / count).to(element)
     )
@@ -157,16 +157,24 @@ def _reduce_mean(emit: Emitter, op: g.ReduceMeanOp) -> SSAValue:
 
 @lowers(g.ReduceLogSumExpOp)
 def _log_sum_exp(emit: Emitter, op: g.ReduceLogSumExpOp) -> SSAValue:
-    """The greatest value, subtracted first, keeps exp from overflowing."""
+    """The greatest value, subtracted first, keeps exp from overflowing; one that is infinite is
+    not subtracted, for `inf - inf` is NaN."""
     source, axes = shape_of(op.input.type), int_tuple(op.axes)
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     if 0 in source:
         return emit.fill(-inf, element, shape)
     wide = accumulator_of(element)
-    most, total = _most_and_sum(emit, op.input, axes, wide)
+    most = _most(emit, op.input, axes, wide)
     rest = shape_of(most.type)
+
+    def finite(m: Emitted) -> Emitted:
+        infinite = m.compare("eq", inf).binary("or", m.compare("eq", -inf))
+        return infinite.select(m.constant(0), m)
+
+    shift = emit.elementwise(rest, wide, [most], finite)
+    total = _sum_of_powers(emit, op.input, shift, axes, wide)
     logs = emit.elementwise(
-        rest, element, [total, most], lambda s, m: (s.unary("log") + m).to(element)
+        rest, element, [total, shift], lambda s, m: (s.unary("log") + m).to(element)
     )
     return logs if shape == rest else _with_ones(emit, logs, shape, axes)
 
@@ -176,21 +184,31 @@ def _with_ones(emit: Emitter, value: SSAValue, shape: Shape, axes: Sequence[int]
     return emit.elementwise(shape, element_type_of(value.type), [read], lambda x: x)
 
 
-def _most_and_sum(
-    emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute
-) -> tuple[SSAValue, SSAValue]:
-    """Along these axes, which they lack: the greatest value, and the sum of `e^(x - greatest)`."""
+def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) -> SSAValue:
+    """The greatest value along these axes, which it lacks."""
+    return reduced(
+        emit,
+        [value],
+        shape_of(value.type),
+        axes,
+        lowest(wide),
+        wide,
+        lambda x, acc: acc.max(x.to(wide)),
+    )
+
+
+def _sum_of_powers(
+    emit: Emitter, value: SSAValue, shift: SSAValue, axes: Sequence[int], wide: Attribute
+) -> SSAValue:
+    """The sum of `e^(x - shift)` along these axes, which it lacks, as the shift does."""
     shape = shape_of(value.type)
     _, index = along(shape, axes)
-    most = reduced(
-        emit, [value], shape, axes, lowest(wide), wide, lambda x, acc: acc.max(x.to(wide))
-    )
     at = [expr for axis, expr in enumerate(index) if axis not in axes]
 
     def body(x: Emitted, m: Emitted, acc: Emitted) -> Emitted:
         return acc + (x.to(wide) - m).exp()
 
-    return most, reduced(emit, [value, Read(most, at)], shape, axes, 0, wide, body)
+    return reduced(emit, [value, Read(shift, at)], shape, axes, 0, wide, body)
 
 
 @lowers(g.GlobalAveragePoolOp)
@@ -235,9 +253,7 @@ def _softmax(emit: Emitter, op: g.SoftmaxOp) -> SSAValue:
     """The greatest value, subtracted first, keeps exp from overflowing."""
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     wide, axis = accumulator_of(element), op.axis.value.data
-    most = reduced(
-        emit, [op.input], shape, [axis], lowest(wide), wide, lambda x, acc: acc.max(x.to(wide))
-    )
+    most = _most(emit, op.input, [axis], wide)
     at = others(len(shape), [axis])
     powers = emit.elementwise(
         shape, wide, [op.input, Read(most, at)], lambda x, m: (x.to(wide) - m).exp()
@@ -252,7 +268,8 @@ def _softmax(emit: Emitter, op: g.SoftmaxOp) -> SSAValue:
 def _log_softmax(emit: Emitter, op: g.LogSoftmaxOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     wide, axis = accumulator_of(element), op.axis.value.data
-    most, total = _most_and_sum(emit, op.input, [axis], wide)
+    most = _most(emit, op.input, [axis], wide)
+    total = _sum_of_powers(emit, op.input, most, [axis], wide)
     at = others(len(shape), [axis])
 
     def body(x: Emitted, m: Emitted, s: Emitted) -> Emitted:

@@ -17,7 +17,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.graph import GraphOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.emit import Emitter
-from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, i64, is_float, shape_of, tensor
 from byocir.frontend.onnx.reader import Value
 from byocir.lowering.graph_to_tir.bounded.sizes import Dim, Size, bound_of, bounds_of, number_of
 from byocir.lowering.graph_to_tir.operands import accumulator_of
@@ -75,8 +75,16 @@ class Walk:
         op = self.emit.add(kind.make(*operands, location=self.emit.location, **properties))
         return op.results[0]
 
-    def mask(self, op: Operation, index: int, axes: Sequence[int], number: Any) -> None:
-        """An operand of an op is a number beside the array, along these axes."""
+    def mask(
+        self,
+        op: Operation,
+        index: int,
+        axes: Sequence[int],
+        number: Any,
+        routine: str | None = None,
+    ) -> None:
+        """An operand of an op is a number beside the array, along these axes. A routine may check
+        the sizes before."""
         value = op.operands[index]
         dims, element = self.dims(value), element_type_of(value.type)
         for axis in axes:
@@ -85,7 +93,10 @@ class Walk:
                 continue
             shape = [-1 if i == axis else 1 for i in range(len(dims))]
             places = self.emit.constant(np.arange(dim.bound, dtype=np.int64).reshape(shape))
-            inside = self.make(g.LessOp, places, dim.number())
+            size = dim.number()
+            if routine is not None:
+                (size,) = self.emit.extern(routine, [size], [tensor(i64, [1])])
+            inside = self.make(g.LessOp, places, size)
             other = self.emit.constant(np.array(number, dtype_of(element)))
             value = self.make(g.WhereOp, inside, value, other)
         self.known[value] = dims
@@ -151,26 +162,29 @@ def _without(dims: Dims, axes: Sequence[int], keepdims: IntegerAttr) -> Dims:
 
 
 def _mean(walk: Walk, op: g.ReduceMeanOp) -> None:
-    """A mean is of the elements that there are: their sum by their number."""
+    """A mean is of the elements that there are: their sum by their number, or 0 of none."""
     axes, dims, element = int_tuple(op.axes), walk.dims(op.input), element_type_of(op.input.type)
     if not any(isinstance(dims[axis], Size) for axis in axes):
         return
     wide = accumulator_of(element)
     x = op.input if wide == element else walk.make(g.CastOp, op.input, to=wide)
     total = walk.make(g.ReduceSumOp, x, axes=axes, keepdims=op.keepdims.value.data)
+    count = walk.emit.constant(np.array([1], np.int64))
     for axis in axes:
-        count = walk.make(g.CastOp, number_of(walk.emit, dims[axis]), to=wide)
-        scalar = walk.make(g.ReshapeOp, count, shape=[])
-        total = walk.make(g.DivOp, total, scalar)
-    walk.replace(op.result, total if wide == element else walk.make(g.CastOp, total, to=element))
+        count = walk.make(g.MulOp, count, number_of(walk.emit, dims[axis]))
+    count = walk.make(g.MaxOp, count, walk.emit.constant(np.array([1], np.int64)))
+    scalar = walk.make(g.ReshapeOp, walk.make(g.CastOp, count, to=wide), shape=[])
+    mean = walk.make(g.DivOp, total, scalar)
+    walk.replace(op.result, mean if wide == element else walk.make(g.CastOp, mean, to=element))
 
 
 def _arg(walk: Walk, op: g.ArgMaxOp | g.ArgMinOp) -> Sequence[Dims] | None:
-    """The first of equal elements is never beside the array."""
+    """The first of equal elements is never beside the array; a run in which there are none to
+    choose from ends."""
     axis, dims = op.axis.value.data, walk.dims(op.input)
     if isinstance(dims[axis], Size) and op.select_last_index.value.data:
         return None
-    walk.mask(op, 0, [axis], _neutral(op))
+    walk.mask(op, 0, [axis], _neutral(op), routine="not_empty")
     return [_without(dims, [axis], op.keepdims)]
 
 
