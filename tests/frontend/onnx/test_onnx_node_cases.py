@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,10 @@ from byocir.frontend.onnx.table import READERS
 Value = np.ndarray | list[np.ndarray]
 LEAST_RIGHT = 1000
 """How many cases run right; more is welcome, fewer is a step back."""
+ROUNDED_EACH_TIME = re.compile(r"test_attention_[34]d_\w*(bf16|fp16)_expanded")
+"""Cases that ask for less than a step of 16 bits, though what they expect was rounded to 16 bits
+after each step of its softmax; ours is computed as f32 and rounded once. They are at most 1.4 steps
+apart."""
 
 
 def node_cases() -> list[Any]:
@@ -98,9 +103,7 @@ def outcome(case: Any) -> str:
 
 
 def difference(ours: Value, theirs: Value, case: Any) -> str:
-    """How a result differs from the expected one; empty if it is as close as the case asks. Of
-    floats of 16 bits some ask for less than two steps apart, though what is expected was rounded
-    after each operation, and we round sums of f32 once."""
+    """How a result differs from the expected one; empty if it is as close as the case asks."""
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         pairs = zip(ours, theirs, strict=True)
         return next(filter(None, (difference(*pair, case) for pair in pairs)), "")
@@ -109,8 +112,9 @@ def difference(ours: Value, theirs: Value, case: Any) -> str:
     if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
         return f"{ours.dtype}{ours.shape}, not {theirs.dtype}{theirs.shape}"
     wide = [x if x.dtype.kind in "iub" else x.astype(np.float64) for x in (ours, theirs)]
-    is_half = ours.dtype.itemsize == 2 and ours.dtype.kind not in "iu"
-    rtol = max(case.rtol, 2 * float(ml_dtypes.finfo(ours.dtype).eps)) if is_half else case.rtol
+    rtol = case.rtol
+    if ROUNDED_EACH_TIME.fullmatch(case.name):
+        rtol = 1.5 * float(ml_dtypes.finfo(ours.dtype).eps)
     is_close = np.allclose(*wide, rtol=rtol, atol=case.atol, equal_nan=True)
     return "" if is_close else "other values"
 
