@@ -1,10 +1,12 @@
 """The host as C: whole models, what stays in the evaluator, builds and bytes."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -18,7 +20,8 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.runtime.explain import summary
-from byocir.runtime.native import FLAGS, host_code, made_for
+from byocir.runtime.native import FLAGS, HostProgram, host_code, made_for
+from byocir.toolchain import build as toolchain_build
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import fitting
 
@@ -325,3 +328,21 @@ def test_c_that_a_compiler_refuses_is_not_tried_again(monkeypatch, tmp_path):
     with pytest.raises(ByocirError, match="B403"):
         package.run({"x": np.zeros(5, np.float32)})
     assert sum("model.c" in line for line in asked.read_text().splitlines()) == 1
+
+
+def test_many_packages_are_built_as_one_library(monkeypatch):
+    builds = []
+    real = toolchain_build._compile
+    monkeypatch.setattr(toolchain_build, "_compile", lambda *a: (builds.append(a), real(*a))[1])
+    monkeypatch.setattr(toolchain_build, "cache_folder", lambda: Path(os.devnull))
+    operators = ("Neg", "Exp", "Softmax")
+    models = [
+        model_of([helper.make_node(op, ["x"], ["y"])], {"x": (2, 3)}, ["y"]) for op in operators
+    ]
+    packages = [byocir.compile(model, targets=[], host="c{cpu=generic}") for model in models]
+    HostProgram.build_together([p.host_program(f"model{i}") for i, p in enumerate(packages)])
+    x = np.array([[1, -2, 3], [0, 5, -1]], np.float32)
+    for package, model in zip(packages, models, strict=True):
+        expected = byocir.compile(model, targets=[]).run({"x": x})["y"]
+        np.testing.assert_allclose(package.run({"x": x})["y"], expected, rtol=1e-6)
+    assert len(builds) == 1

@@ -105,6 +105,7 @@ class HostProgram:
         """Raises ByocirError B405 for code that this machine cannot run."""
         check_machine(code.host)
         self._code, self._interpreter, self._flags = code, interpreter, flags
+        self._library: ctypes.CDLL | None = None
         self.lacking: list[str] = []
         """What the compiler does not know, and what that means, once it built the code."""
         self._calls = code.calls
@@ -118,23 +119,40 @@ class HostProgram:
 
     @cached_property
     def _function(self) -> Any:
-        function = getattr(self._built(), f"{NAME}_run_at")
+        library = self._library or built_and_loaded("host", self._files, self._all_flags())
+        function = getattr(library, f"{self._code.name}_run_at")
         function.restype = ctypes.c_int
         function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
         return function
 
-    def _built(self) -> ctypes.CDLL:
-        files = {f"{NAME}.c": self._code.source, f"{NAME}.h": self._code.header}
+    @property
+    def _files(self) -> dict[str, str]:
+        name = self._code.name
+        return {f"{name}.c": self._code.source, f"{name}.h": self._code.header}
+
+    def _all_flags(self) -> Sequence[str]:
         if self._flags is not None:
-            return built_and_loaded("host", files, self._flags)
+            return self._flags
         # A compiler that does not know the processor, or has no threads, still builds the same C.
         known: list[str] = []
+        self.lacking = []
         for group in _groups(self._code.host):
             if takes(group):
                 known += group
             else:
                 self.lacking.append(_without(group, self._code.host))
-        return built_and_loaded("host", files, (*known, *FLAGS))
+        return (*known, *FLAGS)
+
+    @staticmethod
+    def build_together(programs: Sequence[HostProgram]) -> None:
+        """Builds programs for one host, with names of their own, as one library: in a fraction of
+        the time that one library each takes. Raises ByocirError B401 to B404."""
+        if not programs:
+            return
+        files = {file: text for program in programs for file, text in program._files.items()}
+        library = built_and_loaded("hosts", files, programs[0]._all_flags())
+        for program in programs:
+            program._library = library
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
         """The outputs for inputs of the types of `@main`; raises what a call raises, and

@@ -29,7 +29,7 @@ from byocir.patterns.match import python_value
 from byocir.patterns.targets import targets_of
 from byocir.runtime.archive import read_archive, write_archive
 from byocir.runtime.host import Host
-from byocir.runtime.native import HostProgram, host_code
+from byocir.runtime.native import NAME, HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.calls import call, loaded
@@ -85,14 +85,24 @@ class Package:
         and B227 for a target that fails, B401 to B404 where the host runs as C and no compiler
         works."""
         with self._lock:  # interpreter and C code have one working memory
-            if check not in self._interpreters:
-                self._interpreters[check] = Interpreter(
-                    self.module,
-                    self._externals(check),
-                    engine=self._host,
-                    whole=self._host.whole,
-                )
-            return self._run(self._interpreters[check], feeds, check)
+            return self._run(self._interpreter(check), feeds, check)
+
+    def host_program(self, name: str = NAME) -> HostProgram:
+        """The host's C code as a program with names that begin with `name`: what `run` will call.
+        For `HostProgram.build_together`."""
+        if self._code is None or self._code.name != name:
+            self._code = host_code(self.module, name)
+        return self._programs.setdefault(False, HostProgram(self._code, self._interpreter(False)))
+
+    def _interpreter(self, check: bool) -> Interpreter:
+        if check not in self._interpreters:
+            self._interpreters[check] = Interpreter(
+                self.module,
+                self._externals(check),
+                engine=self._host,
+                whole=self._host.whole,
+            )
+        return self._interpreters[check]
 
     def target(self, name: str) -> Target:
         """One of the targets, with its options. Raises ByocirError B210 where it is not known."""

@@ -79,6 +79,8 @@ class HostCode:
     outputs: list[Port]
     host: CHost
     program: Program = field(repr=False)
+    name: str = "model"
+    """How the names begin of what the header declares."""
 
     @property
     def weights(self) -> bytearray:
@@ -114,7 +116,7 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     inputs, outputs = _ports(inputs, program.arguments), _ports(outputs, program.results)
     writer = _Writer(name, program, inputs, outputs, host.threads)
     texts = writer.source(), writer.header()
-    return HostCode(*texts, inputs, outputs, host, program)
+    return HostCode(*texts, inputs, outputs, host, program, name)
 
 
 def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[Port]:
