@@ -13,22 +13,81 @@ what was found and where; `help` says what to do. Codes never change their meani
 | S2xx | hazards of VTA streams (`byocir.vta_sim.HAZARDS`) |
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MOST = 900
+"""The most characters of a message, beside what a list of places has."""
+SHARES = (440, 250, 210)
+"""What message, place and help have of a message that would be longer."""
+WORD = 200
+"""The most characters of a name."""
+
+
+class Lines(str):
+    """Several lines of a message, a list of places, say: the line ends are ours."""
+
+    @staticmethod
+    def of(lines: Iterable[str], indent: int = 8) -> Lines:
+        """These lines, each of them fit to be shown, the second and further ones indented."""
+        return Lines(("\n" + " " * indent).join(shortened(printable(line), MOST) for line in lines))
+
+
+def printable(text: str) -> str:
+    """A text as messages show it, on one line: what a user wrote or a file holds may have
+    characters that end lines, move the cursor or turn the direction of writing, and names of any
+    length."""
+    if isinstance(text, Lines):
+        return text
+    return _with_short_words(escaped(_with_short_words(text)))
+
+
+def _with_short_words(text: str) -> str:
+    if len(text) <= WORD:
+        return text
+    return " ".join(shortened(word, WORD) for word in text.split(" "))
+
+
+def escaped(text: str) -> str:
+    """A text with an escape for each character that is not printable."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text without its middle if it is longer than this; of files and names both ends tell."""
+    if len(text) <= limit:
+        return text
+    end = limit // 3
+    return f"{text[: limit - end - 1]}…{text[-end:]}"
+
+
+def fitted(*texts: str) -> list[str]:
+    """Message, place and help as they are shown, together no longer than `MOST`."""
+    texts = tuple(map(printable, texts))
+    if sum(len(text) for text in texts if not isinstance(text, Lines)) <= MOST:
+        return [*texts]
+    pairs = zip(texts, SHARES, strict=True)
+    return [t if isinstance(t, Lines) else shortened(t, share) for t, share in pairs]
 
 
 class ByocirError(Exception):
     """A user error: one message, never a traceback.
 
     `code` is stable (tests and scripts may rely on it); `message` is lower-case and says what was
-    expected and what was found; `where` names the file, node or op; `help` says what to do.
+    expected and what was found; `where` names the file, node or op, on `Lines` if there are
+    several; `help` says what to do. All are printable and short, whatever they are made from.
     """
 
     def __init__(self, code: str, message: str, *, where: str = "", help: str = "") -> None:
         self.code = code
-        self.message = message
-        self.where = where
-        self.help = help
-        super().__init__(self.render())
+        self.message, self.where, self.help = fitted(message, where, help)
+        super().__init__(code, message)
+
+    def __str__(self) -> str:
+        return self.render()
 
     def render(self) -> str:
         """The message as the command line prints it, without a trailing newline."""

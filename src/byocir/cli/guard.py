@@ -1,16 +1,19 @@
-"""What ends both tools: every error becomes one message and an exit code, never a traceback.
+"""What ends both tools: every error becomes one message and an exit code, never a traceback, also
+where standard output or error is closed or full.
 
 Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn, TextIO
 
-from byocir.errors import ByocirError, CheckFailed
+from byocir.errors import MOST, ByocirError, CheckFailed, printable, shortened
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 
@@ -22,33 +25,72 @@ def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
     from byocir.rewrites.reproducer import ByocirInternalError
     from byocir.vta_sim.errors import CODES, VTAError
 
+    _open_streams()
     try:
         code = tool()
         sys.stdout.flush()
         return code
     except CheckFailed as error:
-        print(error, file=sys.stderr)
+        _tell(error)
         return CHECK_FAILED
     except ByocirError as error:
         if os.environ.get(DEBUG):
             traceback.print_exception(error, file=sys.stderr)
-        print(error, file=sys.stderr)
+        _tell(error)
         return USER_ERROR
     except VTAError as error:
-        print(error, file=sys.stderr)
+        _tell(error)
         return CHECK_FAILED if CODES[error.code].checked else USER_ERROR
     except ByocirInternalError as error:
-        print(error, file=sys.stderr)
+        _tell(error)
         return INTERNAL
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _tell("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # the reader, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+        _drop(sys.stdout)
         return OK
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:  # that of a file is told there
+            return _report_output(error)
         _report_crash(error, command)
         return INTERNAL
+
+
+class Parser(argparse.ArgumentParser):
+    """A command line whose errors are as short and printable as others."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shortened(printable(message), MOST))
+
+
+def _open_streams() -> None:
+    """Stands in for streams that whoever called us has closed: Python has None for these, and the
+    first file that is opened would take their place. What is read is empty, what is told is lost,
+    but no output is."""
+    for name, mode in (("stdin", "r"), ("stdout", "r"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _tell(text: object) -> None:
+    """Prints to standard error; where that cannot be written, the exit code has to do."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    """Has what is left in a stream go nowhere, also with Python's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _report_output(error: OSError) -> int:
+    found = error.strerror or "it closed"
+    _drop(sys.stdout)
+    _tell(ByocirError("B112", f"expected standard output that can be written, found: {found}"))
+    return USER_ERROR
 
 
 def _report_crash(error: Exception, command: Sequence[str]) -> None:
@@ -58,9 +100,8 @@ def _report_crash(error: Exception, command: Sequence[str]) -> None:
         where = str(write_crash(error, command))
     except OSError as unwritten:
         where = f"none, as they cannot be written: {unwritten.strerror}"
-    print(
-        f"internal error: {type(error).__name__}: {error}\n"
+    _tell(
+        f"internal error: {type(error).__name__}: {shortened(printable(str(error)), MOST)}\n"
         f"  details  {where}\n"
-        "  help  this is a bug: please report it with that file",
-        file=sys.stderr,
+        "  help  this is a bug: please report it with that file"
     )

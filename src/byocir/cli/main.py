@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from byocir.cli.guard import OK, guarded
+from byocir.cli.guard import OK, Parser, guarded
 from byocir.cli.hosts import host_text
 from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
@@ -26,7 +26,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `byocir`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="byocir", description="Compile ONNX models for hardware that you bring yourself."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")

@@ -30,7 +30,7 @@ from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
 from byocir.dialects.verify import verify_module
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import ByocirError, Lines, did_you_mean
 
 _WIDTH = 96
 """How much of a long source line a message shows."""
@@ -130,7 +130,7 @@ def _position(span: Span | Span[bytes]) -> str:
     left = max(0, min(column - _WIDTH // 2, len(line) - _WIDTH))
     shown = line[left : left + _WIDTH].replace("\t", " ")
     carets = "^" * max(1, min(span.len, left + len(shown) - column))
-    return f"{span.get_location()}\n    {shown}\n    {' ' * (column - left)}{carets}"
+    return Lines.of([str(span.get_location()), shown, f"{' ' * (column - left)}{carets}"], 4)
 
 
 def _hint(error: ParseError, context: Context) -> str:

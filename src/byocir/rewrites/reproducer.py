@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGETS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
+from byocir.errors import MOST, printable, shortened
 from byocir.patterns.files import given_file
 from byocir.patterns.targets import file_of, find, names, targets_of
 
@@ -37,7 +38,7 @@ class ByocirInternalError(Exception):
 
     def __init__(self, pass_name: str, problem: str, reproducer: Path) -> None:
         self.pass_name = pass_name
-        self.problem = problem
+        self.problem = shortened(printable(problem), MOST)
         self.reproducer = reproducer
         super().__init__(self.render())
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from byocir.dialects.byoc import Node
-from byocir.errors import ByocirError, CheckFailed, did_you_mean
+from byocir.errors import ByocirError, CheckFailed, Lines, did_you_mean
 from byocir.runtime.explain import closest_miss
 from byocir.runtime.report import Report
 
@@ -40,7 +40,7 @@ def check_host_ops(report: Report, allowed: Sequence[str]) -> None:
     raise CheckFailed(
         "B247",
         f"expected no operator on the host{but}, found {len(left):,} of {runs:,}",
-        where="\n        ".join(_listed(report, left)),
+        where=Lines.of(_listed(report, left)),
         help="`byocir explain --node NAME` tells every pattern that was tried; "
         f"--host-ops {','.join(types)} allows what is there now",
     )

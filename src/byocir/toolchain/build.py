@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from threading import get_ident
 
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, Lines
 from byocir.toolchain.compiler import Compiler, find_compiler
 
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
@@ -230,8 +230,8 @@ def _compile(
         raise _failed(compiler, sources, str(error)) from None
     if done.returncode:
         lines = done.stdout.decode(errors="replace").strip().splitlines()
-        told = "\n".join(f"    {line}" for line in _telling(lines)) or "    no message"
-        raise _failed(compiler, sources, f"exit code {done.returncode}:\n{told}")
+        told = _telling(lines) or ["no message"]
+        raise _failed(compiler, sources, f"exit code {done.returncode}:", *told)
     if not built.is_file():
         raise _failed(compiler, sources, "exit code 0 and no library")
     return built
@@ -243,10 +243,11 @@ def _telling(lines: list[str]) -> list[str]:
     return lines[first : first + ERROR_LINES]
 
 
-def _failed(compiler: Compiler, sources: Sequence[str], found: str) -> ByocirError:
+def _failed(compiler: Compiler, sources: Sequence[str], found: str, *told: str) -> ByocirError:
+    expected = f"expected the C compiler to build {', '.join(sources)}"
     return ByocirError(
         "B403",
-        f"expected the C compiler to build {', '.join(sources)}, found {found}",
+        Lines.of([f"{expected}, found {found}", *told], 4),
         where=str(compiler),
         help="set CC to another compiler, or run: pip install 'byocir[zig]'",
     )

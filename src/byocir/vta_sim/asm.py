@@ -16,6 +16,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.errors import escaped
 from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import (
@@ -156,5 +157,4 @@ def _with_comments(lines: Sequence[str], locations: Sequence[str]) -> list[str]:
 
 def comment(text: str) -> str:
     """A comment line; what could end the line early or is no printable character is escaped."""
-    safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f"# {''.join(safe)}"
+    return f"# {escaped(text)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from byocir.errors import fitted
 from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 
@@ -153,12 +154,10 @@ class VTAError(Exception):
 
     def __init__(self, code: str, expected: str, found: str, where: str = "") -> None:
         self.code = code
-        self.expected = expected
-        self.found = found
-        self.where = where
+        self.expected, self.found, self.where = fitted(expected, found, where)
         self.help = CODES[code].help
-        place = f"\n  at    {where}" if where else ""
-        what = f"error[{code}]: expected {expected}, found {found}"
+        place = f"\n  at    {self.where}" if where else ""
+        what = f"error[{code}]: expected {self.expected}, found {self.found}"
         super().__init__(f"{what}{place}\n  help  {self.help}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byocir.errors import Lines
 from byocir.vta_sim.asm import format_instruction
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded
@@ -84,11 +85,11 @@ def as_error(hazards: Sequence[Hazard]) -> VTAError:
     many more there are."""
     first, *others = hazards
     places = [str(place) for place in (first.first, first.second) if place is not None]
-    lines = ["\n  and   ".join(places)] if places else []
+    lines = places[:1] + [f"and   {place}" for place in places[1:]]
     lines += [f"also  [{h.code}] {h.kind}: {_brief(h)}" for h in others[: SHOWN - 1]]
     if len(hazards) > SHOWN:
         lines.append(f"also  {len(hazards) - SHOWN} more")
-    return VTAError(first.code, first.expected, first.found, "\n  ".join(lines))
+    return VTAError(first.code, first.expected, first.found, Lines.of(lines, 2))
 
 
 def _brief(hazard: Hazard) -> str:

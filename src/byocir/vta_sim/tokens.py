@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.errors import Lines
 from byocir.vta_sim.asm import format_instruction, where
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
@@ -306,4 +307,4 @@ def _deadlock(decoded: Decoded, links: Links, rows: list[list[int]], heads: list
         )
     tokens = ", ".join(f"{name} {count}" for name, count in counts.items())
     found = f"a deadlock after {sum(heads)} of {len(decoded)}; tokens: {tokens}"
-    return VTAError("V301", "a queue that can run", found, "\n     ".join(lines))
+    return VTAError("V301", "a queue that can run", found, Lines.of(lines, 5))

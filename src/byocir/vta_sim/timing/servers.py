@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byocir.errors import Lines
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded
 from byocir.vta_sim.timing.channel import FETCH, Channel, Request
@@ -178,7 +179,7 @@ class Servers:
                 lines.append(f"{name} waits for a token at instruction {index}")
         depths = f"{self.model.command_queue} commands, {self.model.token_queue} tokens"
         found = f"a deadlock after {sum(self.heads)} of {self.count} with queues of {depths}"
-        return VTAError("V306", "a queue with room", found, "\n     ".join(lines))
+        return VTAError("V306", "a queue with room", found, Lines.of(lines, 5))
 
 
 def _pops(links: Links) -> list[list[int]]:

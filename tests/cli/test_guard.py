@@ -1,0 +1,57 @@
+"""How both tools end where their streams are closed or full."""
+
+import sys
+
+import pytest
+
+from byocir.cli.guard import guarded
+from byocir.cli.main import main
+from byocir.errors import ByocirError
+
+
+def speak() -> int:
+    print("results")
+    return 0
+
+
+def fail() -> int:
+    raise ByocirError("B101", "expected a file, found none")
+
+
+def test_a_full_output_is_told(monkeypatch, capsys):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert guarded(speak, ["byocir"]) == 1
+        assert "error[B112]: expected standard output that" in capsys.readouterr().err
+
+
+def test_a_closed_output_is_told_where_there_is_something_to_say(monkeypatch, capsys):
+    for tool, code in ((speak, 1), (lambda: 0, 0)):
+        monkeypatch.setattr(sys, "stdout", None)
+        assert guarded(tool, ["byocir"]) == code
+        sys.stdout.close()
+        assert ("error[B112]" in capsys.readouterr().err) == bool(code)
+
+
+@pytest.mark.parametrize("stream", ["full", "closed"])
+def test_without_an_error_stream_the_exit_code_tells(stream, monkeypatch):
+    place = open("/dev/full", "w", encoding="utf-8") if stream == "full" else None  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", place)
+    assert guarded(fail, ["byocir"]) == 1
+    sys.stderr.close()
+
+
+def test_no_input_is_an_empty_one(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["vta", "asm", "-", "-o", "none/x"]) == 1
+    assert "error[B114]" in capsys.readouterr().err
+    sys.stdin.close()
+
+
+def test_usage_errors_are_short_and_printable(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "m.onnx", "--seed", "\x1b[2J" + "9" * 5000])
+    err = capsys.readouterr().err
+    assert "\\x1b[2J" in err
+    assert "\x1b" not in err
+    assert len(err.splitlines()[-1]) < 1024
