@@ -49,6 +49,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/open_shapes.py
+	$(BIN)/python benchmarks/zero_points.py
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
 	$(BIN)/python -m byocir.testing.onnx_suite

@@ -29,9 +29,9 @@ from pathlib import Path
 
 import numpy as np
 from host_rivals import INSTALLED, Feeds, Run, ort
-from int8_nets import INT8_NETS
 from nets.classic_nets import FULL
 from nets.classic_nets import NETS as FLOAT_NETS
+from nets.int8_nets import INT8_NETS
 
 import byocir
 from byocir.evaluate.module import random_feeds

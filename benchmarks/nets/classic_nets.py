@@ -98,12 +98,16 @@ class Net:
         self.add("Flatten")
         self.linear(1000)
 
-    def model(self) -> bytes:
+    def model(self, *outputs: str) -> bytes:
+        """The file; without names the last value is the output."""
         graph = helper.make_graph(
             self.nodes,
             "net",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)],
-            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+                for name in outputs or [self.last]
+            ],
             [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
@@ -258,6 +262,45 @@ def vgg16(scale: Scale) -> bytes:
     return net.model()
 
 
+SSD_CLASSES = 21
+SSD_HEADS = [(512, 1, 4), (1024, 2, 6), (512, 2, 6), (256, 2, 6)]
+"""Of each place that boxes are found at: channels, stride of the convolution before, boxes at a
+position."""
+
+
+def ssd(scale: Scale) -> bytes:
+    """The backbone and the heads of an SSD: plain convolutions as in VGG, and of four of their
+    results the boxes and the classes of all positions, side by side."""
+    net, boxes, classes = started(scale), list[str](), list[str]()
+
+    def convolved(outputs: int, kernel: int, stride: int = 1) -> None:
+        net.conv(outputs, kernel, stride)
+        net.add("Relu")
+
+    def head(count: int, numbers: int) -> str:
+        net.conv(count * numbers, 3)
+        net.add("Transpose", perm=[0, 2, 3, 1])
+        return net.add("Reshape", net.weight(np.array([-1, net.value[0].size // numbers, numbers])))
+
+    for channels in (64, 128, 256):
+        convolved(scale.channels(channels), 3)
+        net.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    for channels, stride, count in SSD_HEADS:
+        if stride > 1:
+            convolved(scale.channels(channels // 2), 1)
+        convolved(scale.channels(channels), 3, stride)
+        found = net.last
+        boxes.append(head(count, 4))
+        net.last = found
+        classes.append(head(count, SSD_CLASSES))
+        net.last = found
+    outputs = list[str]()
+    for first, *others in (boxes, classes):
+        net.last = first
+        outputs.append(net.add("Concat", *others, axis=1))
+    return net.model(*outputs)
+
+
 def encoder(scale: Scale) -> bytes:
     """Two layers of a transformer's encoder, or one, norms first."""
     tokens, width, heads = max(128 // scale.divisor, 8), max(256 // scale.divisor, 16), 4
@@ -304,6 +347,16 @@ NETS = {
     "MobileNetV2": mobilenet_v2,
     "SqueezeNet": squeezenet,
     "VGG-16": vgg16,
+    "SSD": ssd,
     "encoder": encoder,
 }
 """The file of each net at a scale."""
+
+
+def feeds(model: bytes, seed: int) -> dict[str, np.ndarray]:
+    """One input of a net: a picture, or tokens."""
+    shape = onnx.load_from_string(model).graph.input[0].type.tensor_type.shape
+    sizes = [dim.dim_value for dim in shape.dim]
+    if len(sizes) == 4:
+        return {"x": images(1, sizes[2], seed)}
+    return {"x": np.random.default_rng(seed).normal(size=sizes).astype(np.float32)}

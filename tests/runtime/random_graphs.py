@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-from classic_nets import IR_VERSION, OPSET, run_node
 from graph_drafts import LARGEST, MOST, Family, Graph, Unfit, Value
+from nets.classic_nets import IR_VERSION, OPSET, run_node
 from node_families import FAMILIES
 from onnx import helper, numpy_helper
 

@@ -3,10 +3,10 @@
 import numpy as np
 import onnx
 import pytest
-from classic_nets import session
 from host_models import model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nets.classic_nets import session
 from open_models import both_ways, detector, graph, if_, node, outputs_of, same
 
 import byocir

@@ -1,0 +1,137 @@
+"""What a target makes of a quantised net: its share of the work, its cycles, and how far its
+integers are from those of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+import byocir
+from byocir.dialects.context import load_context
+from byocir.dialects.graph import QuantizeOp
+from byocir.dialects.locations import names
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.report import Report
+from byocir.targets.stages import meaning_pipeline
+
+Feeds = Mapping[str, np.ndarray]
+LEVELS = (("graph",), ("tensor",), ("graph", "tensor"))
+
+
+@dataclass(frozen=True)
+class Offload:
+    """Of a net at some levels: how much a target took, its cycles and its results.
+
+    `share` is of all multiply-accumulates, 0 to 1; `unknown` counts operators that nobody knows the
+    multiply-accumulates of.
+    """
+
+    share: float
+    unknown: int
+    cycles: int
+    results: Sequence[Mapping[str, np.ndarray]]
+    report: Report
+
+
+def offload(
+    model: bytes, feeds: Sequence[Feeds], levels: Sequence[str], target: str = "vta"
+) -> Offload:
+    """Compiles a net, and runs it with the target's own checks on."""
+    package = byocir.compile(model, targets=[target], levels=levels)
+    report = package.report
+    cycles = sum(
+        report.device.get(r.symbol, {}).get("cycles", 0) * (r.turns or 1) for r in report.regions
+    )
+    share = report.macs[target] / max(sum(report.macs.values()), 1)
+    results = [package.run(feed, check=True) for feed in feeds]
+    return Offload(share, len(report.unknown_macs), cycles, results, report)
+
+
+def same_results(ways: Sequence[Offload]) -> bool:
+    """Whether all of these gave the same bits."""
+    return all(
+        np.array_equal(ours[name], array)
+        for way in ways[1:]
+        for ours, first in zip(way.results, ways[0].results, strict=True)
+        for name, array in first.items()
+    )
+
+
+@dataclass
+class Steps:
+    """How far quantised values are from ONNX's, which rounds halves to even in float: the largest
+    distance, how many values there are, how many are off, and how many quantize ops have no value
+    to compare with."""
+
+    largest: int = 0
+    values: int = 0
+    moved: int = 0
+    unseen: int = 0
+
+
+def steps(model: bytes, feeds: Sequence[Feeds], targets: Sequence[str] = ("vta",)) -> Steps:
+    """What the rewrites for targets change, op by op.
+
+    Each quantize op of the imported net is given what the rewritten net computed before it, so that
+    steps do not add up.
+    """
+    plain, rewritten = byocir.import_onnx(model), byocir.import_onnx(model)
+    run_passes(plain, load_context(), "fold-constants,clean-up,normalize-qdq,clean-up")
+    run_passes(rewritten, load_context(), meaning_pipeline(rewritten, targets))
+    found = Steps()
+    for feed in feeds:
+        _compare(plain, _computed(rewritten, feed), feed, found)
+    return found
+
+
+_Key = tuple[str, tuple[int, ...]]
+_Seen = dict[_Key, list[np.ndarray]]
+
+
+def _computed(module: ModuleOp, feed: Feeds) -> _Seen:
+    """Bytes that a module computes, by the nodes they are the last of and their shape."""
+    last: dict[tuple[tuple[str, ...], tuple[int, ...]], np.ndarray] = {}
+
+    def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
+        for array in results if op.operands else ():
+            if isinstance(array, np.ndarray) and array.dtype in (np.int8, np.uint8):
+                last[names(op.location), array.shape] = array
+
+    evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
+    seen: _Seen = {}
+    for (nodes, shape), array in last.items():
+        for node in nodes:
+            seen.setdefault((node, shape), []).append(array)
+    return seen
+
+
+def _compare(module: ModuleOp, seen: _Seen, feed: Feeds, found: Steps) -> None:
+    """Runs a module with the values of another in place of its own quantised ones."""
+    turns: dict[_Key, int] = {}
+
+    def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
+        if not isinstance(op, QuantizeOp):
+            return
+        (value,) = results
+        key = names(op.location)[-1], value.shape
+        turn = turns[key] = turns.get(key, -1) + 1
+        others = seen.get(key, [])
+        if turn >= len(others):
+            found.unseen += 1
+            return
+        other = others[turn].astype(np.int64)
+        if others[turn].dtype != value.dtype:  # a target's bytes are signed
+            other += 128 if value.dtype == np.uint8 else -128
+        distance = np.abs(other - value.astype(np.int64))
+        found.largest = max(found.largest, int(distance.max(initial=0)))
+        found.moved += int((distance > 0).sum())
+        found.values += distance.size
+        value[...] = other
+
+    evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
