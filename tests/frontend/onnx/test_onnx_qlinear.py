@@ -102,8 +102,8 @@ def test_matmul(seed: int, dtype: Any, per_column: bool) -> None:
 
 
 @some
-@given(seeds, dtypes, st.booleans(), st.booleans())
-def test_gemm(seed: int, dtype: Any, transposed: bool, biased: bool) -> None:
+@given(seeds, dtypes, st.booleans(), st.booleans(), st.sampled_from([1.0, 0.3]))
+def test_gemm(seed: int, dtype: Any, transposed: bool, biased: bool, alpha: float) -> None:
     feeds = {"x": integers(seed, dtype, 3, 4)}
     weights = {
         "xs": scalar(0.03),
@@ -118,7 +118,7 @@ def test_gemm(seed: int, dtype: Any, transposed: bool, biased: bool) -> None:
     names = ["x", *weights]
     if not biased:
         names[names.index("b")] = ""
-    attributes = {"transB": int(transposed)}
+    attributes = {"transB": int(transposed), "alpha": alpha}
     check_near(model_of("QGemm", names, feeds, weights, (3, 5), **attributes), feeds)
 
 
@@ -147,6 +147,41 @@ def test_one_tensor(operator: str, dtype: Any) -> None:
     weights = {**GRID, "z": scalar(3, dtype)}
     names = ["x", "xs", "z", "ys", "z"]
     check_near(model_of(operator, names, feeds, weights, shape, **attributes), feeds)
+
+
+@pytest.mark.parametrize(("axis", "opset"), [(-1, 13), (1, 13), (1, 11), (2, 11)])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_softmax(axis: int, opset: int, dtype: Any) -> None:
+    feeds = {"x": integers(3, dtype, 2, 3, 4)}
+    least = np.iinfo(dtype).min
+    weights = {"xs": scalar(0.05), "z": scalar(3, dtype), "ys": scalar(1 / 256)}
+    weights["yz"] = scalar(least, dtype)
+    names = ["x", "xs", "z", "ys", "yz"]
+    model = model_of("QLinearSoftmax", names, feeds, weights, (2, 3, 4), axis=axis, opset=opset)
+    check_near(model, feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_where(dtype: Any) -> None:
+    chosen = np.array([[True, False, True], [False, False, True]])
+    feeds = {"x": integers(1, dtype, 2, 3), "c": chosen, "w": integers(2, dtype, 3)}
+    weights = {**GRID, "ws": scalar(0.02), "z": scalar(3, dtype)}
+    names = ["c", "x", "xs", "z", "w", "ws", "z", "ys", "z"]
+    check_near(model_of("QLinearWhere", names, feeds, weights, (2, 3)), feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16])
+def test_quantisers_of_onnxruntime(dtype: Any) -> None:
+    """They came before those of ONNX knew these types, and are still written."""
+    feeds = {"x": integers(1, dtype, 2, 3)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "xs", "z"], ["f"], domain="com.microsoft"),
+        helper.make_node("QuantizeLinear", ["f", "ys", "z"], ["y"], domain="com.microsoft"),
+    ]
+    model = model_of("QuantizeLinear", [], feeds, {**GRID, "z": scalar(3, dtype)}, (2, 3))
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    check_near(model, feeds, steps=0)
 
 
 def test_concat() -> None:

@@ -6,6 +6,7 @@ what rewrites those sees them in one form. Operators that give 32-bit integers s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,11 +14,13 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.array import Array, ArrayAttr
-from byocir.dialects.types import dtype_of, element_type_of, f32, i32, shape_of, ui8
+from byocir.dialects.types import dtype_of, element_type_of, f32, i32, shape_of, static_shape, ui8
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported
+
+ONE = np.float32(1)
 
 # -- grids: a scale and a zero point among the inputs
 
@@ -50,13 +53,16 @@ def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
     return node.emit(g.ReshapeOp, value, shape=[])
 
 
-def _dequantized(node: NodeReader, x: int, axis: int = 1, scale: int | None = None) -> SSAValue:
-    """Input `x` as floats; its scale and zero point follow it, unless `scale` says where."""
+def _dequantized(node: NodeReader, x: int, axis: int = 1, *, factor: np.float32 = ONE) -> SSAValue:
+    """Input `x` as floats, times a factor; its scale and zero point follow it."""
     value = node.operand(x)
-    at = x + 1 if scale is None else scale
-    operands = _grid(node, at, at + 1, dtype_of(element_type_of(value.type)))
-    axis = axis if shape_of(operands[0].type) else 1
-    return node.emit(g.DequantizeOp, value, *operands, axis=axis)
+    scale, zero = _grid(node, x + 1, x + 2, dtype_of(element_type_of(value.type)))
+    if factor != 1:
+        known = node.known(x + 1)
+        assert known is not None
+        scale = node.constant((known * factor).reshape(shape_of(scale.type)))
+    axis = axis if shape_of(scale.type) else 1
+    return node.emit(g.DequantizeOp, value, scale, zero, axis=axis)
 
 
 def _quantized(node: NodeReader, value: SSAValue, scale: int) -> SSAValue:
@@ -105,12 +111,14 @@ def read_qlinear_conv(node: NodeReader) -> Value:
     return _quantized(node, result, 6)
 
 
-def _dequantized_bias(node: NodeReader, bias: int, x_scale: int, w_scale: int) -> SSAValue:
+def _dequantized_bias(
+    node: NodeReader, bias: int, x_scale: int, w_scale: int, factor: np.float32 = ONE
+) -> SSAValue:
     """32-bit integers on the grid of the products."""
     scales = [node.known(index) for index in (x_scale, w_scale)]
     if scales[0] is None or scales[1] is None or scales[0].size != 1:
         raise Unsupported("expected one scale of the input, found several or none")
-    product = np.asarray(scales[0].reshape(()) * scales[1])
+    product = np.asarray(scales[0].reshape(()) * factor * scales[1])
     product = product.reshape(()) if product.size == 1 else product
     zero = node.constant(np.zeros(product.shape, np.int32))
     value = node.operand(bias)
@@ -127,13 +135,12 @@ def read_qlinear_matmul(node: NodeReader) -> Value:
 
 
 def read_qgemm(node: NodeReader) -> Value:
-    """Without a grid of Y the result is float."""
-    alpha = node.number("alpha", 1.0)
-    if alpha != 1.0:
-        raise Unsupported(f"expected alpha 1, found {alpha}")
+    """Without a grid of Y the result is float. `alpha` scales the product, and with it the grid of
+    C, and so the grid of A."""
+    alpha = np.float32(node.number("alpha", 1.0))
     transposed_b = node.integer("transB", 0)
     operands = (
-        _dequantized(node, 0),
+        _dequantized(node, 0, factor=alpha),
         _dequantized(node, 3, axis=0 if transposed_b else 1),
     )
     flags = node.integer("transA", 0), transposed_b
@@ -143,7 +150,7 @@ def read_qgemm(node: NodeReader) -> Value:
     )
     result = node.emit(g.MatmulOp, lhs, rhs)
     if node.source(6) is not None:
-        result = node.emit(g.AddOp, result, _dequantized_bias(node, 6, 1, 4))
+        result = node.emit(g.AddOp, result, _dequantized_bias(node, 6, 1, 4, alpha))
     return result if node.source(7) is None else _quantized(node, result, 7)
 
 
@@ -180,6 +187,26 @@ def leaky_relu(node: NodeReader, x: SSAValue) -> SSAValue:
 
 def sigmoid(node: NodeReader, x: SSAValue) -> SSAValue:
     return node.emit(g.SigmoidOp, x)
+
+
+def softmax(node: NodeReader, x: SSAValue) -> SSAValue:
+    """Before opset 13 of its attribute it is over all dimensions from the axis on."""
+    axis = p.from_front(node.integer("axis", -1), node.rank)
+    if node.integer("opset", 13) >= 13:
+        return node.emit(g.SoftmaxOp, x, axis=axis)
+    shape = static_shape(x.type)
+    if shape is None:
+        raise Unsupported(f"expected known sizes, found {x.type}")
+    matrix = [math.prod(shape[:axis]), math.prod(shape[axis:])]
+    result = node.emit(g.SoftmaxOp, node.emit(g.ReshapeOp, x, shape=matrix), axis=1)
+    return node.emit(g.ReshapeOp, result, shape=shape)
+
+
+def read_qlinear_where(node: NodeReader) -> Value:
+    """The condition, X, its grid, Y, its grid, the grid of Z."""
+    chosen = node.emit(g.WhereOp, node.operand(0), _dequantized(node, 1), _dequantized(node, 4))
+    operands = _grid(node, 7, 8, dtype_of(element_type_of(node.operand(1).type)))
+    return node.emit(g.QuantizeOp, chosen, *operands, axis=1)
 
 
 def read_qlinear_concat(node: NodeReader) -> Value:

@@ -301,6 +301,10 @@ _QUANTISATION = [
     Entry("com.microsoft.QLinearGlobalAveragePool", qlinear.between(qlinear.global_average_pool)),
     Entry("com.microsoft.QLinearLeakyRelu", qlinear.between(qlinear.leaky_relu)),
     Entry("com.microsoft.QLinearSigmoid", qlinear.between(qlinear.sigmoid)),
+    Entry("com.microsoft.QLinearSoftmax", qlinear.between(qlinear.softmax)),
+    Entry("com.microsoft.QLinearWhere", qlinear.read_qlinear_where),
+    Entry("com.microsoft.QuantizeLinear", quantisation.read_quantize),
+    Entry("com.microsoft.DequantizeLinear", quantisation.read_dequantize),
 ]
 
 _NO_OP_REMAINS = [
