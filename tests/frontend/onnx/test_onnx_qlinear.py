@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx_models import Arrays, check, one_node, run_byocir, run_ort
+from onnx_models import Arrays, check, make_model, one_node, run_byocir, run_ort
 
 from byocir.dialects.graph import DequantizeOp, QuantizeOp
 from byocir.frontend.onnx import export_onnx, import_onnx
@@ -209,12 +209,45 @@ def test_matmul_integer(
 
 
 @some
-@given(seeds, st.integers(0, 255), st.integers(1, 2))
-def test_conv_integer(seed: int, point: int, group: int) -> None:
+@given(seeds, dtypes, st.integers(1, 2), st.booleans(), st.sampled_from([0, 3]))
+def test_conv_integer(seed: int, dtype: Any, group: int, computed: bool, w_point: int) -> None:
     feeds = {"x": integers(seed, np.uint8, 1, 2 * group, 5, 4)}
-    weights = {"w": integers(seed + 1, np.uint8, 2 * group, 2, 3, 2), "z": scalar(point, np.uint8)}
+    w = integers(seed + 1, dtype, 2 * group, 2, 3, 2)
+    z, wz = integers(seed, np.uint8), scalar(w_point, dtype)
     attributes = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": group}
-    check(one_node("ConvInteger", feeds, weights, **attributes), feeds, exact=True)
+    model = integer_model("ConvInteger", feeds, {"w": w}, {"z": z, "wz": wz}, computed, attributes)
+    check(model, feeds, exact=True)
+
+
+RANKS = [
+    ((3, 4), (4, 5)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((4,), (4, 5)),
+    ((3, 4), (4,)),
+]
+
+
+@some
+@given(seeds, dtypes, st.sampled_from(RANKS), st.booleans(), st.booleans())
+def test_matmul_integer_with_computed_zero_points(
+    seed: int, dtype: Any, shapes: Any, weighted: bool, computed: bool
+) -> None:
+    """As the dynamic quantiser writes it; both factors are computed, or one is a constant."""
+    feeds, weights = {"x": integers(seed, np.uint8, *shapes[0])}, {}
+    (weights if weighted else feeds)["w"] = integers(seed + 1, dtype, *shapes[1])
+    points = {"z": integers(seed, np.uint8), "wz": integers(seed + 2, dtype)}
+    model = integer_model("MatMulInteger", feeds, weights, points, computed, {})
+    check(model, feeds, exact=True)
+
+
+def integer_model(
+    operator: str, feeds: Arrays, weights: Arrays, points: Arrays, computed: bool, attributes: Any
+) -> onnx.ModelProto:
+    """A node of two factors and their zero points, which are constants or further inputs."""
+    (feeds if computed else weights).update(points)
+    node = helper.make_node(operator, ["x", "w", "z", "wz"], ["y"], **attributes)
+    return make_model([node], feeds, weights, outputs=["y"])
 
 
 @some
@@ -223,6 +256,4 @@ def test_dynamic_quantize(seed: int, shape: tuple[int, ...], shift: float) -> No
     values = np.random.default_rng(seed).uniform(-2, 2, shape) + shift
     feeds = {"x": np.asarray(values, np.float32)}
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
-    from onnx_models import make_model
-
     check(make_model([node], feeds, outputs=["y", "s", "z"]), feeds)

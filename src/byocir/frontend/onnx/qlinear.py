@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -222,52 +223,112 @@ def read_qlinear_concat(node: NodeReader) -> Value:
 
 
 def read_matmul_integer(node: NodeReader) -> Value:
-    """With zero points in 32 bits: what is left after subtracting them does not fit in 8."""
-    points = _zero_point(node, 2, column=True), _zero_point(node, 3)
-    operands = node.operand(0), node.operand(1)
-    if points[0] is None and points[1] is None:
-        return node.emit(g.MatmulOp, *operands)
-    shifted: list[SSAValue] = []
-    for value, point in zip(operands, points, strict=True):
-        wide = node.emit(g.CastOp, value, to=i32)
-        shifted.append(wide if point is None else node.emit(g.SubOp, wide, node.constant(point)))
-    return node.emit(g.MatmulOp, *shifted)
+    a, b = node.operand(0), node.operand(1)
+    lhs, rhs = shape_of(a.type), shape_of(b.type)
+    matrices = min(len(lhs), len(rhs)) > 1
 
+    def rows() -> SSAValue:
+        return _summed(node, a, [len(lhs) - 1], matrices)
 
-def _zero_point(node: NodeReader, index: int, column: bool = False) -> np.ndarray | None:
-    """A constant zero point in 32 bits, one for each row if it is a column; None if it is 0."""
-    values = node.known(index)
-    if values is None or not values.any():
-        return None
-    values = values.astype(np.int32)
-    if values.size == 1:
-        return values.reshape(())
-    return values[:, None] if column and values.ndim == 1 else values
+    def columns() -> SSAValue:
+        return _summed(node, b, [max(len(rhs) - 2, 0)], matrices)
+
+    row_points, column_points = _zero_point(node, 2), _zero_point(node, 3)
+    if row_points is not None and len(shape_of(row_points.type)) == 1 and matrices:
+        row_points = node.emit(g.ReshapeOp, row_points, shape=[lhs[-2], 1])
+    total, points = node.emit(g.MatmulOp, a, b), (row_points, column_points)
+    return _without_zero_points(node, total, points, (rows, columns), lhs[-1])
 
 
 def read_conv_integer(node: NodeReader) -> Value:
-    """A zero point z of the input: what surrounds it is z, too, and each sum has z times the sum of
-    the kernel too much."""
-    point, weight_point = _zero_point(node, 2), _zero_point(node, 3)
-    if weight_point is not None:
-        raise Unsupported("expected zero points of zero for the weight, found others")
+    """What surrounds the input is its zero point."""
     x, w, pads = node.operand(0), node.operand(1), list(p.conv_pads(node))
-    window = {
-        "strides": p.strides(node),
-        "dilations": p.dilations(node),
-        "group": node.integer("group", 1),
-    }
-    if point is None:
-        return node.emit(g.ConvOp, x, w, pads=pads, **window)
-    spatial = len(pads) // 2
-    fill = ArrayAttr.of(point.astype(dtype_of(element_type_of(x.type))))
+    spatial, group = len(pads) // 2, node.integer("group", 1)
+    window = {"strides": p.strides(node), "dilations": p.dilations(node)}
+    points = _zero_point(node, 2), _zero_point(node, 3)
+    if points[0] is not None and any(pads):
+        x, pads = _surrounded(node, x, pads, 2), [0] * len(pads)
+    outputs, *kernel = shape_of(w.type)
+
+    def windows() -> SSAValue:
+        return _window_sums(node, x, outputs, kernel, {**window, "pads": pads, "group": group})
+
+    def columns() -> SSAValue:
+        sums = _summed(node, w, [*range(1, 2 + spatial)], False)
+        return node.emit(g.ReshapeOp, sums, shape=[outputs, *[1] * spatial])
+
+    if points[1] is not None and shape_of(points[1].type):
+        points = points[0], node.emit(g.ReshapeOp, points[1], shape=[outputs, *[1] * spatial])
+    total = node.emit(g.ConvOp, x, w, pads=pads, group=group, **window)
+    return _without_zero_points(node, total, points, (windows, columns), math.prod(kernel))
+
+
+def _without_zero_points(
+    node: NodeReader,
+    total: SSAValue,
+    points: tuple[SSAValue | None, SSAValue | None],
+    sums: tuple[Callable[[], SSAValue], Callable[[], SSAValue]],
+    depth: int,
+) -> SSAValue:
+    """Bytes are multiplied as they are; what their zero points p and q bring into the total is
+    taken off: `sum (a - p)(b - q)` is `sum ab - p sum b - q sum a + depth p q`. As integers wrap
+    around, that is the same number."""
+    p, q = points
+    for point, other in ((p, sums[1]), (q, sums[0])):
+        if point is not None:
+            total = node.emit(g.SubOp, total, node.emit(g.MulOp, other(), point))
+    if p is None or q is None:
+        return total
+    both = node.emit(g.MulOp, node.emit(g.MulOp, p, q), node.constant(np.array(depth, np.int32)))
+    return node.emit(g.AddOp, total, both)
+
+
+def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
+    """A zero point in 32 bits, a scalar if it is one number; None if it is known to be 0."""
+    source = node.source(index)
+    if source is None or (isinstance(source, Array) and not source.values().any()):
+        return None
+    value = node.operand(index)
+    shape = shape_of(value.type)
+    if shape == (1,):
+        value = node.emit(g.ReshapeOp, value, shape=[])
+    return node.emit(g.CastOp, value, to=i32)
+
+
+def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    """Sums of bytes in 32 bits."""
+    wide = node.emit(g.CastOp, value, to=i32)
+    return node.emit(g.ReduceSumOp, wide, axes=axes, keepdims=int(keep))
+
+
+def _window_sums(
+    node: NodeReader, x: SSAValue, outputs: int, kernel: list[int], window: dict[str, Any]
+) -> SSAValue:
+    """For each output of a convolution the sum of what it reads."""
+    group = window.pop("group")
+    pooled = node.emit(g.SumPoolOp, x, kernel_shape=kernel[1:], ceil_mode=0, **window)
+    batch, channels, *space = shape_of(pooled.type)
+    split = node.emit(g.ReshapeOp, pooled, shape=[batch, group, channels // group, *space])
+    sums = node.emit(g.ReduceSumOp, split, axes=[2], keepdims=int(group > 1))
+    if group == 1:
+        return sums
+    each = [batch, group, outputs // group, *space]
+    spread = node.emit(g.ExpandOp, sums, shape=each)
+    return node.emit(g.ReshapeOp, spread, shape=[batch, outputs, *space])
+
+
+def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> SSAValue:
+    """An image with the number of input `index` around it."""
+    spatial, element = len(pads) // 2, element_type_of(x.type)
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
-    padded = node.emit(g.PadOp, x, pads=around, mode="constant", value=fill)
-    total = node.emit(g.ConvOp, padded, w, pads=[0] * len(pads), **window)
-    axes = list(range(1, 2 + spatial))
-    sums = node.emit(g.ReduceSumOp, node.emit(g.CastOp, w, to=i32), axes=axes, keepdims=0)
-    column = node.emit(g.ReshapeOp, sums, shape=[shape_of(w.type)[0], *[1] * spatial])
-    return node.emit(g.SubOp, total, node.emit(g.MulOp, column, node.constant(point)))
+    point = node.source(index)
+    if isinstance(point, Array):
+        fill = ArrayAttr.of(point.values().reshape(()).astype(dtype_of(element)))
+        return node.emit(g.PadOp, x, pads=around, mode="constant", value=fill)
+    inside = node.constant(np.ones([1, 1, *shape_of(x.type)[2:]], np.bool_))
+    inside = node.emit(g.PadOp, inside, pads=around, mode="constant")
+    wide = node.emit(g.PadOp, x, pads=around, mode="constant")
+    return node.emit(g.WhereOp, inside, wide, node.emit(g.ReshapeOp, node.operand(index), shape=[]))
 
 
 # -- a grid computed from the values
