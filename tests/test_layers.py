@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1] / "src" / "byocir"
 
 LAYERS = (
     "errors",
+    "memory",
     "files",
     "toolchain",
     "vta_sim",
@@ -85,8 +86,9 @@ def test_a_file_imports_from_rooms_below_only(path):
 
 @pytest.mark.parametrize("path", [p for p in FILES if room(p) == "vta_sim"], ids=str)
 def test_the_simulator_stands_alone(path):
-    """It knows numpy, the standard library and, in its native engine only, the C toolchain."""
-    allowed = {"byocir.vta_sim", "byocir.errors", "byocir.toolchain"}
+    """It knows numpy, the standard library, how files are read and, in its native engine only, the
+    C toolchain."""
+    allowed = {f"byocir.{name}" for name in ("vta_sim", "errors", "memory", "files", "toolchain")}
     for line, module in imported_modules(path):
         assert module.split(".")[0] != "xdsl", f"{path}:{line}: the simulator imports xDSL"
         if module.startswith("byocir"):

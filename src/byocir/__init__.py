@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from byocir.compiler import compile, export_onnx, import_onnx, partition
     from byocir.errors import ByocirError
+    from byocir.memory import limit_memory
     from byocir.rewrites.schedule import Schedule
     from byocir.runtime.package import Package, load
     from byocir.runtime.report import Report
@@ -36,6 +37,7 @@ _HOMES = {
     "compile": "byocir.compiler",
     "export_onnx": "byocir.compiler",
     "import_onnx": "byocir.compiler",
+    "limit_memory": "byocir.memory",
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
 }
@@ -51,6 +53,7 @@ __all__ = [
     "compile",
     "export_onnx",
     "import_onnx",
+    "limit_memory",
     "load",
     "partition",
 ]

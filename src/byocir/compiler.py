@@ -19,6 +19,7 @@ from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, Targe
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
+from byocir.files import read_whole
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.lowering.tir_to_c.literals import NoC
@@ -99,7 +100,7 @@ def _costs(given: str | Path | CostTable | None) -> CostTable | None:
     if given is None or isinstance(given, CostTable):
         return given
     try:
-        return read_costs(Path(given).read_text(encoding="utf-8"), str(given))
+        return read_costs(read_whole(given).decode(), str(given))
     except (OSError, UnicodeDecodeError) as error:
         found = error.strerror if isinstance(error, OSError) else "no text"
         raise ByocirError(

@@ -1,13 +1,19 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read if there is room for them."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+from byocir.memory import ask
+
+CHUNK = 2**24
+"""Bytes that are read at once of what does not tell its size."""
 
 
 @contextmanager
@@ -39,6 +45,34 @@ def _opened(scratch: Path) -> BinaryIO | None:
         return scratch.open("xb")
     except OSError:
         return None
+
+
+def read_whole(path: str | Path) -> bytes:
+    """The bytes of a file. Raises OSError, and ByocirError B140 before more is read than the limit
+    on memory allows, be it a device without an end."""
+    with open(path, "rb") as file:
+        return read_all(file, str(path))
+
+
+def read_all(file: IO[bytes], where: str) -> bytes:
+    """The bytes of a file or pipe that is open, as `read_whole`."""
+    if _is_regular(file):
+        ask(os.fstat(file.fileno()).st_size, "a file", where)
+        return file.read()
+    parts: list[bytes] = []
+    total = 0
+    while part := file.read(CHUNK):
+        total += len(part)
+        ask(total, "what is read", where)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _is_regular(file: IO[bytes]) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:  # of no file
+        return False
 
 
 def write_whole(path: str | Path, data: bytes) -> None:

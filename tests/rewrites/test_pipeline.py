@@ -132,7 +132,7 @@ def test_user_errors_of_passes_are_passed_on(module):
         run_passes(module, load_context(), [RaisePass("user")])
     with pytest.raises(ByocirError, match=r"B223.*pass raise: no function"):
         run_passes(module, load_context(), [RaisePass("gave-up")])
-    with pytest.raises(ByocirError, match=r"B223.*pass raise: .* fits in memory, found: 745 GiB"):
+    with pytest.raises(ByocirError, match=r"B140.*pass raise, that fits in memory, found: 745"):
         run_passes(module, load_context(), [RaisePass("no-room")])
 
 

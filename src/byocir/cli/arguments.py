@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
 from byocir.errors import ByocirError
 
 Shapes = dict[str, tuple[int, ...]]
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that every verb of both tools has."""
+    parser.add_argument(
+        "--max-bytes",
+        metavar="N",
+        help="refuse what would take more memory: a file, an input, what one node makes; e.g. 2G "
+        "(default: half of the machine's)",
+    )
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:

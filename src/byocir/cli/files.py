@@ -4,6 +4,7 @@ that cannot be written are refused before long work begins."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import tokenize
 import zipfile
@@ -11,13 +12,16 @@ import zlib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
+from numpy.lib.format import MAGIC_PREFIX
 
 from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
-from byocir.files import replaced, write_whole
+from byocir.files import read_whole, replaced, write_whole
+from byocir.memory import ask
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -97,7 +101,7 @@ def read_json(path: Path, code: str) -> Any:
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_whole(path))
     except (ValueError, RecursionError, OSError) as error:
         raise ByocirError(code, f"expected JSON, found: {error}", where=str(path)) from error
 
@@ -110,11 +114,8 @@ def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     try:
         with path.open("rb") as file:
-            archive: Any = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("one array without a name")
-            return {name: archive[name] for name in archive.files}
-    except _BROKEN_ARCHIVE as error:
+            return _arrays_in(file, str(path))
+    except BROKEN as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ByocirError(
             "B111",
@@ -124,9 +125,43 @@ def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray
         ) from error
 
 
+def _arrays_in(file: BinaryIO, where: str) -> dict[str, np.ndarray]:
+    """Arrays by name; raises one of `BROKEN`, and ByocirError B140 for more of them than the limit
+    on memory allows."""
+    if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+        raise ValueError("one array without a name")
+    with zipfile.ZipFile(file) as archive:
+        infos = archive.infolist()
+        ask(sum(info.file_size for info in infos), "arrays", where)
+        arrays: dict[str, np.ndarray] = {}
+        for info in infos:
+            with archive.open(info) as member:
+                name = info.filename.removesuffix(".npy")
+                arrays[name] = read_array(member, info.file_size, f"{where}, array '{name}'")
+        return arrays
+
+
+def read_array(file: IO[bytes], size: int, where: str) -> np.ndarray:
+    """The array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError B140. Its
+    header is read first: it may promise more than there is."""
+    version = npy.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version} of the format")
+    shape, _, dtype = _HEADERS[version](file)
+    nbytes = math.prod(shape) * dtype.itemsize
+    ask(nbytes, "an array", where)
+    if not dtype.hasobject and nbytes != size - file.tell():
+        raise ValueError(f"{size - file.tell()} bytes of values, where its shape needs {nbytes}")
+    file.seek(0)
+    return npy.read_array(file, allow_pickle=False)
+
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
 # numpy reads array headers as Python literals, and a damaged one can be any wrong literal.
-_BROKEN_ARCHIVE = (
+BROKEN = (
     ValueError,
+    TypeError,
     OSError,
     EOFError,
     zipfile.BadZipFile,
@@ -134,8 +169,10 @@ _BROKEN_ARCHIVE = (
     SyntaxError,
     tokenize.TokenError,
     NotImplementedError,
+    RuntimeError,
     MemoryError,
 )
+"""What reading a damaged file of arrays raises."""
 
 
 @contextmanager

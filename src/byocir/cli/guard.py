@@ -11,23 +11,26 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NoReturn, TextIO
 
 from byocir.errors import MOST, ByocirError, CheckFailed, printable, shortened
+from byocir.memory import limit_memory, refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 
 
-def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
-    """Runs a tool and reports what it raises on stderr; `command` is what the user typed. Gives
-    the exit code."""
+def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | None = None) -> int:
+    """Runs a tool, with a limit on memory if one is given, and reports what it raises on stderr;
+    `command` is what the user typed. Gives the exit code."""
     from byocir.patterns.hooks import DEBUG
     from byocir.rewrites.reproducer import ByocirInternalError
     from byocir.vta_sim.errors import CODES, VTAError
 
     _open_streams()
     try:
-        code = tool()
+        with nullcontext() if max_bytes is None else limit_memory(max_bytes), refused("work"):
+            code = tool()
         sys.stdout.flush()
         return code
     except CheckFailed as error:

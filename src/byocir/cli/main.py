@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from byocir.cli.arguments import add_limit
 from byocir.cli.guard import OK, Parser, guarded
 from byocir.cli.hosts import host_text
 from byocir.cli.vta import add_vta
@@ -21,7 +22,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """The entry point; gives the exit code."""
     options = build_parser().parse_args(args)
     command = ["byocir", *(sys.argv[1:] if args is None else args)]
-    return guarded(lambda: options.verb(options), command)
+    return guarded(lambda: options.verb(options), command, options.max_bytes)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,6 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
     patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
     patterns.add_argument("target", help="a target, or one in a file, npu.py:Npu")
     patterns.set_defaults(verb=_patterns)
+    for verb in verbs.choices.values():
+        add_limit(verb)
     add_vta(verbs.add_parser("vta", help="assemble, disassemble, run and trace VTA programs"))
     return parser
 

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.utils.lexer import Span
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from byocir.cli.arguments import read_shapes
+from byocir.cli.arguments import add_limit, read_shapes
 from byocir.cli.guard import OK, guarded
 from byocir.dialects.array import Array, ByocirContext
 from byocir.dialects.context import OWN_DIALECTS
@@ -39,7 +39,8 @@ from byocir.dialects.text import ModulePrinter, SourceParser, text_error
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import SUFFIX, large_arrays, load_weights, save_arrays, weights_beside
 from byocir.errors import ByocirError
-from byocir.files import write_whole
+from byocir.files import read_all, write_whole
+from byocir.memory import limit_memory
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
 
@@ -126,7 +127,8 @@ class ByocirOptMain(xDSLOptMain):
         )
 
     def _add_extensions(self, arg_parser: argparse.ArgumentParser) -> None:
-        """What is made known beside what is installed."""
+        """What is made known beside what is installed, and how much memory there is."""
+        add_limit(arg_parser)
         arg_parser.add_argument(
             "--load-target",
             metavar="FILE.py:CLASS",
@@ -203,7 +205,8 @@ class ByocirOptMain(xDSLOptMain):
         return super().parse_chunk(chunk, file_extension, start_offset)
 
     def _read_text(self, stream: IO[bytes]) -> ModuleOp:
-        content, name = stream.read(), self.get_input_name()
+        name = self.get_input_name()
+        content = read_all(stream, name)
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
@@ -216,7 +219,7 @@ class ByocirOptMain(xDSLOptMain):
 
         # By its path where it has one: weights may be in files beside the model.
         name = self.args.input_file
-        model = stream.read() if name in (None, "-") else Path(name)
+        model = read_all(stream, "standard input") if name in (None, "-") else Path(name)
         return import_onnx(model, shapes=read_shapes(self.args.shape))
 
     # What is done
@@ -324,7 +327,10 @@ def run_opt(args: Sequence[str] | None = None) -> int:
 
     def tool() -> int:
         try:
-            ByocirOptMain(args).run()
+            main = ByocirOptMain(args)
+            given: str | None = main.args.max_bytes
+            with contextlib.nullcontext() if given is None else limit_memory(given):
+                main.run()
         except ArgSpecParseError as error:
             raise ByocirError("B220", str(error)) from error
         return OK

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from byocir.cli.arguments import add_limit
+
 OK, CHECK_FAILED = 0, 3
 
 
@@ -22,6 +24,8 @@ def add_vta(parser: argparse.ArgumentParser) -> None:
     isa = verbs.add_parser("isa", help="print the instruction set as a page of Markdown")
     _add_config(isa)
     isa.set_defaults(verb=_isa)
+    for verb in verbs.choices.values():
+        add_limit(verb)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

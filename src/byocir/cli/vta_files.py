@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.cli.files import BROKEN, read_array
 from byocir.errors import ByocirError, did_you_mean
-from byocir.files import write_whole
+from byocir.files import read_all, read_whole, write_whole
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError, assemble
 from byocir.vta_sim.isa import as_stream
 
@@ -63,9 +64,9 @@ def beside(path: str, suffix: str) -> str:
 def read_bytes(path: str) -> bytes:
     """A file, or standard input."""
     if path == PIPE:
-        return sys.stdin.buffer.read()
+        return read_all(sys.stdin.buffer, "standard input")
     try:
-        return Path(path).read_bytes()
+        return read_whole(path)
     except (OSError, ValueError) as error:
         found = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"expected a file, found: {found.lower()}"
@@ -176,8 +177,8 @@ def read_dram(path: str) -> NDArray[np.uint8]:
     if not data.startswith(NPY_MAGIC):
         return np.frombuffer(data, np.uint8)
     try:
-        return np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception as error:  # numpy lets through what Python's own tokenizer raises
+        return read_array(io.BytesIO(data), len(data), path)
+    except BROKEN as error:
         message = f"expected an array (.npy), found {type(error).__name__} when reading it"
         raise ByocirError("B117", message, where=path) from error
 

@@ -58,6 +58,11 @@ def of_names(all_names: Iterable[str]) -> LocationAttr:
     return FusedLoc(ArrayAttr([named(name) for name in unique]), NoneAttr())
 
 
+def place(location: LocationAttr) -> str:
+    """The nodes of a location, as messages tell where something is."""
+    return ", ".join(f"node '{name}'" for name in names(location))
+
+
 def at_tile(location: LocationAttr, tile: Sequence[int]) -> LocationAttr:
     """The location of what is made for one tile: the indices of the loops around it, outermost
     first. Outside of loops it is the location itself."""

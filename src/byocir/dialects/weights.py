@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from byocir.dialects.array import Array, ArrayStore, arrays_of
 from byocir.errors import ByocirError
-from byocir.files import write_whole
+from byocir.files import read_whole, write_whole
 
 SUFFIX = ".safetensors"
 """IN.mlir is read with IN.safetensors, and so written."""
@@ -103,7 +103,7 @@ def load_weights(path: str | Path, store: ArrayStore) -> None:
     have the digest they are filed under, B108."""
     if not Path(path).is_file():
         raise ByocirError("B101", "expected a file, found none", where=str(path))
-    read_weights(Path(path).read_bytes(), store, str(path))
+    read_weights(read_whole(path), store, str(path))
 
 
 def read_weights(data: bytes, store: ArrayStore, where: str) -> None:

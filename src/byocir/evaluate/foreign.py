@@ -11,7 +11,7 @@ another. Where that refuses what ONNX allows, the op has a rule here. Raises Byo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,14 +23,16 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
-from byocir.dialects.locations import names
-from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype
+from byocir.dialects.locations import place
+from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype, static_shape
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
+from byocir.evaluate.room import ask_for_outputs, told_of
 from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.memory import refused
 
 
 def evaluate_foreign(
@@ -49,7 +51,9 @@ def evaluate_foreign(
     for value, result in zip(outputs, op.results, strict=True):
         found = mismatch(value, result.type)
         if found:
-            raise ByocirError("B313", f"expected {result.type}, found {found}", where=_where(op))
+            raise ByocirError(
+                "B313", f"expected {result.type}, found {found}", where=place(op.location)
+            )
     return outputs
 
 
@@ -102,15 +106,33 @@ def run_as_model(
 ) -> list[Value]:
     """The results of an op, run by the interpreter's engine as a model of its own. `values` are
     those of its operands and then of its captures."""
-    runner: ModelRunner | None = interpreter.plans.get(op)
+    plan: _Plan | None = interpreter.plans.get(op)
     try:
-        if runner is None:
+        if plan is None:
             model = model_of(op, values, captures)
-            runner = (interpreter.engine or Reference)(model)
-            interpreter.plans[op] = runner
-        return list(runner.run(dict(zip(runner.inputs, values, strict=True))))
+            plan = interpreter.plans[op] = _Plan((interpreter.engine or Reference)(model), model)
+        return plan.run(op, values)
     except NotComputed as error:
         raise _not_run(op, error) from error
+
+
+class _Plan:
+    """An op as a model that is ready to run."""
+
+    def __init__(self, runner: ModelRunner, model: onnx.ModelProto) -> None:
+        self._runner, self._model = runner, model
+        self._asked: set[Hashable] = set()
+        """What memory was asked for: the shapes of what an op was given, and small integers."""
+
+    def run(self, op: Operation, values: Sequence[Value]) -> list[Value]:
+        feeds = dict(zip(self._runner.inputs, values, strict=True))
+        is_open = any(static_shape(result.type) is None for result in op.results)
+        told = tuple(map(told_of, values)) if is_open and not op.regions else None
+        if told is not None and told not in self._asked:
+            ask_for_outputs(op, self._model, feeds)
+            self._asked.add(told)
+        with refused(f"room for {op.name}", place(op.location)):
+            return list(self._runner.run(feeds))
 
 
 def _not_run(op: Operation, error: Exception) -> ByocirError:
@@ -118,7 +140,7 @@ def _not_run(op: Operation, error: Exception) -> ByocirError:
     return ByocirError(
         "B312",
         f"expected an operator that can be run on these values, found {found}: {error}",
-        where=_where(op),
+        where=place(op.location),
     )
 
 
@@ -152,10 +174,6 @@ def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.Mod
             Rewriter.replace_value_with_new_type(argument, _type_of_value(value))
     made.update_function_type()
     return export_onnx(made)
-
-
-def _where(op: Operation) -> str:
-    return ", ".join(f"node '{name}'" for name in names(op.location))
 
 
 def model_of(

@@ -37,17 +37,19 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.quant import HALF_UP
-from byocir.dialects.locations import names
+from byocir.dialects.locations import place
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph_arrays import ARRAY_RULES
 from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.graph_reduce import REDUCE_RULES
+from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.memory import refused
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -56,12 +58,13 @@ def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.
     an op that is no graph op, B312 for values that it does not take, as an index out of range."""
     rule = GRAPH_RULES.get(type(op), _by_reference)
     try:
-        made = rule(op, operands)
-    except (NotComputed, MemoryError, IndexError) as error:
+        with refused(f"room for {op.name}", place(op.location)):
+            made = rule(op, operands)
+    except (NotComputed, IndexError) as error:
         raise ByocirError(
             "B312",
             f"expected an operator that can be run on these values, found {op.name}: {error}",
-            where=", ".join(f"node '{name}'" for name in names(op.location)),
+            where=place(op.location),
         ) from error
     arrays = list(map(np.asarray, made if isinstance(made, list | tuple) else [made]))
     for array, result in zip(arrays, op.results, strict=True):
@@ -114,6 +117,7 @@ def _slices(
     ]
     ends = [max(r - b - d, 0) for r, b, d in zip(reach, begins, x.shape[2:], strict=True)]
     padding = [(0, 0), (0, 0), *zip(begins, ends, strict=True)]
+    ask_for(op, [n + sum(pad) for n, pad in zip(x.shape, padding, strict=True)], x.dtype)
     padded = np.pad(x, padding, constant_values=fill)
     for position in product(*map(range, kernel)):
         starts = [p * d for p, d in zip(position, dilations, strict=True)]
@@ -155,6 +159,7 @@ def _counts(op: AveragePoolOp, x: Shape, dtype: np.dtype) -> np.ndarray:
     kernel, out, rank = int_tuple(op.kernel_shape), shape_of(op.result.type)[2:], len(x) - 2
     for axis in range(rank):
         counted = op.count_include_pad.value.data
+        ask_for(op, (out[axis], kernel[axis]), np.dtype(np.int64))
         starts = np.arange(out[axis])[:, None] * strides[axis] - pads[axis]
         at = starts + np.arange(kernel[axis]) * dilations[axis]
         end = x[2 + axis] + counted * pads[rank + axis]
@@ -189,6 +194,8 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[n
     products of floats are fast."""
     x, w = operands[0], operands[1]
     if element_type_of(op.input.type) not in BYTES:
+        columns = (*x.shape[:2], *w.shape[2:], *shape_of(op.result.type)[2:])
+        ask_for(op, columns, x.dtype)  # the reference lays windows side by side
         return _by_reference(op, operands)
     group, out = op.group.value.data, shape_of(op.result.type)
     # Kernel positions first, so that each is a contiguous matrix: numpy has no BLAS for others.

@@ -23,6 +23,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import shape_of
+from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 
 
@@ -101,6 +102,7 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
         for n, s, k, d, b, o in zip(sizes, strides, kernel, dilations, begins, out[2:], strict=True)
     ]
     wide = np.promote_types(x.dtype, np.float32)
+    ask_for(op, (x.shape[0], w.shape[1] * group, *reach), wide)
     total = np.zeros((x.shape[0], group, outputs, *reach), wide)
     columns = x.reshape(x.shape[0], group, x.shape[1] // group, -1).astype(wide)
     weights = w.reshape(group, w.shape[0] // group, outputs, *kernel).astype(wide)

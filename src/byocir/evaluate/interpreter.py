@@ -26,6 +26,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.room import ask_for_results
 from byocir.evaluate.scalar import unknown
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def _ends(op: Operation) -> bool:
 
 
 def _step(op: Operation) -> _Step:
+    ask_for_results(op)
     return rule_of(op), op, tuple(op.operands), tuple(op.results)
 
 

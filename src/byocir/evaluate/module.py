@@ -6,6 +6,7 @@ calls of region functions (see `byocir.evaluate.interpreter` for how a dialect j
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -37,6 +38,7 @@ from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
 from byocir.evaluate.ports import names_of, port_names
 from byocir.evaluate.structure import call_on_tensors
+from byocir.memory import ask, refused
 
 MAIN = "main"
 """The entry function of a module."""
@@ -136,12 +138,9 @@ def _random(
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
         if names is not None and name not in names:
             continue
-        try:
-            feeds[name] = _numbers(rng, _drawn(entry, name, type_), type_)
-        except (MemoryError, ValueError, OverflowError) as error:
-            raise ByocirError(
-                "B106", f"expected inputs that fit in memory, found '{name}' of {type_}"
-            ) from error
+        shape = _drawn(entry, name, type_)
+        ask(8 * math.prod(shape), "numbers to be drawn", f"input '{name}' of {type_}")
+        feeds[name] = _numbers(rng, shape, type_)
     return feeds
 
 
@@ -215,13 +214,8 @@ def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> l
 
 
 def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
-    try:
-        with np.errstate(all="ignore"):
-            return call_on_tensors(interpreter, function, arrays)
-    except MemoryError as error:
-        raise ByocirError(
-            "B312", f"expected a program that fits in memory, found: {error}"
-        ) from error
+    with refused("a program"), np.errstate(all="ignore"):
+        return call_on_tensors(interpreter, function, arrays)
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:

@@ -13,7 +13,7 @@ from importlib import resources
 
 import numpy as np
 
-from byocir.dialects.locations import names
+from byocir.dialects.locations import place
 from byocir.dialects.tir import ExternOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate import open_routines as o
@@ -57,10 +57,8 @@ def routine_of(op: ExternOp) -> Routine:
 
 
 def _wrong(op: ExternOp, expected: str, found: str, help_: str = "") -> ByocirError:
-    where = ", ".join(f"node '{name}'" for name in names(op.location))
-    return ByocirError(
-        "B307", f"expected {expected} of tir.extern, found {found}", where=where, help=help_
-    )
+    told = f"expected {expected} of tir.extern, found {found}"
+    return ByocirError("B307", told, where=place(op.location), help=help_)
 
 
 # -- what they compute

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byocir.dialects.locations import names
+from byocir.dialects.locations import place
 from byocir.dialects.tir import (
     AllocOp,
     BlockOp,
@@ -110,9 +110,8 @@ def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequenc
     except IndexError as error:
         raise ByocirError("B303", str(error)) from error
     except ValueError as error:
-        where = ", ".join(f"node '{name}'" for name in names(op.location))
         told = f"expected sizes that fit each other, found others: {error}"
-        raise ByocirError("B312", told, where=where) from error
+        raise ByocirError("B312", told, where=place(op.location)) from error
 
 
 @evaluates(IntrinsicOp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,6 +17,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir.affine import Linear, format_expr, linear
 from byocir.errors import ByocirError
+from byocir.memory import ask
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def surrounded(
 ) -> np.ndarray:
     """The box [lows, highs] of an array that continues with `pad` (0 for None) on all sides."""
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
+    ask(prod(shape) * array.dtype.itemsize, "an array with its pads")
     result = np.zeros(shape, array.dtype)
     if pad is not None and any(pad.tobytes()):
         result.fill(pad)

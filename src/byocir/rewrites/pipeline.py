@@ -29,6 +29,7 @@ from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.verify import InvalidOp, Verifier
 from byocir.errors import ByocirError, did_you_mean
+from byocir.memory import refused
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
 from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
 
@@ -146,17 +147,12 @@ def run_passes(
     for index, pass_ in enumerate(passes):
         check = verify and (each or index == len(passes) - 1)
         try:
-            seconds = _run(pass_, context, module, verifier if check else None)
+            with refused(f"a model, for pass {pass_.name},"):
+                seconds = _run(pass_, context, module, verifier if check else None)
         except (ByocirError, ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:
             raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
-        except MemoryError as error:
-            raise ByocirError(
-                "B223",
-                f"pass {pass_.name}: expected a model that fits in memory, found: "
-                f"{error or 'no room'}",
-            ) from error
         except Exception as error:
             if start is None:
                 raise _Broken from error

@@ -26,6 +26,7 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.files import replaced
+from byocir.memory import ask
 from byocir.runtime.report import Report
 
 SCHEMA_VERSION = 1
@@ -83,6 +84,7 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
         raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive, path)
             members = _checked_members(archive, path)
     except OSError as error:
         raise ByocirError(
@@ -114,6 +116,19 @@ def _parsed(members: Mapping[str, bytes], path: Path) -> tuple[ModuleOp, Report]
             where=str(path),
             help="this file was not written by byocir; do not use it",
         ) from error
+
+
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuses members that lie on top of each other, so that a small file holds a lot."""
+    total, size = sum(info.file_size for info in archive.infolist()), path.stat().st_size
+    if total > size:
+        raise ByocirError(
+            "B133",
+            f"expected members beside each other, found {total:,} bytes of them in {size:,}",
+            where=str(path),
+            help="this file was not written by byocir; do not use it",
+        )
+    ask(total, "a package", str(path))
 
 
 def _checked_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:

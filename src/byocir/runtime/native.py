@@ -24,11 +24,13 @@ from byocir.errors import ByocirError
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
+from byocir.evaluate.room import ask_for_results
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
+from byocir.memory import ask
 from byocir.toolchain import built_and_loaded, takes
 
 FLAGS = (
@@ -54,7 +56,11 @@ _REGION = ctypes.CFUNCTYPE(
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     """The C code of a module's @main; what it declares begins with the name. Raises NoC for one in
     memory that has no form in C."""
-    return emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
+    for op in module.walk():
+        ask_for_results(op)
+    code = emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
+    ask(code.program.arena.nbytes, "the memory in which the host's C works")
+    return code
 
 
 def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:

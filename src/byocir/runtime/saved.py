@@ -25,6 +25,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.weights import load_weights, weights_beside
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
+from byocir.files import read_whole
 from byocir.patterns.targets import targets_of
 from byocir.targets.base import Target
 from byocir.targets.given import Targets, check_options, make_known
@@ -75,7 +76,7 @@ def load_module(path: str | Path) -> ModuleOp:
     if weights is not None:
         load_weights(weights, context.arrays)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_whole(path).decode()
     except UnicodeDecodeError as error:
         message = f"expected UTF-8 text: {error.reason}"
         raise ByocirError("B120", message, where=str(path)) from error

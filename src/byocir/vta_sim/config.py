@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from byocir.files import read_whole
 from byocir.vta_sim.errors import VTAError, shown
 from byocir.vta_sim.layout import UOP_BITS, Memory, words_needed
 
@@ -107,7 +108,7 @@ class VTAConfig:
         """Read a ``vta_config.json``; raises VTAError V006 for a file that is no JSON object with
         each key once, and V004 for one that describes no VTA."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_whole(path).decode()
         except (OSError, ValueError) as error:  # a ValueError is a name, or text, that is none
             found = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise VTAError("V006", "a readable file of UTF-8 text", found, str(path)) from None

@@ -312,7 +312,7 @@ def test_what_would_be_huge_is_not_made_to_compile(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < PEAK
-    with pytest.raises(ByocirError, match="B312"):
+    with pytest.raises(ByocirError, match="B312" if name == "endless range" else "B140.*for what"):
         package.run({"x": np.ones((1, 4), np.float32)})
 
 
@@ -332,7 +332,7 @@ def test_random_inputs_fit_in_memory(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "m.onnx"
     onnx.save(model(RELU, inputs=[port("x", (HUGE, HUGE))]), path)
     assert main(["run", str(path)]) == 1
-    assert "error[B106]: expected inputs that fit in memory" in capsys.readouterr().err
+    assert "error[B140]: expected at most" in capsys.readouterr().err
 
 
 EXTERNAL: dict[str, tuple[dict[str, str], str]] = {

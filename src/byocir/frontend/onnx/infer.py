@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 from google.protobuf.message import EncodeError
@@ -50,6 +50,16 @@ def why_invalid(
     except (RuntimeError, ValueError, EncodeError):
         return ""
     return ""
+
+
+def infer_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+    """The outputs of a model of one node with their types, as far as they are known."""
+    if any(_wrong_count(node) or _has_stray_dots(node) for node in model.graph.node):
+        return ()
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, EncodeError):
+        return ()
 
 
 def _wrong_count(node: onnx.NodeProto) -> bool:

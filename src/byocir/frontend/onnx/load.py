@@ -27,11 +27,13 @@ import onnx.inliner
 from google.protobuf.message import DecodeError, EncodeError
 
 from byocir.errors import ByocirError
+from byocir.files import read_whole
 from byocir.frontend.onnx.lifted import Lifted, lift
 from byocir.frontend.onnx.names import broken_text, name_nodes
 from byocir.frontend.onnx.opset import OLDEST_OPSET
 from byocir.frontend.onnx.stripped import Weights, graphs_in, nodes_in
 from byocir.frontend.onnx.tensors import Unsupported
+from byocir.memory import ask
 
 Model = str | Path | bytes | onnx.ModelProto
 
@@ -129,9 +131,11 @@ def _read(model: Model) -> _Found:
             found = "a folder" if path.is_dir() else "nothing"
             raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
         with path.open("rb") as file:
-            lifted = lift(file, path.stat().st_size)
+            size = path.stat().st_size
+            ask(size, "a model", str(path))
+            lifted = lift(file, size)
         if lifted is None:
-            lifted = Lifted(path.read_bytes(), {})
+            lifted = Lifted(read_whole(path), {})
     except OSError as error:
         raise ByocirError(
             "B101", f"expected a file that can be read, found: {error.strerror}", where=str(path)

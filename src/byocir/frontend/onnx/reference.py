@@ -36,6 +36,8 @@ class Reference:
         try:
             with _quiet_on_nothing(feeds):
                 outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
+        except MemoryError:
+            raise
         except Exception as error:
             raise NotComputed(_sentence(error)) from error
         return [as_value(output) for output in cast(list[Any], outputs)]
