@@ -123,6 +123,11 @@ def script(name: str) -> ModuleType:
     return module
 
 
+def test_the_page_of_differences_shows_the_rows():
+    page = (ROOT / "docs" / "differences.md").read_text()
+    assert script("difference_table").render(page) == page, "run: python docs/difference_table.py"
+
+
 def test_the_architecture_page_shows_what_the_stages_print():
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert script("three_ops").render(page) == page, "run: python docs/three_ops.py"

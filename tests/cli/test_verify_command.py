@@ -4,10 +4,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import (
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    save_model,
+    shape_inference,
+)
 
 import byocir
 from byocir.cli.main import main
+from byocir.dialects.graph import NegOp
+from byocir.evaluate.graph import GRAPH_RULES
 
 
 @pytest.fixture
@@ -60,3 +69,63 @@ def test_a_number_in_place_of_infinity(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setattr("byocir.runtime.package.Package.run", lambda *_, **__: {"y": wrong})
     assert main(["run", path, "--input", str(tmp_path / "in.npz"), "--verify"]) == 3
     assert "FAIL y: the evaluator" in capsys.readouterr().out
+
+
+def save(path: Path, nodes: list, feeds: dict[str, np.ndarray], weights: dict) -> list[str]:
+    """The arguments that run a model of these nodes on these inputs; its output is `y`."""
+    ports = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    y = [ValueInfoProto(name="y")]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", ports, y, initializers),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    save_model(shape_inference.infer_shapes(made), path / "model.onnx")
+    np.savez(path / "in.npz", **feeds)
+    return ["run", str(path / "model.onnx"), "--input", str(path / "in.npz"), "--verify"]
+
+
+BACKWARDS = {
+    "starts": np.array([3]),
+    "ends": np.array([2**31 - 1]),
+    "axes": np.array([0]),
+    "steps": np.array([-1]),
+}
+
+
+def test_a_known_difference_is_a_note_that_names_its_row(tmp_path: Path, capsys):
+    """Of another shape, and of other values further down."""
+    x = {"x": np.arange(8, dtype=np.float32).reshape(4, 2)}
+    sliced = helper.make_node("Slice", ["x", *BACKWARDS], ["y"], name="back")
+    assert main(save(tmp_path, [sliced], x, BACKWARDS)) == 0
+    found = capsys.readouterr().out
+    assert "ok   y: equal to the evaluator, bit for bit" in found
+    assert "note y: ONNX Runtime: shape (4, 2), found (0, 2); at Slice 'back' " in found
+    assert "(slice-greatest-end in docs/differences.md)" in found
+    nodes = [
+        helper.make_node("Hardmax", ["x"], ["h"], name="most", axis=0),
+        helper.make_node("ReduceSum", ["h"], ["s"], keepdims=0),
+        helper.make_node("Mul", ["h", "s"], ["y"]),
+    ]
+    assert main(save(tmp_path, nodes, {"x": np.float32([1, np.nan, 3])}, {})) == 0
+    assert "at Hardmax 'most' (argmax-nan in docs/diff" in capsys.readouterr().out
+
+
+def test_a_difference_that_is_not_known_fails_and_names_the_node(
+    tmp_path: Path, monkeypatch, capsys
+):
+    """Beside a known one."""
+    nodes = [
+        helper.make_node("Hardmax", ["x"], ["h"], name="most", axis=0),
+        helper.make_node("Neg", ["h"], ["y"], name="wrong"),
+    ]
+    arguments = save(tmp_path, nodes, {"x": np.float32([1, np.nan, 3])}, {})
+    monkeypatch.setitem(GRAPH_RULES, NegOp, lambda op, operands: operands[0])
+    assert main(arguments) == 3
+    assert "at Hardmax 'most' (argmax-nan in docs/differences.md), Neg 'wrong'" in (
+        capsys.readouterr().out
+    )

@@ -1,0 +1,134 @@
+"""Finds the nodes at which ONNX Runtime computes something else, given the same inputs.
+
+Every node is run alone on what ONNX Runtime gave it, so that a difference is found where it begins
+and not where it shows. The table of differences then says which of them are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import onnx
+import onnx.inliner
+from onnx import helper
+
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate
+from byocir.frontend.onnx import import_onnx
+from byocir.frontend.onnx.differences import Difference, differences
+from byocir.frontend.onnx.names import name_nodes
+from byocir.frontend.onnx.reference import NotComputed
+from byocir.frontend.onnx.stripped import inner_graphs
+from byocir.targets.ort_session import Session
+
+PAGE = "docs/differences.md"
+
+CLOSE = 1e-3
+"""How far one node's floats may be apart, relative to the value and to the spread."""
+
+FEW = 64
+"""Arrays of so many numbers may be shapes, axes or pads, which import wants to know."""
+
+Values = dict[str, Any]
+
+
+class Differing(NamedTuple):
+    """A node at which results differ, and the rows that say why; none for one that should not."""
+
+    node: str
+    operator: str
+    rows: list[Difference]
+
+    def __str__(self) -> str:
+        known = ", ".join(row.name for row in self.rows)
+        return f"{self.operator} '{self.node}'" + (f" ({known} in {PAGE})" if known else "")
+
+
+def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differing]:
+    """The nodes of a model whose results ONNX Runtime has otherwise, in order; none where it does
+    not tell what is between."""
+    try:
+        model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        name_nodes(model)
+        values = _all_values(model, feeds)
+    except (NotComputed, OSError, ValueError, RuntimeError):  # too large to be serialised, say
+        return []
+    opsets = {each.domain.replace("ai.onnx", ""): each.version for each in model.opset_import}
+    found: list[Differing] = []
+    for node in model.graph.node:
+        inputs = [values.get(name) for name in node.input]
+        rows = differences(node, inputs, opsets.get("", 1), "onnxruntime")
+        if not _agrees(model, node, values, step=0 if rows else 1):
+            found.append(Differing(node.name, node.op_type, rows))
+    return found
+
+
+def _all_values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Values:
+    """Every value of the outer graph by name, as ONNX Runtime has it."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    made = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
+    del shown.graph.output[:]
+    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    values: Values = {w.name: onnx.numpy_helper.to_array(w) for w in model.graph.initializer}
+    values.update(feeds)
+    values.update(zip(made, Session(shown).run(feeds), strict=True))
+    return values
+
+
+def _agrees(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, step: int) -> bool:
+    """Whether we compute from the same inputs what ONNX Runtime did, but for this step of quantised
+    values; true where that cannot be said, of values that are no arrays, say."""
+    names = list(dict.fromkeys(name for name in _uses(node) if name in values))
+    outputs = [name for name in node.output if name]
+    if not all(isinstance(values[name], np.ndarray) for name in [*names, *outputs]):
+        return True
+    weights = {each.name for each in model.graph.initializer}
+    fixed = {name for name in names if name in weights or values[name].size <= FEW}
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [_port(name, values[name]) for name in names if name not in fixed],
+        [_port(name, values[name], is_open=True) for name in outputs],
+        [onnx.numpy_helper.from_array(values[name], name) for name in names if name in fixed],
+    )
+    alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    try:
+        feeds = {name: values[name] for name in names if name not in fixed}
+        ours = evaluate(import_onnx(alone), feeds)
+    except ByocirError:
+        return True
+    return all(_close(ours[name], values[name], step) for name in outputs)
+
+
+def _uses(node: onnx.NodeProto) -> Iterator[str]:
+    """The names that a node reads, in its graphs, too."""
+    yield from node.input
+    for _, graph in inner_graphs(node):
+        for inner in graph.node:
+            yield from _uses(inner)
+        yield from (output.name for output in graph.output)
+
+
+def _port(name: str, array: np.ndarray, is_open: bool = False) -> onnx.ValueInfoProto:
+    shape = None if is_open else list(cast("tuple[int, ...]", array.shape))
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
+
+
+def _close(ours: Any, theirs: np.ndarray, step: int) -> bool:
+    if not isinstance(ours, np.ndarray) or ours.shape != theirs.shape:
+        return False
+    array = cast(np.ndarray, ours)
+    if array.dtype.kind not in "fiub":
+        return True
+    a, b = array.astype(np.float64), theirs.astype(np.float64)
+    if array.dtype.kind != "f":
+        return bool((np.abs(a - b) <= (step if array.dtype.itemsize == 1 else 0)).all())
+    finite = b[np.isfinite(b)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    return np.allclose(a, b, rtol=CLOSE, atol=CLOSE * spread, equal_nan=True)

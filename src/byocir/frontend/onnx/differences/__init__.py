@@ -1,0 +1,32 @@
+"""Where byocir, ONNX Runtime and onnx's reference evaluator are known to differ.
+
+One table for all who compare: the page `docs/differences.md`, `byocir run --verify`, `byocir
+bisect` and the differential fuzzer. A difference that no row explains is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+
+from byocir.frontend.onnx.differences.call import Call
+from byocir.frontend.onnx.differences.table import TABLE, Difference, Reference
+
+__all__ = ["TABLE", "Difference", "Reference", "differences"]
+
+
+def differences(
+    node: onnx.NodeProto, inputs: Sequence[Any], opset: int, against: Reference
+) -> list[Difference]:
+    """The rows that allow a node's results to differ from those of `against`, for these inputs (in
+    the node's order, None for absent ones) and its domain's opset."""
+    if node.domain not in ("", "ai.onnx"):
+        return []
+    call = Call(node, inputs, opset)
+    return [
+        row
+        for row in TABLE
+        if node.op_type in row.operators and getattr(row, against) and row.holds(call)
+    ]

@@ -1,0 +1,246 @@
+"""The conditions of rows, on a node and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.frontend.onnx.differences.call import Call
+
+Condition = Callable[[Call], bool]
+
+SMALLEST_OF_BEYOND = 2.0**31
+"""From here on a float has no integer of 32 bits."""
+
+
+def always(call: Call) -> bool:
+    """Holds for every node of the operator."""
+    return True
+
+
+def both(first: Condition, second: Condition) -> Condition:
+    """Holds where two conditions hold."""
+    return lambda call: first(call) and second(call)
+
+
+def _floats(call: Call) -> list[NDArray[np.float64]]:
+    """All inputs that hold floats."""
+    kinds = [array for array in call.arrays if is_floating(array)]
+    return [array.astype(np.float64) for array in kinds]
+
+
+def is_floating(array: np.ndarray) -> bool:
+    """An array of floats, those that numpy does not know itself included."""
+    return array.dtype.kind == "f" or "float" in array.dtype.name
+
+
+def has_nan(call: Call) -> bool:
+    """An input holds a NaN."""
+    return any(bool(np.isnan(array).any()) for array in _floats(call))
+
+
+def is_infinite(call: Call) -> bool:
+    """An input holds an infinity."""
+    return any(bool(np.isinf(array).any()) for array in _floats(call))
+
+
+def is_not_finite(call: Call) -> bool:
+    """An input holds a NaN or an infinity."""
+    return any(not np.isfinite(array).all() for array in _floats(call))
+
+
+# -- windows
+
+
+def is_same_dilated(call: Call) -> bool:
+    """SAME pads for windows with holes."""
+    return call.is_same_padded and any(axis.dilation > 1 for axis in call.axes())
+
+
+def is_same_lower_odd(call: Call) -> bool:
+    """SAME pads, one more in front than behind, along one dimension."""
+    axes = call.axes() if call.attribute("auto_pad") == "SAME_LOWER" else []
+    return len(axes) == 1 and axes[0].before > axes[0].after
+
+
+def is_same_sparse(call: Call) -> bool:
+    """SAME pads where windows leave elements out, so that there is less than nothing to pad."""
+    if not call.is_same_padded:
+        return False
+    return any(
+        (-(-axis.size // axis.stride) - 1) * axis.stride + axis.extent < axis.size
+        for axis in call.axes()
+    )
+
+
+def has_window_of_padding(call: Call) -> bool:
+    """A window lies in padding alone."""
+    return any(
+        not any(0 <= start + tap * axis.dilation < axis.size for tap in range(axis.kernel))
+        for axis in call.axes()
+        for start in call.starts(axis)
+    )
+
+
+def counts_no_pads(call: Call) -> bool:
+    """Pads do not count in the mean."""
+    return not call.attribute("count_include_pad", 0)
+
+
+def has_window_of_least(call: Call) -> bool:
+    """A window may hold -infinity alone."""
+    x = call.array(0)
+    return x is not None and is_floating(x) and bool(np.isneginf(x.astype(np.float64)).any())
+
+
+def rounds_up(call: Call) -> bool:
+    """The last window ends outside of the padded input."""
+    return any(
+        start + axis.extent > axis.size + axis.after
+        for axis in call.axes()
+        for start in call.starts(axis)
+    )
+
+
+def is_grouped(call: Call) -> bool:
+    """There is more than one group."""
+    return call.attribute("group", 1) > 1
+
+
+def has_more_channels_than_images(call: Call) -> bool:
+    """`[N,C,…]` where C is greater than N."""
+    x = call.array(0)
+    return x is not None and x.ndim > 1 and x.shape[1] > x.shape[0]
+
+
+def has_signs_to_drop(call: Call) -> bool:
+    """The 1-norm of numbers below zero."""
+    x = call.array(0)
+    return call.attribute("p", 2) == 1 and x is not None and bool((x < 0).any())
+
+
+# -- movement
+
+
+def ends_at_greatest(call: Call) -> bool:
+    """A slice goes backwards from, or to, an end that is the greatest integer there is."""
+    ends, steps = call.numbers("ends", 2), call.numbers("steps", 4)
+    greatest = (2**31 - 1, 2**63 - 1)
+    return any(
+        end in greatest and step < 0 for end, step in zip(ends or [], steps or [], strict=False)
+    )
+
+
+def is_linear_of_integers(call: Call) -> bool:
+    """Integers are interpolated."""
+    x = call.array(0)
+    return x is not None and x.dtype.kind in "iu" and call.attribute("mode") == "linear"
+
+
+def interpolates_not_finite(call: Call) -> bool:
+    """A NaN or an infinity among elements that are not just copied."""
+    return call.attribute("mode", "nearest") != "nearest" and is_not_finite(call)
+
+
+def has_corners_between(call: Call) -> bool:
+    """Corners are aligned, and a scale gives a size that is no whole number."""
+    x, scales = call.array(0), call.array(2)
+    if call.attribute("coordinate_transformation_mode") != "align_corners":
+        return False
+    if x is None or scales is None or call.attribute("axes") or scales.size != x.ndim:
+        return scales is not None and scales.size > 0
+    sizes = np.array(x.shape) * scales.astype(np.float64)
+    return bool((np.abs(sizes - np.round(sizes)) > 0).any())
+
+
+def is_given(index: int) -> Condition:
+    """Holds where this input is there."""
+    return lambda call: call.array(index) is not None
+
+
+def takes_extremes(call: Call) -> bool:
+    """Elements that meet are joined by `max` or `min`."""
+    return call.attribute("reduction") in ("max", "min")
+
+
+def is_unsorted(call: Call) -> bool:
+    """The elements may come in any order."""
+    return call.attribute("sorted", 1) == 0
+
+
+def shows_masked_scores(call: Call) -> bool:
+    """The scores of an Attention, as they are once masked, are an output."""
+    is_wanted = len(call.node.output) > 3 and bool(call.node.output[3])
+    return is_wanted and call.attribute("qk_matmul_output_mode", 0) == 2
+
+
+def has_nothing(call: Call) -> bool:
+    """The input has no elements."""
+    x = call.array(0)
+    return x is not None and x.size == 0
+
+
+# -- numbers
+
+
+def has_open_bound(call: Call) -> bool:
+    """Clip has one bound or none."""
+    return call.array(1) is None or call.array(2) is None
+
+
+_WIDTHS = {
+    onnx_type: np.iinfo(dtype)
+    for onnx_type, dtype in {
+        2: np.uint8,
+        3: np.int8,
+        4: np.uint16,
+        5: np.int16,
+        6: np.int32,
+        7: np.int64,
+        12: np.uint32,
+        13: np.uint64,
+    }.items()
+}
+"""Limits by the number that ONNX gives the type."""
+
+
+def _fits(values: NDArray[np.float64], limits: np.iinfo) -> bool:
+    low, high = float(limits.min), float(limits.max)
+    whole = np.trunc(values)
+    return bool(((whole >= low) & (whole <= high) & (whole < 2.0**limits.bits)).all())
+
+
+def casts_beyond(call: Call) -> bool:
+    """Floats that the integers of the result do not hold are cast to them."""
+    x, like = call.array(0), call.array(1)
+    if x is None or not is_floating(x):
+        return False
+    limits = _WIDTHS.get(call.attribute("to"))
+    if like is not None and like.dtype.kind in "iu":
+        limits = np.iinfo(like.dtype)
+    return limits is not None and not _fits(x.astype(np.float64), limits)
+
+
+def raises_beyond(call: Call) -> bool:
+    """An integer to a power that its type does not hold, or to a negative one."""
+    base, exponent = call.array(0), call.array(1)
+    if base is None or exponent is None or base.dtype.kind not in "iu":
+        return False
+    if exponent.dtype.kind in "iu" and (exponent < 0).any():
+        return True
+    with np.errstate(all="ignore"):
+        power = np.power(base.astype(np.float64), exponent.astype(np.float64))
+    limits = np.iinfo(base.dtype)
+    return not _fits(power, limits) or bool((np.abs(power) > 2.0**53).any())
+
+
+def quantises_beyond(call: Call) -> bool:
+    """A quotient that 32 bits do not hold is quantised."""
+    x, scale = call.array(0), call.array(1)
+    if x is None or scale is None or not is_floating(scale):
+        return False
+    least = float(np.abs(scale.astype(np.float64)).min(initial=np.inf))
+    greatest = float(np.nan_to_num(np.abs(x.astype(np.float64)), nan=np.inf).max(initial=0.0))
+    return is_not_finite(call) or greatest >= SMALLEST_OF_BEYOND * least

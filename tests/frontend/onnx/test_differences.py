@@ -1,0 +1,354 @@
+"""Each row of the table of differences is shown: who is said to differ does, the others agree."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from byocir.evaluate.module import evaluate
+from byocir.frontend.onnx import import_onnx
+from byocir.frontend.onnx.differences import TABLE, Difference, Reference, differences
+from byocir.frontend.onnx.reference import NotComputed
+from byocir.frontend.onnx.reference import Reference as ReferenceEvaluator
+from byocir.targets.ort_session import Session
+
+OPSET = 23
+NAN, INF = np.nan, np.inf
+
+
+class Case(NamedTuple):
+    """A node and its inputs; those of `weights` are initialisers."""
+
+    node: onnx.NodeProto
+    inputs: list[np.ndarray | None]
+    weights: tuple[int, ...]
+    opset: int = OPSET
+
+
+def case(operator: str, *inputs: Any, weights: Any = (), outputs: int = 1, **attributes: Any):
+    names = [f"x{i}" if each is not None else "" for i, each in enumerate(inputs)]
+    node = helper.make_node(operator, names, [f"y{i}" for i in range(outputs)], **attributes)
+    arrays = [each if each is None else np.asarray(each) for each in inputs]
+    return Case(node, arrays, tuple(weights))
+
+
+def model(given: Case) -> onnx.ModelProto:
+    pairs = [pair for pair in zip(given.node.input, given.inputs, strict=True) if pair[0]]
+    weights = [given.node.input[i] for i in given.weights]
+    ports = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in pairs
+        if name not in weights
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in given.node.output if name]
+    initializers = [onnx.numpy_helper.from_array(a, n) for n, a in pairs if n in weights]
+    graph = helper.make_graph([given.node], "g", ports, outputs, initializers)
+    made = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", given.opset)], ir_version=10
+    )
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def feeds_of(given: Case) -> dict[str, np.ndarray]:
+    pairs = enumerate(zip(given.node.input, given.inputs, strict=True))
+    return {name: a for i, (name, a) in pairs if name and i not in given.weights}
+
+
+def run_onnxruntime(given: Case) -> list[np.ndarray]:
+    return Session(model(given)).run(feeds_of(given))
+
+
+def run_reference(given: Case) -> list[np.ndarray]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ReferenceEvaluator(model(given)).run(feeds_of(given))
+
+
+RUNS: dict[Reference, Callable[[Case], list[np.ndarray]]] = {
+    "onnxruntime": run_onnxruntime,
+    "reference": run_reference,
+}
+
+
+def agrees(given: Case, against: Reference) -> bool | None:
+    """Whether a reference gives what byocir does; None if it refuses the case."""
+    expected = list(evaluate(import_onnx(model(given)), feeds_of(given)).values())
+    try:
+        found = RUNS[against](given)
+    except NotComputed:
+        return None
+    return all(map(near, found, expected))
+
+
+def near(found: np.ndarray, expected: np.ndarray) -> bool:
+    if found.shape != expected.shape:
+        return False
+    is_float = found.dtype.kind == "f"
+    return np.allclose(found, expected, rtol=1e-4 if is_float else 0, atol=0, equal_nan=is_float)
+
+
+def floats(*values: float, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    array = np.array(values, np.float32)
+    return array if shape is None else array.reshape(shape)
+
+
+ROW = floats(1, 2, 3, 4, 5, 6, 7, 8, shape=(1, 1, 8))
+HOLED = floats(1, 2, 3, NAN, 5, 6, 7, 8, shape=(1, 1, 8))
+CORNERS = {"coordinate_transformation_mode": "align_corners"}
+SAME = {"auto_pad": "SAME_LOWER"}
+ONES = np.ones(2, np.float32)
+FIVE = (np.ones(5, np.float32),)
+GRID = floats(*range(1, 9), shape=(1, 1, 2, 4))
+INDICES = np.array([[[[5, 7], [13, 15]]]])
+SPREAD = floats(*range(1, 13), shape=(1, 6, 1, 2))
+B, F, Z = np.array([[1, 2]], np.int8), np.array(1, np.float32), np.array(0, np.int8)
+AXIS = np.array([1])
+
+
+def scaled(last: float) -> np.ndarray:
+    return floats(1, 1, 1, last)
+
+
+def recurrent(kind: str, number: float) -> Case:
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    w = np.ones((1, gates, 1), np.float32)
+    r = w if gates > 1 else w * np.float32(number)
+    bias = np.full((1, 2 * gates), number if gates > 1 else 0, np.float32)
+    x = np.ones((3, 1, 1), np.float32)
+    return case(kind, x, w, r, bias, weights=(1, 2, 3), hidden_size=1)
+
+
+def attention(mode: int) -> Case:
+    mask = np.array([[True, False], [True, True]])
+    q = np.random.default_rng(0).random((1, 1, 2, 4), np.float32)
+    made = case("Attention", q, q, q, mask, outputs=4, qk_matmul_output_mode=mode)
+    made.node.output[1:3] = ["", ""]
+    return made
+
+
+SHOWN: dict[str, list[Case]] = {
+    "same-dilated": [
+        case("MaxPool", ROW, kernel_shape=[2], strides=[2], dilations=[2], **SAME),
+        case("AveragePool", ROW, kernel_shape=[3], dilations=[2], auto_pad="SAME_UPPER"),
+        case("LpPool", ROW, kernel_shape=[3], dilations=[2], **SAME),
+    ],
+    "same-lower": [case("MaxPool", ROW, kernel_shape=[3], strides=[2], **SAME)],
+    "same-sparse": [
+        case(kind, ROW, kernel_shape=[1], strides=[4], auto_pad="SAME_UPPER")
+        for kind in ("MaxPool", "AveragePool", "LpPool")
+    ],
+    "conv-same-sparse": [
+        case("Conv", ROW, floats(1, shape=(1, 1, 1)), strides=[4], auto_pad="SAME_UPPER")
+    ],
+    "max-of-padding": [case("MaxPool", ROW, kernel_shape=[2], pads=[1, 1], dilations=[9])],
+    "mean-of-padding": [case("AveragePool", ROW, kernel_shape=[2], pads=[1, 1], dilations=[9])],
+    "max-pool-of-infinities": [
+        case("MaxPool", floats(-INF, -INF, 1, shape=(1, 1, 3)), kernel_shape=[2])
+    ],
+    "max-pool-nan": [case("MaxPool", HOLED, kernel_shape=[2])],
+    "global-max-pool-nan": [case("GlobalMaxPool", HOLED[None])],
+    "pool-nan": [case(kind, HOLED, kernel_shape=[2]) for kind in ("AveragePool", "LpPool")],
+    "lp-pool-ceil": [case("LpPool", ROW, kernel_shape=[3], strides=[2], ceil_mode=1)],
+    "conv-transpose-groups": [
+        case("ConvTranspose", ROW.reshape(1, 4, 2), np.ones((4, 1, 3), np.float32), group=2)
+    ],
+    "max-unpool-output-shape": [
+        case(
+            "MaxUnpool",
+            floats(1, 2, 3, 4, shape=(1, 1, 2, 2)),
+            INDICES,
+            np.array([1, 1, 5, 5]),
+            weights=(2,),
+            kernel_shape=[2, 2],
+            strides=[2, 2],
+        )
+    ],
+    "lrn-channels": [case("LRN", SPREAD, size=3)],
+    "lrn-not-finite": [
+        case("LRN", np.where(SPREAD == 1, NAN, SPREAD).astype(np.float32)[:, :, :, :1], size=3)
+    ],
+    "normalised-infinities": [
+        case(
+            "BatchNormalization",
+            floats(1, 2, shape=(1, 2)),
+            floats(INF, 1),
+            ONES,
+            floats(2, 2),
+            ONES,
+        ),
+        case("LayerNormalization", floats(INF, 1, 2, 3, 4, shape=(1, 5)), *FIVE, outputs=3),
+    ],
+    "lp-normalization-signs": [case("LpNormalization", floats(-1, 2), p=1)],
+    "flat-variance": [case("MeanVarianceNormalization", np.zeros((1, 2, 2, 2), np.float32))],
+    "argmax-nan": [
+        case("ArgMax", floats(1, NAN, 3), axis=0),
+        case("ArgMin", floats(1, NAN, 3), axis=0),
+        case("Hardmax", floats(1, NAN, 3), axis=0),
+    ],
+    "reduce-extremes-nan": [
+        case("ReduceMax", floats(1, NAN, 3)),
+        case("ReduceMin", floats(1, NAN, 3)),
+    ],
+    "scatter-extremes-nan": [
+        case(
+            "ScatterND",
+            floats(1, NAN, 3),
+            np.array([[0], [1]]),
+            floats(NAN, 2),
+            weights=(1,),
+            reduction="max",
+        ),
+        case(
+            "ScatterElements",
+            floats(1, NAN, 3),
+            np.array([0, 1]),
+            floats(NAN, 2),
+            weights=(1,),
+            reduction="min",
+        ),
+    ],
+    "top-k-unsorted": [
+        case("TopK", floats(3, 1, 2, 0), np.array([3]), weights=(1,), outputs=2, sorted=0)
+    ],
+    "unique-nan": [case("Unique", floats(NAN, 1, NAN))],
+    "slice-greatest-end": [
+        case("Slice", ROW, *map(np.array, ([6], [end], [2], [-1])), weights=(1, 2, 3, 4))
+        for end in (2**31 - 1, 2**63 - 1)
+    ],
+    "resize-integers": [
+        case(
+            "Resize",
+            np.array([[[[10, 20, 7, 13]]]], dtype),
+            None,
+            scaled(2),
+            weights=(2,),
+            mode="linear",
+        )
+        for dtype in (np.int8, np.uint8, np.int32)
+    ]
+    + [
+        case(
+            "Upsample",
+            np.array([[[[10, 20, 7, 13]]]], np.int8),
+            scaled(2),
+            weights=(1,),
+            mode="linear",
+        )._replace(opset=9)
+    ],
+    "resize-corners": [
+        case(
+            "Resize",
+            GRID,
+            None,
+            scaled(2.3),
+            weights=(2,),
+            mode="linear",
+            **CORNERS,
+        )
+    ],
+    "resize-not-finite": [
+        case("Resize", GRID * floats(1, 1, INF, 1), None, scaled(2), weights=(2,), mode="linear")
+    ],
+    "places-not-finite": [
+        case("Det", floats(0, 2, NAN, 4, shape=(2, 2))),
+        case("GridSample", GRID, floats(NAN, NAN, shape=(1, 1, 1, 2)), mode="nearest"),
+    ],
+    "mean-of-nothing": [case("ReduceMean", np.zeros((2, 0), np.float32), AXIS, weights=(1,))],
+    "log-sum-exp-infinities": [
+        case("ReduceLogSumExp", np.full((2, 2), -INF, np.float32), AXIS, weights=weights)
+        for weights in ((), (1,))
+    ],
+    "fourier-not-finite": [
+        case("DFT", floats(NAN, 1, 2, shape=(1, 3, 1))),
+        case(
+            "STFT",
+            HOLED.reshape(1, 8, 1),
+            np.array(2),
+            np.ones(4, np.float32),
+            weights=(1,),
+            onesided=1,
+        ),
+    ],
+    "recurrent-not-finite": [recurrent(kind, NAN) for kind in ("LSTM", "GRU", "RNN")],
+    "attention-mask": [attention(mode=2)],
+    "clip-open-bound": [
+        case("Clip", floats(INF, 1), np.float32(0)),
+        case("Clip", floats(-INF, 1), None, np.float32(2)),
+    ],
+    "cast-beyond": [
+        case("Cast", floats(300.7), to=TensorProto.UINT8),
+        case("Cast", floats(-INF), to=TensorProto.INT64),
+        case("CastLike", floats(NAN), np.array([1], np.int32)),
+    ],
+    "power-beyond": [
+        case("Pow", np.array([10, 2], np.int32), np.array([20, 3], np.int32)),
+        case("Pow", np.array([0], np.int32), np.array([-1], np.int32)),
+        case("Pow", np.array([2], np.int32), floats(INF)),
+    ],
+    "quantize-beyond": [
+        case("QuantizeLinear", floats(1e30), np.float32(1), np.uint8(0), weights=(1, 2))
+    ],
+    "dynamic-quantize-not-finite": [
+        case("DynamicQuantizeLinear", floats(value, 2, 3), outputs=3) for value in (NAN, -INF)
+    ],
+    "matmul-scale-nan": [
+        case("QLinearMatMul", B, F * NAN, Z, B.T, F, Z, F, Z, weights=(1, 2, 4, 5, 6, 7))
+    ],
+}
+
+
+AGREED = [
+    case("MaxPool", ROW, kernel_shape=[3], strides=[2], auto_pad="SAME_UPPER"),
+    case("AveragePool", ROW, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1),
+    case("LpPool", ROW, kernel_shape=[2], strides=[2], ceil_mode=1),
+    case("MaxPool", ROW, kernel_shape=[2], pads=[1, 1], dilations=[4]),
+    case("Conv", ROW, floats(1, 2, shape=(1, 1, 2)), strides=[2], **SAME),
+    case("ConvTranspose", ROW.reshape(1, 4, 2), np.ones((4, 1, 3), np.float32)),
+    case("LRN", SPREAD[:, :1], size=3),
+    case("ArgMax", floats(1, INF, 3), axis=0),
+    case("ReduceMax", floats(1, -INF, 3)),
+    case("Slice", ROW, *map(np.array, ([6], [2**63 - 1], [2], [1])), weights=(1, 2, 3, 4)),
+    case("Slice", ROW, *map(np.array, ([6], [-(2**63)], [2], [-1])), weights=(1, 2, 3, 4)),
+    case("Resize", GRID, None, scaled(2), weights=(2,), mode="linear"),
+    case("Resize", GRID, None, scaled(2), weights=(2,), mode="linear", **CORNERS),
+    case("ReduceMean", np.ones((2, 1), np.float32), AXIS, weights=(1,)),
+    recurrent("LSTM", 2),
+    attention(mode=3),
+    case("Clip", floats(INF, NAN), np.float32(0), np.float32(2)),
+    case("Cast", floats(255.7, -0.9), to=TensorProto.UINT8),
+    case("Pow", np.array([10, 2], np.int32), np.array([2, 3], np.int32)),
+    case("QuantizeLinear", floats(1e9), np.float32(1), np.uint8(0), weights=(1, 2)),
+]  # fmt: skip
+
+
+def test_every_row_is_shown():
+    assert list(SHOWN) == [row.name for row in TABLE]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_a_row_says_who_differs(row: Difference):
+    cases = SHOWN[row.name]
+    for against in RUNS:
+        holding = [row in differences(c.node, c.inputs, c.opset, against) for c in cases]
+        agreeing = [agrees(each, against) for each in cases]
+        if getattr(row, against):
+            assert all(holding)
+            differ = {c.node.op_type for c, a in zip(cases, agreeing, strict=True) if not a}
+            assert differ == set(row.operators), against
+        else:
+            others = [differences(c.node, c.inputs, c.opset, against) for c in cases]
+            assert not any(holding)
+            assert all(a is not False or o for a, o in zip(agreeing, others, strict=True)), against
+
+
+@pytest.mark.parametrize("given", AGREED, ids=lambda given: given.node.op_type)
+@pytest.mark.parametrize("against", RUNS)
+def test_beside_a_row_all_agree(given: Case, against: Reference):
+    assert not differences(given.node, given.inputs, given.opset, against)
+    assert agrees(given, against)
