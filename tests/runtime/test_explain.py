@@ -93,6 +93,17 @@ def test_the_closest_miss_comes_first():
     assert lines[-1] == "  closest: npu.product"
 
 
+def test_what_matched_more_ops_is_closer_however_long_it_is():
+    value = op("graph.matmul", wildcard(), wildcard())
+    short = op("graph.relu", value)
+    for name in ("softmax", "exp", "abs", "tanh"):
+        value = op(f"graph.{name}", value)
+    found = report(Composite("npu.long", (value,)), Composite("npu.short", (short,)))
+    lines = explain(found, "first").splitlines()
+    assert [line.split()[1:3] for line in lines[1:3]] == [["npu.long", "2/5"], ["npu.short", "1/2"]]
+    assert lines[-1] == "  closest: npu.long"
+
+
 def test_heavy_nodes_on_the_host_are_named_never_silent():
     add = Composite("npu.add", (op("graph.add", wildcard(), wildcard()),))
     found = report(product(16), add)

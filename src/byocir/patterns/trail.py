@@ -35,8 +35,10 @@ def _number(number: int) -> IntAttr:
 
 
 def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
-    """An attempt as data; `note` says why a target got what it fits."""
-    nodes = dict.fromkeys(name for op in attempt.matched for name in names(op.location))
+    """An attempt as data; `note` says why a target got what it fits. One that matched nothing is
+    told of the op at which it began."""
+    ops = attempt.matched or (attempt.root,)
+    nodes = dict.fromkeys(name for op in ops for name in names(op.location))
     rules = [
         RuleAttr(
             _text(rule.sentence),

@@ -13,20 +13,53 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from byocir.dialects.graph import AddOp, ClipOp, DequantizeOp, QuantizeOp, ReluOp
-from byocir.patterns import Attempt
+from byocir.dialects.locations import names
+from byocir.patterns import Attempt, Match, composite, either, path, wildcard
+from byocir.patterns import op as op_pattern
 from byocir.patterns.trail import append, nearest_misses, record
+from byocir.rewrites.grid import anything, constant_array, quantize
 from byocir.rewrites.matching import MatchedRewrite
 
 _BETWEEN = (QuantizeOp, DequantizeOp, ReluOp, ClipOp, AddOp)
 """Ops of every quantised chain, and sums, which are mostly no biases: that a rewrite matches those
 alone tells nothing."""
 
+_MOVES = ("graph.reshape", "graph.transpose", "graph.squeeze", "graph.unsqueeze", "graph.flatten")
+
+
+@composite("product")
+def product():
+    """A product of quantised values whose sums become floats."""
+    moved = path(quantize(wildcard(), "quantize", anything), *_MOVES)
+    surrounded = op_pattern("graph.where", wildcard(), op_pattern("graph.pad", moved), wildcard())
+    return either(
+        op_pattern("graph.conv", moved | surrounded, wildcard()),
+        op_pattern("graph.matmul", moved, wildcard()),
+        op_pattern("graph.matmul", wildcard(), moved),
+    )
+
+
+@product.rule(
+    fix="quantise with scales that are known before, for example with "
+    "onnxruntime.quantization.quantize_static: a target that rescales its sums needs them as "
+    "constants, one that gives i32 does not"
+)
+def scale_is_known(m: Match) -> tuple[bool, object]:
+    """The scale of the input is known when the model is compiled."""
+    scale = m["quantize"].op.operands[1]
+    made = scale.owner
+    by = (
+        ", ".join(names(made.location)) if isinstance(made, Operation) else "the input of the model"
+    )
+    return constant_array(scale) is not None, f"a scale that {by} computes"
+
 
 def tell_left_in_float(
     module: ModuleOp, pass_name: str, rewrites: Sequence[MatchedRewrite]
 ) -> None:
     """Records for each quantize op that these rewrites left how far the nearest came and which
-    rules failed; for an op on dequantised values that nothing quantises, that."""
+    rules failed; for an op on dequantised values that nothing quantises, that; and of products of
+    integers whose scale only a run tells, that."""
     ops = list(module.walk())
     found = [miss for op in ops if isinstance(op, QuantizeOp) for miss in _nearest(op, rewrites)]
     told = {matched for miss in found for matched in miss.matched}
@@ -34,6 +67,7 @@ def tell_left_in_float(
     for op in ops:
         if op not in told and _is_inner(op):
             found += nearest_misses(op, composites, {})
+        found += _of_computed_scale(op)
     if found:
         append(module, [record(_named(miss, pass_name), "") for miss in found])
 
@@ -53,6 +87,14 @@ def _is_plain(attempt: Attempt) -> bool:
 def _is_inner(op: Operation) -> bool:
     on_grid = any(isinstance(value.owner, DequantizeOp) for value in op.operands)
     return on_grid and not isinstance(op, _BETWEEN)
+
+
+def _of_computed_scale(op: Operation) -> Iterator[Attempt]:
+    """A product of integers whose scale only a run tells, as dynamic quantisers write it."""
+    if op.name in product.root_names:
+        attempt = product.attempt(op)
+        if any(not rule.holds for rule in attempt.rules):
+            yield replace(attempt, matched=(op,))
 
 
 def _named(attempt: Attempt, pass_name: str) -> Attempt:

@@ -263,10 +263,13 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
         yield from _failed(decision)
 
 
-def _distance(decision: Decision) -> tuple[float, int]:
-    """How far a pattern was from being taken: ops that did not match, then rules that failed."""
+def _distance(decision: Decision) -> tuple[bool, int, float, int]:
+    """How far a pattern was from being taken. One that matched as a whole, whose rules were asked,
+    is closest; then those that matched more ops, of these those with fewer left, or rules that
+    failed. A short pattern that shares no more than an activation is not close."""
     missing = 1 - decision.matched / decision.total if decision.total else 1.0
-    return missing, sum(not rule.holds for rule in decision.rules)
+    failed = sum(not rule.holds for rule in decision.rules)
+    return not decision.rules, -decision.matched, missing, failed
 
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:

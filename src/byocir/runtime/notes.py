@@ -19,10 +19,14 @@ from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.bids import BY_ORDER
 
 if TYPE_CHECKING:
-    from byocir.runtime.report import Report
+    from byocir.dialects.byoc import Node
+    from byocir.runtime.report import Report, Rule
 
 _BRANCH = re.compile(r"/(then|else)_branch/")
 """In the name of a node: that it is in a graph of an If."""
+
+_QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
+"""How the types of operators begin that only quantised models have."""
 
 _FLOAT = (
     "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
@@ -33,6 +37,8 @@ _ASYMMETRIC = (
     "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
     "and the extra options ActivationSymmetric and WeightSymmetric"
 )
+_QUANTISED_OTHERWISE = "the model is quantised, but not so that its sums can be integers"
+_NOT_QUANTISED = "quantise what they read and what they give"
 
 
 def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
@@ -40,6 +46,7 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
     return [
         *_open_sizes(module),
         *_shares(report, module, host_ops),
+        *_kept_in_float(report, module),
         *_unknown(report),
         *_branches(report),
         *_uncompared(report, module),
@@ -87,18 +94,54 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     if not report.targets or not on_host:
         return []
     share = 100 * on_host / total
-    integer = any(ask(find(target), "fixed_point") for target in targets_of(module))
     floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
-    if integer and floats and not report.regions:
-        missing = (
-            _ASYMMETRIC if any(n.op_type == "QuantizeLinear" for n in report.nodes) else _FLOAT
-        )
+    if floats and not report.regions and _compute_in_integers(module):
+        quantised = any(node.op_type.startswith(_QUANTISED) for node in report.nodes)
+        otherwise = _QUANTISED_OTHERWISE if _kept(report) else _ASYMMETRIC
+        missing = otherwise if quantised else _FLOAT
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
     heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
     named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
     return [
         f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
     ]
+
+
+def _compute_in_integers(module: ModuleOp) -> bool:
+    return any(ask(find(target), "fixed_point") for target in targets_of(module))
+
+
+def _kept(report: Report) -> dict[str, list[tuple[Node, Rule | None]]]:
+    """The heavy nodes of the host that no rewrite brought to integers, by the cause; what was seen
+    there is that of the rule that fails, if one does."""
+    found: dict[str, list[tuple[Node, Rule | None]]] = {}
+    for node in report.nodes:
+        reasons = report.reasons.get(node.name, ()) if node.name in report.host else ()
+        decision = next((d for d in reasons if not d.target), None)
+        if decision is not None and node.macs:
+            rule = next((rule for rule in decision.rules if not rule.holds), None)
+            cause = decision.reason if rule is None else rule.sentence
+            found.setdefault(cause, []).append((node, rule))
+    return found
+
+
+def _kept_in_float(report: Report, module: ModuleOp) -> list[str]:
+    """For each cause that left convolutions and products in float: which, what was seen, and what
+    to do about it."""
+    found = _kept(report) if report.targets and _compute_in_integers(module) else {}
+    notes: list[str] = []
+    for cause, kept in found.items():
+        macs = sum(node.macs for node, _ in kept)
+        named = ", ".join(
+            node.name + (f" has {rule.seen}" if rule else "") for node, rule in kept[:3]
+        )
+        more = f" and {len(kept) - 3} more" if kept[3:] else ""
+        fix = next((rule.fix for _, rule in kept if rule is not None), _NOT_QUANTISED)
+        notes.append(
+            f"{macs:,} multiply-accumulates stay in float because of their quantisation ({cause}): "
+            f"{named}{more}{f'; {fix}' if fix else ''}"
+        )
+    return notes
 
 
 def _is_float_contraction(op: Operation) -> bool:

@@ -233,4 +233,4 @@ def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> No
             place = (op, offer.target)
             nearest = claims.nearest.get(place)
             if nearest is not None and place not in claims.told:
-                claims.tell(replace(nearest, matched=(op,)), offer.target)
+                claims.tell(nearest, offer.target)

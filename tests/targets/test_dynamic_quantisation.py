@@ -1,0 +1,80 @@
+"""Products whose scales only a run tells: a target that gives 32-bit sums takes them, VTA says why
+it does not, and their work is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from nets.classic_nets import Scale, feeds, session
+from nets.int8_nets import quantised_net
+
+import byocir
+from byocir.dialects.types import i8, i32, ui8
+from byocir.patterns import Composite, composite, constant, op, optional_operand, wildcard
+from byocir.runtime.explain import explain, summary
+
+TINY = Scale(16, 16, 1)
+NETS = ["encoder", "MobileNetV2"]
+
+
+def sums(name: str) -> Composite:
+    """Products of bytes, whatever happens to their sums."""
+
+    @composite(f"npu.{name}")
+    def made():
+        return op(f"graph.{name}", wildcard("x"), constant("w"), optional_operand(constant("b")))
+
+    @made.rule
+    def factors_are_bytes(m):
+        """Both factors have 8 bits, signed or not."""
+        found = m["x"].type.element, m["w"].type.element
+        return all(element in (i8, ui8) for element in found), found
+
+    @made.rule
+    def sums_have_32_bits(m):
+        """The sums have 32 bits."""
+        return m.result.type.element == i32, m.result.type.element
+
+    return made
+
+
+@dataclass(frozen=True)
+class Npu(byocir.Target):
+    name: ClassVar[str] = "npu"
+    patterns: ClassVar[tuple[Composite, ...]] = (sums("conv"), sums("matmul"))
+
+
+@pytest.fixture(scope="module", params=NETS)
+def model(request: pytest.FixtureRequest) -> bytes:
+    return quantised_net(request.param, "u8u8", "dynamic", TINY, per_channel=False)
+
+
+def test_a_target_of_sums_takes_the_products_and_the_host_works_out_the_scales(model: bytes):
+    package = byocir.compile(model, targets=[Npu()])
+    report, feed = package.report, feeds(model, 5)
+    integer = [node for node in report.nodes if "Integer" in node.op_type]
+    assert integer
+    assert all(node.macs and report.places[node.name] == "npu" for node in integer)
+    assert report.macs["npu"] == sum(node.macs for node in integer)
+    assert not report.unknown_macs
+    assert "unknown size" not in summary(report)
+    (found,), (expected,) = package.run(feed).values(), session(model).run(None, feed)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.ptp(expected))
+
+
+def test_vta_says_that_it_misses_the_scale(model: bytes):
+    report = byocir.compile(model, targets=["vta"]).report
+    integer = [node for node in report.nodes if "Integer" in node.op_type]
+    for node in integer:
+        lines = explain(report, node.name).splitlines()
+        assert lines[0].endswith("host")
+        assert "The scale of the input is known when the model is compiled" in lines[2]
+        assert "seen a scale that" in lines[2]
+        assert "quantize_static" in lines[3]
+    (note,) = (note for note in report.notes if "stay in float" in note)
+    assert note.startswith(f"{sum(node.macs for node in integer):,} multiply-accumulates")
+    assert f"{integer[0].name} has a scale that" in note
+    assert "quantize_static" in note
