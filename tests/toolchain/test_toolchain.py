@@ -179,6 +179,17 @@ def test_the_wheel_comes_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert str(package / "zig") in found.identity
 
 
+def test_zig_spells_processors_without_hyphens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "given"
+    tool = script(tmp_path / "zig", f'echo "$@" >> "{log}"\nexit 1', monkeypatch)
+    monkeypatch.setenv("CC", f"{tool} cc")
+    with pytest.raises(ByocirError):
+        build_shared("answer", files(42), ["-march=x86-64-v3", "-march=native", "-lm"])
+    assert "-march=x86_64_v3 -march=native -lm" in log.read_text()
+
+
 def test_flags_in_cc_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "cc -O1 -DEXTRA=41")
     path = build_shared("extra", {"extra.c": "int answer(void) { return EXTRA + 1; }"})

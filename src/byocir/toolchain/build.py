@@ -215,7 +215,8 @@ def _compile(
         (folder / file).write_bytes(content)
     sources = [file for file in contents if file.endswith(".c")]
     built = folder / f"out{SUFFIX}"
-    command = [*compiler.command, "-shared", "-fPIC", "-o", built.name, *sources, *flags]
+    command = [*compiler.command, "-shared", "-fPIC", "-o", built.name, *sources]
+    command += compiler.spelled(flags)
     try:
         done = subprocess.run(
             command,

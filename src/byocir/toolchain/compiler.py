@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,12 @@ class Compiler:
 
     def __str__(self) -> str:
         return shlex.join(self.command)
+
+    def spelled(self, flags: Sequence[str]) -> list[str]:
+        """Flags of gcc as this compiler takes them: zig's names of processors have no hyphens."""
+        if not {"zig", WHEEL} & {Path(word).stem for word in self.command}:
+            return list(flags)
+        return [x.replace("x86-64-", "x86_64_") if x.startswith("-march=") else x for x in flags]
 
 
 def find_compiler() -> Compiler:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -18,7 +20,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
-from byocir.lowering.tir_to_c.accesses import Indices, offset_of, outside_of
+from byocir.lowering.tir_to_c.accesses import Indices, Inside, offset_of, outside_of
+from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, apart, either, when
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import known_floats
@@ -206,8 +209,10 @@ class BlockWriter:
         if self._accumulates():
             body = self._reduce()
         else:
-            body = self._nest(self.parallel, self._point(self._bound(), self._store))
+            body = self._walked(self.parallel, None, self._store)
         helpers = {**self.scalars.helpers, **self.indices.helpers}
+        if self.guards or self._checked or self.end is not None:
+            helpers |= APART
         if any(access.element in HALVES for access in self._accesses()):
             helpers |= HALF
         if self.scalars.can_fail:
@@ -222,40 +227,103 @@ class BlockWriter:
     def _accumulates(self) -> bool:
         return bool(self.reduction) or any(len(self.ins) + i in self._used for i in self.initial)
 
-    def _nest(self, loops: Sequence[Loop], inner: Sequence[str]) -> list[str]:
-        lines = list(inner)
-        for loop in reversed(loops):
-            lines = self._for(loop.name, str(loop.extent), lines)
-        return lines
+    def _walked(
+        self,
+        loops: Sequence[Loop],
+        outs: Sequence[str] | None,
+        store: Callable[[int, str], str],
+        lanes: _Lanes | None = None,
+    ) -> list[str]:
+        """The body at all points of loops, the lanes innermost. Each guard stands just inside the
+        innermost loop that it depends on."""
+        make: _MakeLoop = _just
+        position, rest = None, list(loops)
+        if lanes is not None:
+            position, make = lanes.loop.position, lanes.around
+        elif rest:
+            inner = rest.pop()
+            position, make = inner.position, partial(_for, inner.name, inner.extent)
+        lines = self._innermost(outs, store, position, make)
+        left = [guard for guard in self.guards if position not in guard.used_dims()]
+        for loop in reversed(rest):
+            here = [guard for guard in left if loop.position in guard.used_dims()]
+            left = [guard for guard in left if guard not in here]
+            lines = _for(loop.name, loop.extent, self._guarded(here, lines, when))
+        return self._guarded(left, lines, when)
 
-    def _for(self, name: str, extent: str, inner: Sequence[str]) -> list[str]:
-        head = f"for (ptrdiff_t {name} = 0; {name} < {extent}; {name}++) {{"
-        return [head, *(TAB + line for line in inner), "}"]
+    def _innermost(
+        self,
+        outs: Sequence[str] | None,
+        store: Callable[[int, str], str],
+        position: int | None,
+        make: _MakeLoop,
+    ) -> list[str]:
+        """The body in the loop at `position`, which `make` puts around it. What does not depend on
+        that loop is asked before it."""
+        guards = [guard for guard in self.guards if position in guard.used_dims()]
+        before: dict[int, list[Inside]] = {}
+        inside: dict[int, Sequence[Inside]] = {}
+        for i in self._checked:
+            checks = self.ins[i].checks
+            inside[i] = [check for check in checks if position in check.expr.used_dims()]
+            if len(inside[i]) < len(checks):
+                before[i] = [check for check in checks if check not in inside[i]]
+
+        def loop(asked: Mapping[int, Sequence[Inside] | None]) -> list[str]:
+            lines = self._guarded(guards, self._point(self._bound(outs, asked), store), _if)
+            varies = bool(guards) or any(asked.get(i, True) for i in self._checked)
+            # Sums that are no lanes would be made one vector.
+            several = varies and len(self.outs) > 1
+            return make([KEPT_APART, *lines] if several else lines, varies)
+
+        if not before:
+            return loop(inside)
+        conditions = [
+            self.indices.condition(check) for checks in before.values() for check in checks
+        ]
+        only = next(iter(before)) if len(before) == 1 else None
+        otherwise = loop({} if only is None else {**inside, only: None})
+        return either(" && ".join(conditions), loop(inside), otherwise)
+
+    @property
+    def _checked(self) -> list[int]:
+        """The inputs that are read outside of their arrays."""
+        return [i for i in sorted(self._used) if i < len(self.ins) and self.ins[i].checks]
 
     def _place(self, access: Access) -> str:
         return f"{access.name}[{self.indices.offset(access.offset)}]"
 
-    def _load(self, access: Access) -> str:
+    def _load(self, access: Access, checks: Sequence[Inside] | None = ()) -> str:
+        """An element where the checks hold, else what is read outside, as without checks (None)."""
+        if checks is None:
+            return str(access.pad)
         element = loaded(access.element, self._place(access))
-        if not access.checks:
+        if not checks:
             return element
-        conditions = " && ".join(self.indices.condition(check) for check in access.checks)
+        conditions = " && ".join(self.indices.condition(check) for check in checks)
         return f"({conditions} ? {element} : {access.pad})"
 
-    def _input(self, index: int) -> str:
+    def _input(self, index: int, checks: Sequence[Inside] | None) -> str:
         """What the body has of an input: an element, an index or the array."""
         if index in self._counted:
             return self.indices.expr(self.op.in_maps[index].results[0])
-        return self.ins[index].name if index in self._whole else self._load(self.ins[index])
+        access = self.ins[index]
+        return access.name if index in self._whole else self._load(access, checks)
 
     def _store(self, index: int, value: str) -> str:
         """Writes the element of a result."""
         out = self.outs[index]
         return f"{self._place(out)} = {stored(out.element, value)};"
 
-    def _bound(self, outs: Sequence[str] | None = None) -> dict[SSAValue, str]:
-        """What the body's arguments are: by default elements of the arrays."""
-        loads = [self._input(i) if i in self._used else "" for i in range(len(self.ins))]
+    def _bound(
+        self, outs: Sequence[str] | None, asked: Mapping[int, Sequence[Inside] | None]
+    ) -> dict[SSAValue, str]:
+        """What the body's arguments are: by default elements of the arrays. `asked` tells what is
+        still asked of an input, None of one that is read outside; otherwise all is."""
+        loads = [
+            self._input(i, asked.get(i, access.checks)) if i in self._used else ""
+            for i, access in enumerate(self.ins)
+        ]
         outs = [self._load(access) for access in self.outs] if outs is None else outs
         return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
@@ -273,32 +341,36 @@ class BlockWriter:
             lines.append(f"const {c_type(argument.type)} a{i} = {text};")
         computed, values = self.scalars.statements(self.op.body.block, bound, self.op.yielded)
         ends = [store(i, value) for i, value in enumerate(values)]
-        return self._guarded([*_needed([*lines, *computed], ends), *ends])
+        return [*_needed([*lines, *computed], ends), *ends]
 
-    def _guarded(self, lines: list[str]) -> list[str]:
-        if not self.guards:
+    def _guarded(
+        self,
+        guards: Sequence[AffineExpr],
+        lines: list[str],
+        write: Callable[[str, Sequence[str]], list[str]],
+    ) -> list[str]:
+        if not guards:
             return lines
-        condition = " && ".join(f"{self.indices.expr(guard)} >= 0" for guard in self.guards)
-        return [f"if ({condition}) {{", *(TAB + line for line in lines), "}"]
+        return write(" && ".join(f"{self.indices.expr(guard)} >= 0" for guard in guards), lines)
 
     # -- reductions
 
     def _reduce(self) -> list[str]:
         lane = self._lane()
         if lane is None:
-            return self._nest(self.parallel, self._accumulated(None, 1))
+            return _nest(self.parallel, self._accumulated(None))
         rest = [loop for loop in self.parallel if loop is not lane]
         size = LANES if self._follows(lane) else STRIDED_LANES
         if lane.extent <= size:
-            return self._nest(rest, self._accumulated(lane, lane.extent))
+            return _nest(rest, self._accumulated(_Lanes(lane, lane.extent)))
         full, remainder = divmod(lane.extent, size)
         start = f"s{lane.position}"
         step = f"for (ptrdiff_t {start} = 0; {start} < {full * size}; {start} += {size}) {{"
-        inner = self._accumulated(lane, size, start)
+        inner = self._accumulated(_Lanes(lane, size, start))
         lines = [step, *(TAB + line for line in inner), "}"]
         if remainder:
-            lines += self._accumulated(lane, remainder, str(full * size))
-        return self._nest(rest, lines)
+            lines += self._accumulated(_Lanes(lane, remainder, str(full * size)))
+        return _nest(rest, lines)
 
     def _lane(self) -> Loop | None:
         """The parallel iterator along which accumulators stand side by side."""
@@ -317,36 +389,47 @@ class BlockWriter:
             for access in self._accesses()
         )
 
-    def _accumulated(self, lane: Loop | None, lanes: int, start: str = "") -> list[str]:
-        """Accumulators from their start to their end, for `lanes` elements from `start` on."""
+    def _accumulated(self, lanes: _Lanes | None) -> list[str]:
+        """Accumulators from their start to their end, for each of the lanes if there are any."""
         head: list[str] = []
         first: list[str] = []
         last: list[str] = []
         accumulators: list[str] = []
-        index = "" if lane is None else "[j]"
+        index, size = ("", "") if lanes is None else ("[j]", f"[{lanes.count}]")
         for i, access in enumerate(self.outs):
-            kind, size = c_type(access.element), "" if lane is None else f"[{lanes}]"
-            head.append(f"{kind} acc{i}{size};")
+            head.append(f"{c_type(access.element)} acc{i}{size};")
             first.append(f"acc{i}{index} = {self.initial.get(i) or self._load(access)};")
             last.append(self._store(i, f"acc{i}{index}"))
             accumulators.append(f"acc{i}{index}")
-        if self.epilogue is not None:
-            late = self._within(self.finished(accumulators[0]))
-            last = ["{", *(TAB + line for line in late), "}"]
-        inner = self._point(
-            self._bound(accumulators), lambda i, value: f"{accumulators[i]} = {value};"
+        make = _just if lanes is None else lanes.around
+        last = make(last, False) if self.epilogue is None else self._late_lines(lanes, make)
+        walked = self._walked(
+            self.reduction,
+            accumulators,
+            lambda i, value: f"{accumulators[i]} = {value};",
+            lanes,
         )
+        lines = [*head, *make(first, False), *walked, *last]
+        return ["{", *(TAB + line for line in lines), "}"]
 
-        def around(lines: Sequence[str]) -> Sequence[str]:
-            return self._lanes(lane, lanes, start, lines)
+    def _late_lines(self, lanes: _Lanes | None, make: _MakeLoop) -> list[str]:
+        """The epilogue, left out where it does not reach the end of the last dimension."""
+        late = self.finished("acc0" if lanes is None else "acc0[j]")
+        lines = ["{", *(TAB + line for line in late), "}"]
+        if self.end is None:
+            return make(lines, False)
+        last = self.op.out_maps[0].results[-1]
+        condition = f"{self.indices.expr(last)} < {self.end}"
+        if lanes is None or lanes.loop.position not in last.used_dims():
+            return when(condition, make(lines, False))
+        return make(_if(condition, late), True)
 
-        return [
-            *("{", *(TAB + line for line in head)),
-            *(TAB + line for line in around(first)),
-            *(TAB + line for line in self._nest(self.reduction, around(inner))),
-            *(TAB + line for line in around(last)),
-            "}",
-        ]
+    @property
+    def end(self) -> int | None:
+        """How far the epilogue reaches along the last dimension, if not to its end."""
+        if self.epilogue is None or self.epilogue.extent == shape_of(self.op.outs[0].type)[-1]:
+            return None
+        return self.epilogue.extent
 
     def finished(self, element: str) -> list[str]:
         """The epilogue at one point, for this element of the reduction."""
@@ -363,24 +446,46 @@ class BlockWriter:
         ends = [f"{self._place(out)} = {stored(out.element, values[0])};"]
         return [*_needed([*lines, *computed], ends), *ends]
 
-    def _within(self, lines: list[str]) -> list[str]:
-        """The epilogue, left out where it does not reach the end of the last dimension."""
-        assert self.epilogue is not None
-        extent = self.epilogue.extent
-        if extent == shape_of(self.op.outs[0].type)[-1]:
-            return lines
-        last = self.indices.expr(self.op.out_maps[0].results[-1])
-        return [f"if ({last} < {extent}) {{", *(TAB + line for line in lines), "}"]
 
-    def _lanes(
-        self, lane: Loop | None, lanes: int, start: str, lines: Sequence[str]
-    ) -> Sequence[str]:
-        if lane is None:
-            return lines
-        at = f"{start} + j" if start else "j"
-        needed = any(re.search(rf"\b{lane.name}\b", line) for line in lines)
-        declared = [f"const ptrdiff_t {lane.name} = {at};"] if needed else []
-        return self._for("j", str(lanes), [*declared, *lines])
+@dataclass(frozen=True)
+class _Lanes:
+    """Accumulators side by side: `count` of them, along a loop from `start` on."""
+
+    loop: Loop
+    count: int
+    start: str = ""
+
+    def around(self, lines: Sequence[str], varies: bool) -> list[str]:
+        """A loop over the lanes; what it does `varies` with conditions that depend on it."""
+        at = f"{self.start} + j" if self.start else "j"
+        needed = any(re.search(rf"\b{self.loop.name}\b", line) for line in lines)
+        declared = [f"const ptrdiff_t {self.loop.name} = {at};"] if needed else []
+        return _for("j", self.count, [*declared, *lines], varies)
+
+
+_MakeLoop = Callable[[Sequence[str], bool], list[str]]
+"""Puts a loop around lines, in which elements are read under conditions or not."""
+
+
+def _just(lines: Sequence[str], varies: bool) -> list[str]:
+    """The lines where there is no loop to put around them."""
+    return [*([KEPT_APART] if varies else []), *lines]
+
+
+def _if(condition: str, lines: Sequence[str]) -> list[str]:
+    return [f"if ({condition}) {{", *(TAB + line for line in lines), "}"]
+
+
+def _for(name: str, extent: int, lines: Sequence[str], varies: bool = False) -> list[str]:
+    bound = apart(extent) if varies else extent
+    head = f"for (ptrdiff_t {name} = 0; {name} < {bound}; {name}++) {{"
+    return [head, *(TAB + line for line in lines), "}"]
+
+
+def _nest(loops: Sequence[Loop], lines: list[str]) -> list[str]:
+    for loop in reversed(loops):
+        lines = _for(loop.name, loop.extent, lines)
+    return lines
 
 
 def _needed(lines: Sequence[str], ends: Sequence[str]) -> list[str]:

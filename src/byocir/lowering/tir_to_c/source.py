@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.array import ALIGN, aligned
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.ports import names_of
+from byocir.lowering.tir_to_c.conditions import APART, either, when
 from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
@@ -289,9 +290,10 @@ class _Writer:
         return repeated(step, [line for each in step.steps for line in self._step(each)])
 
     def _branch(self, step: Branch) -> list[str]:
-        then, otherwise = ([indented(line) for line in self._steps(s)] for s in inside(step))
-        condition = f"if (*{self._pointer(step.condition)}) {{"
-        return [condition, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+        self._helpers |= APART
+        then, otherwise = (self._steps(steps) for steps in inside(step))
+        condition = f"*{self._pointer(step.condition)}"
+        return either(condition, then, otherwise) if otherwise else when(condition, then)
 
     def _fill(self, step: Fill) -> list[str]:
         target = self._pointer(step.buffer)

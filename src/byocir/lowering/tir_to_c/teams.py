@@ -33,7 +33,9 @@ WORTH_TEAM = 2**15
 UNEVEN = 1 / 32
 """How much more than its share a thread may have to do, if loops can be cut so evenly."""
 
-_HEAD = re.compile(r"( *)for \(ptrdiff_t \w+ = (\d+); \w+ < (\d+); \w+ ?\+[+=] ?(\d*)\) \{")
+_HEAD = re.compile(
+    r"( *)for \(ptrdiff_t \w+ = (\d+); \w+ < (?:apart\()?(\d+)\)?; \w+ ?\+[+=] ?(\d*)\) \{"
+)
 
 
 def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.types import element_type_of
+from byocir.lowering.tir_to_c.conditions import apart, either
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
@@ -175,7 +176,7 @@ class TileNest:
         terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
         inner = writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
 
-        def along(count: str) -> list[str]:
+        def along(count: object) -> list[str]:
             declared = [f"const ptrdiff_t {lane} = first + j;"] if _uses(inner, lane) else []
             return [
                 f"for (ptrdiff_t j = 0; j < {count}; j++) {{",
@@ -183,17 +184,15 @@ class TileNest:
                 "}",
             ]
 
-        inner, left = self._within(inner)
-        lines = along(str(width))
+        condition, left = self._within()
         if left is not None:
-            lines = [
-                f"const ptrdiff_t left = {left};",
-                f"if (left >= {width}) {{",
-                *(indented(line) for line in lines),
-                "} else {",
-                *(indented(line) for line in along("left")),
-                "}",
-            ]
+            told = f"const ptrdiff_t left = {left};"
+            lines = [told, *either(f"left >= {width}", along(width), along("left"))]
+        elif condition is not None:
+            inner = [f"if ({condition}) {{", *(indented(line) for line in inner), "}"]
+            lines = along(apart(width))
+        else:
+            lines = along(width)
         for i in reversed(range(len(heights))):
             if heights[i] > 1:
                 lines = self._row(i, heights[i], lines)
@@ -212,22 +211,18 @@ class TileNest:
             lines = [f"const ptrdiff_t base{index} = {name};", *lines]
         return lines
 
-    def _within(self, inner: list[str]) -> tuple[list[str], str | None]:
-        """The epilogue of an element, and how many of the tile's elements along the lane have one
-        where that may be fewer than there are; whether an element has one is asked of each unless
-        neighbours along the lane are neighbours in the last dimension."""
+    def _within(self) -> tuple[str | None, str | None]:
+        """Where not all elements of the tile have an epilogue: how many along the lane do, if
+        neighbours along the lane are neighbours in the last dimension, else the condition that
+        each must meet, which comes first."""
         writer = self.writer
-        if writer.epilogue is None or writer.epilogue.extent == _size(writer):
-            return inner, None
-        last, extent = writer.op.out_maps[0].results[-1], writer.epilogue.extent
+        if writer.end is None:
+            return None, None
+        last = writer.op.out_maps[0].results[-1]
         place, form = writer.indices.expr(last), linear(last)
         if form is not None and form.coefficient(self.lane.position) == 1:
-            return inner, f"{extent} - ({place})"
-        return [f"if ({place} < {extent}) {{", *(indented(line) for line in inner), "}"], None
-
-
-def _size(writer: BlockWriter) -> int:
-    return shape_of(writer.op.outs[0].type)[-1]
+            return None, f"{writer.end} - ({place})"
+        return f"{place} < {writer.end}", None
 
 
 def _uses(lines: Sequence[str], name: str) -> bool:

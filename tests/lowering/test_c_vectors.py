@@ -1,0 +1,104 @@
+"""C under the compilers' vectorisers: conditions, and what is read outside of arrays.
+
+gcc before 14 confuses elements that are read under a condition in loops that it has unrolled
+(PR 114375), which code without AVX never shows.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from c_compilers import COMPILERS, VECTORS, flags_for, use
+from onnx import helper
+
+import byocir
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate_function
+from byocir.lowering.tir_to_c.host import CHost
+from byocir.runtime.native import HostProgram, host_code
+
+
+def node(op, shape, kind=np.float32, constants=(), **attributes):
+    """An op, the input it is given, and further inputs that are constants."""
+    array = np.arange(1, 1 + np.prod(shape)).reshape(shape).astype(kind)
+    return op, array, [np.asarray(c) for c in constants], attributes
+
+
+SUMS = [
+    node("CumSum", shape, kind, [np.int64(axis)])
+    for shape, axis, *kinds in (
+        ((5, 16), 0, np.float32, np.float64, np.int32, np.int64),
+        ((4, 8, 8), 1, np.float32, np.int64),
+        ((3, 4, 4), 0, np.float32),
+        ((5, 16), 1, np.float32),
+    )
+    for kind in kinds
+]
+WINDOWS = [
+    node(op, shape, kernel_shape=kernel, pads=pads)
+    for op in ("MaxPool", "AveragePool")
+    for shape, kernel, pads in (
+        ((1, 16, 6, 5), [3, 3], [1, 1, 1, 1]),
+        ((1, 3, 7, 16), [3, 3], [1, 2, 1, 2]),
+        ((2, 8, 8), [3], [1, 1]),
+        ((1, 4, 9), [4], [2, 1]),
+    )
+]
+CONVOLUTIONS = [
+    node("Conv", (1, c, 6, 8), constants=[weight], pads=[1, 2, 1, 0], group=group)
+    for c, group, weight in (
+        (4, 4, np.arange(36, dtype=np.float32).reshape(4, 1, 3, 3)),
+        (3, 1, np.arange(108, dtype=np.float32).reshape(4, 3, 3, 3)),
+    )
+]
+MOVES = [
+    node("Pad", (3, 4), constants=[np.int64([1, 2, 1, 3]), np.float32(9)]),
+    node("Pad", (4, 16), constants=[np.int64([2, 0, 2, 0]), np.float32(0)]),
+    node("Trilu", (6, 16), upper=1),
+    node("Trilu", (16, 4), upper=0),
+]
+NODES = [*SUMS, *WINDOWS, *CONVOLUTIONS, *MOVES]
+
+
+def model():
+    """All of them side by side, and an addition behind each, which may be fused with it."""
+    nodes, inputs, outputs, weights = [], [], [], []
+    for i, (op, array, constants, attributes) in enumerate(NODES):
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        inputs.append(helper.make_tensor_value_info(f"x{i}", kind, array.shape))
+        names = [f"c{i}_{j}" for j in range(len(constants))]
+        weights += [
+            onnx.numpy_helper.from_array(c, n) for c, n in zip(constants, names, strict=True)
+        ]
+        weights.append(onnx.numpy_helper.from_array(np.ones((), array.dtype), f"one{i}"))
+        nodes.append(helper.make_node(op, [f"x{i}", *names], [f"y{i}"], **attributes))
+        nodes.append(helper.make_node("Add", [f"y{i}", f"one{i}"], [f"z{i}"]))
+        outputs += [helper.make_tensor_value_info(f"{n}{i}", kind, None) for n in "yz"]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("cpu", VECTORS or [pytest.param("", marks=pytest.mark.skip("no AVX"))])
+def test_conditions_among_vectors(cpu, compiler, monkeypatch):
+    """Both what is made for the processor and what is made for any and built for it, as users of
+    exported projects do."""
+    use(compiler, monkeypatch)
+    arrays = [array for _, array, _, _ in NODES]
+    for made in (cpu, "generic"):
+        package = byocir.compile(model(), targets=[], host=f"c{{cpu={made}}}")
+        assert package.report.host_runs_on == "c", package.report.notes
+        interpreter, code = Interpreter(package.module), host_code(package.module)
+        program = HostProgram(
+            replace(code, host=CHost("generic")), interpreter, flags_for(CHost(cpu))
+        )
+        for found, expected in zip(
+            program.run(arrays), evaluate_function(package.module, "main", arrays), strict=True
+        ):
+            close = (
+                np.testing.assert_allclose
+                if found.dtype.kind == "f"
+                else (np.testing.assert_array_equal)
+            )
+            close(found, expected)
