@@ -183,6 +183,30 @@ def test_a_scan(tmp_path):
         np.testing.assert_allclose(found[name], array, rtol=1e-6)
 
 
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_scan_over_numbers(backwards):
+    """States, elements and what turns leave have no dimensions."""
+    numbers = [port(name, shape=()) for name in "htefkmqr"]
+    given = {value.name: value for value in numbers}
+    nodes = [
+        node("Add", "h e", "k"),
+        node("Mul", "t f", "m"),
+        node("Identity", "e", "q"),
+        node("Sub", "m k", "r"),
+    ]
+    scanned = scan(
+        nodes,
+        "lim half x w",
+        "y z s d",
+        2,
+        [given[name] for name in "htef"],
+        [given[name] for name in "kmqr"],
+        scan_input_directions=[0, backwards],
+        scan_output_directions=[backwards, 0],
+    )
+    all_in_c(model([scanned], ["y", "z", "s", "d"]), [1, 2, 4])
+
+
 FLOATS = ("Relu", "Neg", "Tanh", "Abs", "Sigmoid")
 
 

@@ -135,13 +135,14 @@ class Emitter:
         block."""
         if 0 in space.extents:
             return init
+        written = space.parallel if out is None else out
         types = [*(read.argument for read in reads), element_type_of(init.type)]
         region = emit_body(types, cast(Callable[..., Emitted], body))
         op = BlockOp(
             space.iterators,
             [read.value for read in reads],
             [init],
-            [space.map(index) for index in (*(r.index for r in reads), out or space.parallel)],
+            [space.map(index) for index in (*(r.index for r in reads), written)],
             region,
             pads=[_pad(space, read) for read in reads],
             where=space.map(where) if where else None,
