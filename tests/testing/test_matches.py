@@ -47,7 +47,7 @@ from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS
 from byocir.testing import Example, find_match, find_near_miss, matching, near_miss, unflipped
 from byocir.testing.by_example import choices, example_of, graph_ops
-from byocir.testing.matches import first_miss, misses_of
+from byocir.testing.matches import find_near_miss, first_miss, misses_of
 
 TOY = Path(__file__).parents[2] / "examples" / "toy_npu.py"
 
@@ -115,8 +115,12 @@ def test_every_rule_of_targets_that_take_any_op_can_be_broken_alone():
     """But for ops that hold booleans or integers only, of which numpy has all."""
     integers = {"and", "or", "xor", "not", "bit_shift", "requantize", "sum_pool"}
     integers |= {f"bitwise_{name}" for name in ("and", "not", "or", "xor")}
-    unbroken = {made.name for made in ONE_BY_ONE if unflipped(made)}
-    assert unbroken == {f"ort.{name}" for name in integers}
+    for made in ONE_BY_ONE:
+        if made.name.removeprefix("ort.") not in integers:
+            assert unflipped(made) == []
+            continue
+        # One seed tells: trying all of them in vain takes most of the time of this test.
+        assert any(find_near_miss(made, rule, seed=0) is None for rule in made.rules)
 
 
 @given(st.sampled_from(SHIPPED), st.integers(0, 1000))
