@@ -47,7 +47,7 @@ from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS
 from byocir.testing import Example, find_match, find_near_miss, matching, near_miss, unflipped
 from byocir.testing.by_example import choices, example_of, graph_ops
-from byocir.testing.matches import find_near_miss, first_miss, misses_of
+from byocir.testing.matches import first_miss, misses_of
 
 TOY = Path(__file__).parents[2] / "examples" / "toy_npu.py"
 
