@@ -5,7 +5,6 @@ import pytest
 from block_oracle import cases, make_block, naive
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Region
@@ -182,10 +181,9 @@ def test_comparison_and_selection(predicate, expected):
     x, y = np.array([1, -1, 1], np.int8), np.array([1, 1, -1], np.int8)
     values = [create_ssa_value(buffer(i8, (3,))) for _ in range(3)]
     block = Block(arg_types=[i8, i8, i8])
-    with ImplicitBuilder(block):
-        holds = arith.CmpiOp(block.args[0], block.args[1], predicate)
-        chosen = arith.SelectOp(holds, block.args[0], block.args[1])
-        YieldOp.create(operands=[chosen.result])
+    holds = arith.CmpiOp(block.args[0], block.args[1], predicate)
+    chosen = arith.SelectOp(holds, block.args[0], block.args[1])
+    block.add_ops([holds, chosen, YieldOp.create(operands=[chosen.result])])
     maps = [AffineMap(1, 0, (D[0],))] * 3
     op = BlockOp([IteratorAttr.of("i", PARALLEL, 3)], values[:2], values[2:], maps, Region(block))
     out = np.zeros(3, np.int8)

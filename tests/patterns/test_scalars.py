@@ -1,12 +1,12 @@
 """Patterns of scalar bodies: what is the same computation and what only looks like it."""
 
 import pytest
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith
 from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
+from byocir.dialects.emitting import emit
 from byocir.dialects.tir import bodies
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import bf16, f16, f32, f64, i8, i16, i32, i64, tensor, ui8
@@ -133,9 +133,9 @@ def test_a_detour_that_loses_bits_is_another_computation(source, between, target
 def test_zero_extension_of_a_signed_number_is_another_computation():
     """Taken for sign extension, an accelerator would compute with the wrong sign."""
     block = Block(arg_types=[i8, i32])
-    with ImplicitBuilder(block):
-        wide = arith.ExtUIOp(block.args[0], i32)
-        tir.YieldOp.create(operands=[arith.AddiOp(block.args[1], wide.result).result])
+    wide = arith.ExtUIOp(block.args[0], i32)
+    total = arith.AddiOp(block.args[1], wide.result)
+    block.add_ops([wide, total, tir.YieldOp.create(operands=[total.result])])
     op = block_of(Region(block))
     assert not list(match_body(op, (0,), lambda acc, x: acc + x.to(i32)))
     assert fits([i8, i32], lambda x, acc: acc + x.to(i32), lambda acc, x: acc + x.to(i32))
@@ -148,9 +148,9 @@ def test_zero_extension_is_what_unsigned_numbers_take():
 
 
 def test_a_body_that_is_a_number():
-    assert fits([i32], lambda acc: emit(acc, 3), lambda acc: 3)
-    assert not fits([i32], lambda acc: emit(acc, 4), lambda acc: 3)
+    assert fits([i32], lambda acc: constant(acc, 3), lambda acc: 3)
+    assert not fits([i32], lambda acc: constant(acc, 4), lambda acc: 3)
 
 
-def emit(like: Emitted, value: int) -> Emitted:
-    return Emitted(arith.ConstantOp.from_int_and_width(value, like.type).result)
+def constant(like: Emitted, value: int) -> Emitted:
+    return Emitted(emit(arith.ConstantOp.from_int_and_width(value, like.type)).result)

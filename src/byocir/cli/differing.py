@@ -115,8 +115,8 @@ def _uses(node: onnx.NodeProto) -> Iterator[str]:
         yield from (output.name for output in graph.output)
 
 
-def _port(name: str, array: np.ndarray, is_open: bool = False) -> onnx.ValueInfoProto:
-    shape = None if is_open else list(cast("tuple[int, ...]", array.shape))
+def _port(name: str, array: np.ndarray[Any, Any], is_open: bool = False) -> onnx.ValueInfoProto:
+    shape = None if is_open else array.shape
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
 
 

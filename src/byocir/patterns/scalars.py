@@ -13,7 +13,6 @@ from inspect import signature
 from numbers import Real
 from typing import Any, cast
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -26,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects import tir
+from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir.scalar import (
     BINARY_FLOAT,
     BINARY_INT,
@@ -131,7 +131,7 @@ def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
 def emit_pattern(
     body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
 ) -> Emitted:
-    """What a body describes, as ops at the current implicit builder; `arguments` are the inputs and
+    """What a body describes, as ops that are emitted; `arguments` are the inputs and
     then the result so far. Raises TypeError for a body that nothing gives a type."""
     block = Block()
     *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
@@ -385,6 +385,6 @@ def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:
 def _conversions(source: Attribute, target: Attribute) -> tuple[type[Operation], ...]:
     """The ops that a body written with `to` has between these types."""
     block = Block(arg_types=[source])
-    with ImplicitBuilder(block):
+    with emitting_to(block):
         Emitted(block.args[0]).to(target)
     return tuple(type(op) for op in block.ops)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.scalar import Emitted, number_attr
@@ -294,9 +294,9 @@ def _body(
     for element in dict.fromkeys((*elements, i32, i8, f32)):
         block = Block(arg_types=[*elements, element])
         try:
-            with ImplicitBuilder(block):
+            with emitting_to(block):
                 made = emit_pattern(pattern.body, list(map(Emitted, block.args)), number)
-                YieldOp.create(operands=[made.value])
+                emit(YieldOp.create(operands=[made.value]))
             for op in block.ops:
                 op.verify()
         except (TypeError, KeyError, VerifyException, AssertionError):

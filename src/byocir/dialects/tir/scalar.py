@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -25,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
+from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir.read import ReadOp
 from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import i1, i64, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
@@ -193,7 +193,7 @@ def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
 
 
 class Emitted(Scalar):
-    """A scalar that is an SSA value; operators append ops at the current implicit builder."""
+    """A scalar that is an SSA value; operators emit ops, and `emit` those made by hand."""
 
     def __init__(self, value: SSAValue) -> None:
         self.value = value
@@ -259,15 +259,15 @@ class Emitted(Scalar):
         """The same bits, signed, signless or unsigned: arith knows signless integers only."""
         if type_ == self.type:
             return self
-        return type(self)(UnrealizedConversionCastOp.get([self.value], [type_]).results[0])
+        return self._emit(UnrealizedConversionCastOp.get, [self.value], [type_])
 
     def _emit(self, op: Callable[..., Operation], *arguments: Any) -> Self:
-        return type(self)(op(*arguments).results[0])
+        return type(self)(emit(op(*arguments)).results[0])
 
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
     """The region of a block with these element types (ins, then the single out)."""
     block = Block(arg_types=list(types))
-    with ImplicitBuilder(block):
-        YieldOp.create(operands=[body(*map(Emitted, block.args)).value])
+    with emitting_to(block):
+        emit(YieldOp.create(operands=[body(*map(Emitted, block.args)).value]))
     return Region(block)

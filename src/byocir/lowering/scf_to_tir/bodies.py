@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import (
     FloatAttr,
@@ -18,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import tir
+from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir.affine import canonical
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import element_type_of, has_element, is_integer, shape_of, width_of
@@ -254,8 +254,8 @@ class Bodies:
         shape, element = shape_of(target.type), element_type_of(target.type)
         loops, at = self._own_loops(shape, [f"i{i}" for i in range(len(shape))], [])
         block = Block(arg_types=[element])
-        with ImplicitBuilder(block):
-            tir.YieldOp.create(operands=[number_of(op.value, element)])
+        with emitting_to(block):
+            emit(tir.YieldOp.create(operands=[number_of(op.value, element)]))
         return Statement(loops, [], [], [self._access(target, at)], Region(block), op.location)
 
     def _of_copy(self, op: tir.CopyOp) -> Statement:
@@ -269,9 +269,9 @@ class Bodies:
         target = self._access(op.destination, sides[1])
         element = element_type_of(op.destination.type)
         block = Block(arg_types=[element_type_of(op.source.type), element])
-        with ImplicitBuilder(block):
+        with emitting_to(block):
             moved = Emitted(block.args[0]).to(element)
-            tir.YieldOp.create(operands=[moved.value])
+            emit(tir.YieldOp.create(operands=[moved.value]))
         return Statement(loops, [], [source], [target], Region(block), op.location)
 
     # Order.

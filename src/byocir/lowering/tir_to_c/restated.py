@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir import BlockOp, CopyOp, ForOp, IteratorAttr, IteratorKind, YieldOp
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of
@@ -47,7 +47,7 @@ def block_of_copy(op: CopyOp) -> Based:
     maps = [AffineMap(len(iterators), 0, map_.results) for map_ in maps]
     types = [element_type_of(value.type) for value in (op.source, op.destination)]
     body = Block(arg_types=types)
-    with ImplicitBuilder(body):
+    with emitting_to(body):
         moved = Emitted(body.args[0]).to(types[1])
     body.add_op(YieldOp.create(operands=[moved.value]))
     made = BlockOp(

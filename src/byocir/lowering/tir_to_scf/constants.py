@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects import tir
 from byocir.dialects.array import Array
+from byocir.dialects.emitting import emit
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import bf16, element_of, f16, i1, is_float
 from byocir.lowering.tir_to_scf.indices import Numbers
@@ -45,19 +46,20 @@ class Constants:
             )
 
     def read(self, op: tir.ConstantOp, numbers: Numbers) -> SSAValue:
-        """The memref of a constant, at the current implicit builder."""
+        """The memref of a constant, emitted."""
         array = op.value.data
         element = element_of(array.dtype)
         stored = _stored_type(array, element)
         held = self._global(array, stored)
         if stored == element:
             return held
-        made = memref.AllocOp.get(element, shape=array.shape).memref
+        made = emit(memref.AllocOp.get(element, shape=array.shape)).memref
 
         def convert(indices: list[SSAValue]) -> None:
-            bits = memref.LoadOp.get(held, indices).res
+            bits = emit(memref.LoadOp.get(held, indices)).res
             value = arith.TruncIOp(bits, i1) if element == i1 else arith.BitcastOp(bits, element)
-            memref.StoreOp.get(value.results[0], made, indices)
+            emit(value)
+            emit(memref.StoreOp.get(value.results[0], made, indices))
 
         write_nest(numbers, array.shape, [f"i{i}" for i in range(len(array.shape))], convert)
         return made
@@ -72,10 +74,9 @@ class Constants:
                 dense,
                 constant=UnitAttr(),
             )
-            held.detach()  # from the implicit builder
             self._made[array.digest] = held
         made = self._made[array.digest]
-        return memref.GetGlobalOp(made.sym_name.data, made.type).memref
+        return emit(memref.GetGlobalOp(made.sym_name.data, made.type)).memref
 
 
 def _stored_type(array: Array, element: IntegerType | AnyFloat) -> IntegerType | AnyFloat:

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.context import Context
 from xdsl.dialects import memref, scf
 from xdsl.dialects.builtin import (
@@ -39,6 +38,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from byocir.dialects import byoc, tir
+from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.locations import names
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import element_type_of, shape_of
@@ -159,8 +159,7 @@ class _Writer:
 
     def _write_out(self, op: tir.ForOp) -> None:
         """Puts the converted body of a loop before it once for each iteration."""
-        with ImplicitBuilder(Block()):
-            numbers = [self.numbers.index(i) for i in range(op.extent.value.data)]
+        numbers = [self.numbers.index(i) for i in range(op.extent.value.data)]
         for number in numbers:
             values: dict[SSAValue, SSAValue] = {op.index: number}
             for inner in op.body.block.ops:
@@ -173,7 +172,7 @@ class _Writer:
 
     def _convert(self, op: Operation, block: Block) -> None:
         made = Block()
-        with ImplicitBuilder(made):
+        with emitting_to(made):
             results = self._written(op)
         if results is None:
             return
@@ -214,13 +213,13 @@ class _Writer:
         zero, one = self.numbers.index(0), self.numbers.index(1)
         end = self.numbers.index(op.extent.value.data)
         if op.kind.data is tir.LoopKind.PARALLEL:
-            with ImplicitBuilder(body):
-                scf.ReduceOp()
-            scf.ParallelOp([zero], [end], [one], [body])
+            with emitting_to(body):
+                emit(scf.ReduceOp())
+            emit(scf.ParallelOp([zero], [end], [one], [body]))
             return
-        with ImplicitBuilder(body):
-            scf.YieldOp()
-        made = scf.ForOp(zero, end, one, [], body)
+        with emitting_to(body):
+            emit(scf.YieldOp())
+        made = emit(scf.ForOp(zero, end, one, [], body))
         if op.kind.data is tir.LoopKind.VECTORIZE:
             made.attributes["vectorise"] = UnitAttr()
 
@@ -232,7 +231,7 @@ def _is_written_out(op: tir.ForOp) -> bool:
 
 def _alloc(op: tir.AllocOp) -> SSAValue:
     type_ = op.result.type
-    made = memref.AllocOp.get(element_type_of(type_), shape=shape_of(type_)).memref
+    made = emit(memref.AllocOp.get(element_type_of(type_), shape=shape_of(type_))).memref
     made.name_hint = op.result.name_hint
     return made
 

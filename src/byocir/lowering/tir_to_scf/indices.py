@@ -15,6 +15,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from byocir.dialects.emitting import emit
 from byocir.dialects.tir.affine import bounds, canonical, decompose
 
 Interval = tuple[int, int] | None
@@ -34,7 +35,6 @@ class Numbers:
                 properties={"value": IntegerAttr.from_index_int_value(number)},
                 result_types=[IndexType()],
             )
-            made.detach()  # from an implicit builder
             made.result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
             self._made[number] = made
         return self._made[number].result
@@ -49,7 +49,7 @@ class Numbers:
 class Point:
     """The iterators of a nest at its innermost place: their values and, if known, intervals.
 
-    Emits at the current implicit builder; what was computed once is used again, so a point must
+    Emits as `emitting_to` says; what was computed once is used again, so a point must
     not outlive the place where it was made."""
 
     def __init__(
@@ -84,11 +84,13 @@ class Point:
             parts.append(self._numbers.index(constant))
         total = parts[0]
         for part in parts[1:]:
-            total = arith.AddiOp(total, part).result
+            total = emit(arith.AddiOp(total, part)).result
         return total
 
     def _scaled(self, value: SSAValue, factor: int) -> SSAValue:
-        return value if factor == 1 else arith.MuliOp(value, self._numbers.index(factor)).result
+        if factor == 1:
+            return value
+        return emit(arith.MuliOp(value, self._numbers.index(factor))).result
 
     def _division(self, expr: AffineExpr) -> SSAValue:
         """A quotient or remainder; signed division rounds as affine maps do only from 0 on."""
@@ -102,11 +104,11 @@ class Point:
         divide = arith.DivSIOp if is_positive else arith.FloorDivSIOp
         value, by = self.index(dividend), self._numbers.index(divisor)
         if expr.kind is not AffineBinaryOpKind.Mod:
-            return divide(value, by).result
+            return emit(divide(value, by)).result
         if is_positive:
-            return arith.RemSIOp(value, by).result
-        quotient = divide(value, by).result
-        return arith.SubiOp(value, arith.MuliOp(quotient, by).result).result
+            return emit(arith.RemSIOp(value, by)).result
+        quotient = emit(divide(value, by)).result
+        return emit(arith.SubiOp(value, emit(arith.MuliOp(quotient, by)).result)).result
 
     def condition(self, exprs: Sequence[AffineExpr]) -> SSAValue | None:
         """Whether all expressions are at least 0; None where that is known to hold."""
@@ -116,6 +118,6 @@ class Point:
             within = self.bounds(expr)
             if within is not None and within[0] >= 0:
                 continue
-            more = arith.CmpiOp(self.index(expr), zero, "sge").result
-            holds = more if holds is None else arith.AndIOp(holds, more).result
+            more = emit(arith.CmpiOp(self.index(expr), zero, "sge")).result
+            holds = more if holds is None else emit(arith.AndIOp(holds, more)).result
         return holds

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects import tir
+from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir.scalar import Emitted, number_op, signless
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
@@ -25,7 +25,7 @@ def write_fill(op: tir.FillOp, target: SSAValue, numbers: Numbers) -> None:
     value = number_of(op.value, element_type_of(target.type))
 
     def store(indices: list[SSAValue]) -> None:
-        memref.StoreOp.get(value, target, indices)
+        emit(memref.StoreOp.get(value, target, indices))
 
     shape = shape_of(target.type)
     write_nest(numbers, shape, [f"i{i}" for i in range(len(shape))], store)
@@ -42,7 +42,7 @@ def write_copy(op: tir.CopyOp, numbers: Numbers) -> None:
         point = Point(numbers, at_source, intervals)
         value = _read(point, op.source, AffineMap.identity(rank), op.pad)
         kept = Emitted(value).to(element_type_of(op.destination.type))
-        memref.StoreOp.get(kept.value, op.destination, at_target)
+        emit(memref.StoreOp.get(kept.value, op.destination, at_target))
 
     write_nest(numbers, op.box, [f"i{i}" for i in range(rank)], move)
 
@@ -58,10 +58,10 @@ def write_block(op: tir.BlockOp, numbers: Numbers) -> None:
         if condition is None:
             return _at_point(op, place)
         inside = Block()
-        with ImplicitBuilder(inside):
+        with emitting_to(inside):
             _at_point(op, place)
-            scf.YieldOp()
-        scf.IfOp(condition, [], [inside])
+            emit(scf.YieldOp())
+        emit(scf.IfOp(condition, [], [inside]))
 
     write_nest(numbers, op.extents, op.names, point)
 
@@ -78,14 +78,14 @@ def _at_point(op: tir.BlockOp, point: Point) -> None:
             values[arg] = _read(point, array, map_, pad)
     for inner in body.ops:
         if isinstance(inner, tir.ReadOp):
-            at = [arith.IndexCastOp(values[i], IndexType()).result for i in inner.indices]
-            values[inner.result] = memref.LoadOp.get(values[inner.array], at).res
+            at = [emit(arith.IndexCastOp(values[i], IndexType())).result for i in inner.indices]
+            values[inner.result] = emit(memref.LoadOp.get(values[inner.array], at)).res
         elif not isinstance(inner, tir.YieldOp):
-            inner.clone(values)
+            emit(inner.clone(values))
     targets = zip(op.yielded, op.outs, op.out_maps, strict=True)
     for value, array, map_ in targets:
         indices = [point.index(expr) for expr in map_.results]
-        memref.StoreOp.get(values[value], array, indices)
+        emit(memref.StoreOp.get(values[value], array, indices))
 
 
 def _read(point: Point, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
@@ -97,15 +97,15 @@ def _read(point: Point, array: SSAValue, map_: AffineMap, pad: Attribute | None)
     condition = point.condition(outside)
     indices = [point.index(expr) for expr in map_.results]
     if condition is None:
-        return memref.LoadOp.get(array, indices).res
+        return emit(memref.LoadOp.get(array, indices)).res
     assert pad is not None
     element = element_type_of(array.type)
     inside, otherwise = Block(), Block()
-    with ImplicitBuilder(inside):
-        scf.YieldOp(memref.LoadOp.get(array, indices).res)
-    with ImplicitBuilder(otherwise):
-        scf.YieldOp(number_of(pad, element))
-    return scf.IfOp(condition, [element], [inside], [otherwise]).results[0]
+    with emitting_to(inside):
+        emit(scf.YieldOp(emit(memref.LoadOp.get(array, indices)).res))
+    with emitting_to(otherwise):
+        emit(scf.YieldOp(number_of(pad, element)))
+    return emit(scf.IfOp(condition, [element], [inside], [otherwise])).results[0]
 
 
 def write_nest(
@@ -119,11 +119,11 @@ def write_nest(
             return inner(indices)
         body = Block(arg_types=[IndexType()])
         body.args[0].name_hint = names[depth]
-        with ImplicitBuilder(body):
+        with emitting_to(body):
             nest([*indices, body.args[0]])
-            scf.YieldOp()
+            emit(scf.YieldOp())
         zero, one = numbers.index(0), numbers.index(1)
-        scf.ForOp(zero, numbers.index(extents[depth]), one, [], body)
+        emit(scf.ForOp(zero, numbers.index(extents[depth]), one, [], body))
 
     nest([])
 
@@ -131,7 +131,7 @@ def write_nest(
 def _based(indices: Sequence[SSAValue], bases: Sequence[SSAValue]) -> list[SSAValue]:
     if not bases:
         return list(indices)
-    return [arith.AddiOp(b, i).result for b, i in zip(bases, indices, strict=True)]
+    return [emit(arith.AddiOp(b, i)).result for b, i in zip(bases, indices, strict=True)]
 
 
 def _intervals(extents: Sequence[int], *, based: bool) -> list[Interval]:
@@ -140,5 +140,5 @@ def _intervals(extents: Sequence[int], *, based: bool) -> list[Interval]:
 
 def number_of(value: Attribute, type_: Attribute) -> SSAValue:
     """A number in the type of the array's elements; arith knows signless integers only."""
-    made = number_op(number(value).item(), signless(type_))
+    made = emit(number_op(number(value).item(), signless(type_)))
     return Emitted(made.result).cast(type_).value
