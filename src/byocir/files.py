@@ -8,6 +8,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import IO, BinaryIO
 
 from byocir.memory import ask
@@ -22,7 +23,7 @@ def replaced(path: str | Path) -> Generator[BinaryIO]:
     fails before, what was there stays. Places that are no regular files, as pipes, and those in
     folders where no other file can be made are written to as they are. Raises OSError."""
     place = Path(os.path.realpath(path))
-    scratch = place.with_name(f".{place.name}.{os.getpid()}")
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}")
     opened = _opened(scratch) if place.is_file() or not place.exists() else None
     if opened is None:
         with place.open("wb") as file:

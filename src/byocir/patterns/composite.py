@@ -65,9 +65,9 @@ class Composite:
         """This composite as a target that lists it calls it: "conv" is "npu.conv" for npu."""
         if "." in self.name:
             return self
-        if target not in self._of_target:
-            self._of_target[target] = self.renamed(f"{target}.{self.name}")
-        return self._of_target[target]
+        found = self._of_target.get(target)
+        # By `setdefault` it is one object, whatever threads ask for it at once.
+        return found or self._of_target.setdefault(target, self.renamed(f"{target}.{self.name}"))
 
     def renamed(self, name: str) -> Composite:
         """The same patterns and rules, also those added later, under another name."""

@@ -7,6 +7,7 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -103,14 +104,28 @@ class TakerClass(Protocol):
 _registered: dict[str, TakerClass] = {}
 
 
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.registered: dict[str, TakerClass] = {}
+
+
+_of_thread = _OfThread()
+"""What each thread registered itself: two may have classes of one name."""
+
+
 def register(name: str, target: TakerClass) -> None:
-    """Makes a target known in this process by its name."""
-    _registered[name] = target
+    """Makes a target known in this process by its name; in this thread before what others
+    register."""
+    _registered[name] = _of_thread.registered[name] = target
+
+
+def _known(name: str) -> TakerClass | None:
+    return _of_thread.registered.get(name) or _registered.get(name)
 
 
 def file_of(name: str) -> str:
     """How a target of a file was given, `path/to/npu.py:Npu`; empty for others."""
-    kind = _registered.get(name)
+    kind = _known(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
 
@@ -127,8 +142,9 @@ def names() -> list[str]:
 
 def find_class(name: str) -> TakerClass:
     """The class of a target; raises ByocirError B210 for an unknown name."""
-    if name in _registered:
-        return _registered[name]
+    known = _known(name)
+    if known is not None:
+        return known
     for entry in _entry_points():
         if entry.name == name:
             return entry.load()

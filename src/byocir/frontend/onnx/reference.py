@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, cast
 
 import numpy as np
@@ -47,13 +48,16 @@ class Reference:
 def _quiet_on_nothing(feeds: Mapping[str, Any]) -> Generator[None]:
     """Keeps numpy's warnings of means and spreads of no elements from users, who get a NaN. Those
     are no floating-point errors, so `np.errstate` does not reach them. Filters are global to the
-    process: they are touched only where there are such arrays."""
+    process: they are touched only where there are such arrays, by one thread at a time."""
     if not any(isinstance(value, np.ndarray) and value.size == 0 for value in feeds.values()):
         yield
         return
-    with warnings.catch_warnings():
+    with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
+
+
+_filters = RLock()
 
 
 def _sentence(error: Exception) -> str:
