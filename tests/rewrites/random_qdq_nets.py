@@ -8,16 +8,23 @@ from rewrite_nets import Net
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     AddOp,
     AveragePoolOp,
     ConcatOp,
+    ExpandOp,
     FlattenOp,
+    GatherOp,
     GlobalAveragePoolOp,
     MaxPoolOp,
+    PadOp,
     ReduceMeanOp,
     ReluOp,
     ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    SplitOp,
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
@@ -66,7 +73,7 @@ def nets(draw: Draw) -> RandomNet:
 
 def results(net: Net) -> list[SSAValue]:
     """The results of the net's layers so far."""
-    return [op.results[0] for op in net.block.ops if op.name != "graph.constant"]
+    return [value for op in net.block.ops if op.name != "graph.constant" for value in op.results]
 
 
 def grid(draw: Draw) -> tuple[float, int]:
@@ -122,6 +129,62 @@ def concat(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
         return value
     other = requantized(draw, net, value) if draw(st.booleans()) else value
     return net.add(ConcatOp.make(value, other, axis=0))
+
+
+def resize(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    """To the nearest element, larger or smaller."""
+    shape = shape_of(value.type)
+    sizes = [size + draw(st.sampled_from([0, 0, 1, -1])) for size in shape]
+    if min(sizes, default=0) < 1:
+        return value
+    names = {
+        "mode": "nearest",
+        "nearest_mode": draw(st.sampled_from(["floor", "ceil", "round_prefer_floor"])),
+        "coordinate_transformation_mode": draw(st.sampled_from(["asymmetric", "half_pixel"])),
+    }
+    numbers = {"cubic_coeff_a": -0.75, "extrapolation_value": 0.0}
+    flags = {"exclude_outside": 0, "antialias": 0}
+    return net.add(ResizeOp.make(value, sizes=sizes, **names, **numbers, **flags))
+
+
+def pad(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    """With a number, on the grid or not, or what is there; some are cut off."""
+    rank = len(shape_of(value.type))
+    pads = [draw(st.sampled_from([0, 0, 1, 2, -1])) for _ in range(2 * rank)]
+    if any(s + pads[i] + pads[i + rank] < 1 for i, s in enumerate(shape_of(value.type))):
+        return value
+    if draw(st.booleans()) and all(
+        p <= 0 or s > 1 for s, p in zip(shape_of(value.type) * 2, pads, strict=True)
+    ):
+        return net.add(PadOp.make(value, pads=[min(p, 1) for p in pads], mode="edge"))
+    number = np.float32(draw(st.sampled_from([0.0, 0.5, 0.3, -np.inf])))
+    return net.add(PadOp.make(value, pads=pads, mode="constant", value=ArrayAttr.of(number)))
+
+
+def slice_(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    sizes = [draw(st.integers(1, size)) for size in shape_of(value.type)]
+    starts = [size - 1 for size in sizes]
+    return net.add(SliceOp.make(value, starts=starts, sizes=sizes, steps=[-1] * len(sizes)))
+
+
+def gather(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    if not shape_of(value.type):
+        return value
+    indices = net.constant(np.zeros(draw(st.sampled_from([(1,), (3,)])), np.int64))
+    return net.add(GatherOp.make(value, indices, axis=0))
+
+
+def split(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    shape = shape_of(value.type)
+    if not shape or shape[-1] < 2:
+        return value
+    op = SplitOp.make(value, axis=len(shape) - 1, split=[1, shape[-1] - 1])
+    net.add(op)
+    return draw(st.sampled_from(list(op.results)))
+
+
+def expand(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
+    return net.add(ExpandOp.make(value, shape=[draw(st.integers(1, 2)), *shape_of(value.type)]))
 
 
 def add(draw: Draw, net: Net, value: SSAValue) -> SSAValue:
@@ -181,6 +244,12 @@ LAYERS = (
     unsqueeze,
     squeeze,
     concat,
+    resize,
+    pad,
+    slice_,
+    gather,
+    split,
+    expand,
     add,
     mean,
     pool,

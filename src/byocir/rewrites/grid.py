@@ -81,6 +81,10 @@ class Grid:
             and np.array_equal(self.zero_point, other.zero_point)
         )
 
+    def number(self, integer: int) -> np.float32:
+        """What an integer of this per-tensor grid stands for, as DequantizeLinear."""
+        return np.float32(integer - self.zero_point.astype(np.int32)) * np.float32(self.scale)
+
     def quantize(self, value: float) -> int:
         """What this per-tensor grid makes of one f32 number other than NaN, as QuantizeLinear."""
         with np.errstate(over="ignore"):

@@ -1,7 +1,9 @@
 """normalize-qdq: quantize and dequantize ops where integer ops can be found between them.
 
-Does: moves dequantize down and quantize up across reshape, flatten, squeeze, unsqueeze, transpose,
-max_pool and concat, so that these run on integers; drops dequantize-quantize pairs that change
+Does: moves dequantize down and quantize up across what only moves elements (reshape, flatten,
+squeeze, unsqueeze, transpose, expand, tile, pad, depth_to_space, space_to_depth, resize to the
+nearest, concat) and max_pool, so that these run on integers, and dequantize down across slice,
+gather and split, too; drops dequantize-quantize pairs that change
 nothing and quantize-dequantize pairs around relu and clip that do not either; turns a mean over all
 spatial dimensions into a global average pool; gives every use of a dequantize its own op.
 
@@ -12,39 +14,62 @@ Guarantees: every value that is not NaN keeps its bits, and locations are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     ConcatOp,
+    DepthToSpaceOp,
     DequantizeOp,
+    ExpandOp,
     FlattenOp,
+    GatherOp,
     GlobalAveragePoolOp,
+    GraphOp,
     MaxPoolOp,
+    PadOp,
     QuantizeOp,
     ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    SpaceToDepthOp,
+    SplitOp,
     SqueezeOp,
+    TileOp,
     TransposeOp,
     UnsqueezeOp,
 )
 from byocir.dialects.locations import fuse
-from byocir.dialects.types import f32, shape_of
+from byocir.dialects.types import dtype_of, f32, shape_of
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern
 from byocir.rewrites.activation import through_activations
-from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import anything, dequantize, dequantized, grid_at, grid_of, quantize
+from byocir.rewrites.driver import NewOps, Pattern, erase_dead, is_dead, rewrite_module
+from byocir.rewrites.grid import (
+    anything,
+    dequantize,
+    dequantized,
+    grid_at,
+    grid_of,
+    known_grid,
+    quantize,
+)
 from byocir.rewrites.matching import rewrites
 from byocir.rewrites.windows import window_counts
 
 _SHAPE_OPS = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp, TransposeOp)
+_MOVES = (ExpandOp, TileOp, PadOp, DepthToSpaceOp, SpaceToDepthOp, ResizeOp, SliceOp)
+"""Ops of one operand that copy elements of it; besides, a pad adds some."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +86,7 @@ class NormalizeQdqPass(ModulePass):
                 DropQuantizationBeforeActivation(),
                 move_dequantize_after_shape_op,
                 MoveDequantizeAfterConcat(),
+                MoveDequantizeAfterSplit(),
                 move_quantize_before_shape_op,
                 MoveQuantizeBeforeConcat(),
                 spatial_mean_to_global_average_pool,
@@ -71,6 +97,9 @@ class NormalizeQdqPass(ModulePass):
 
 
 def _give_each_use_its_own(op: DequantizeOp) -> None:
+    if is_dead(op):  # of a part of a split that nothing uses
+        erase_dead(op)
+        return
     # Uses are listed newest first; the oldest keeps the original op.
     for use in list(op.result.uses)[:-1]:
         copy = op.clone()
@@ -152,16 +181,38 @@ class DropQuantizationBeforeActivation(Pattern):
 
 
 def _shape_op(value: AnyPattern) -> AnyPattern:
-    """A shape op, or a max_pool, of any kind."""
-    kinds = (*_SHAPE_OPS, MaxPoolOp)
-    return either(*(op_pattern(kind.name, value) for kind in kinds)) @ "shape"
+    """A shape op of any kind, another that only moves elements, or a max_pool."""
+    kinds = (*_SHAPE_OPS, *_MOVES, MaxPoolOp)
+    moves = [op_pattern(kind.name, value) for kind in kinds]
+    return either(*moves, op_pattern(GatherOp.name, value, wildcard())) @ "shape"
+
+
+def _on_integers(shape: Bound, x: SSAValue, grid: Bound, new: NewOps) -> SSAValue:
+    """A shape op on the integers of a grid."""
+    op = shape.op
+    assert isinstance(op, GraphOp)
+    if not isinstance(op, PadOp) or op.mode.data != "constant":
+        return new.again(op, x, *op.operands[1:], location=op.location)
+    fill, known = _fill(op, grid), known_grid(grid)
+    assert fill is not None
+    value = ArrayAttr.of(np.array(fill, dtype_of(known.element)))
+    return new.add(
+        PadOp.make(x, pads=op.pads, mode="constant", value=value, location=op.location)
+    ).result
+
+
+def _fill(pad: PadOp, by: Bound) -> int | None:
+    """The integer that stands for what a pad adds."""
+    grid = grid_at(by)
+    number = 0.0 if pad.value is None else float(pad.value.data.values())
+    return None if grid is None or np.isnan(number) else grid.quantize(number)
 
 
 @rewrites(_shape_op(dequantize(wildcard("x"), "source", anything)))
 def move_dequantize_after_shape_op(x: Bound, shape: Bound, source: Bound, new: NewOps) -> SSAValue:
     """`reshape(dequantize(x))` is `dequantize(reshape(x))`; the same for the other shape ops and
     for max_pool."""
-    moved = new.again(shape, x, location=shape.location)
+    moved = _on_integers(shape, x.value, source, new)
     return _again(source, moved, _axis_after(shape, source), new)
 
 
@@ -193,6 +244,8 @@ class MoveDequantizeAfterConcat(Pattern):
         dequantizes = [source for source in sources if isinstance(source, DequantizeOp)]
         if len(dequantizes) < len(sources) or not _is_scalar(dequantizes[0]):
             return None
+        if _only_quantized(op.result):
+            return None  # each part is brought to the grid of the result where it is made
         grids = [grid_of(dequantize) for dequantize in dequantizes]
         if not all(grid is not None and grid.same_as(grids[0]) for grid in grids):
             return None
@@ -201,12 +254,74 @@ class MoveDequantizeAfterConcat(Pattern):
         return [new.again(first, moved, *first.operands[1:], location=fuse(*dequantizes))]
 
 
+class MoveDequantizeAfterSplit(Pattern):
+    """`split(dequantize(x))` is `dequantize` of each part of `split(x)`."""
+
+    roots = (SplitOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, SplitOp)
+        source = op.input.owner
+        if not isinstance(source, DequantizeOp) or not _is_scalar(source):
+            return None
+        split = SplitOp.make(source.input, location=op.location, **op.properties)
+        parts, grid = new.add(split).results, source.operands[1:]
+        return [new.again(source, part, *grid, location=source.location) for part in parts]
+
+
+def _only_quantized(value: SSAValue) -> bool:
+    """Whether a value is used by one quantize op and nothing else."""
+    users = [use.operation for use in value.uses]
+    return len(users) == 1 and isinstance(users[0], QuantizeOp) and _is_scalar(users[0])
+
+
 @rewrites(quantize(_shape_op(wildcard("x")), "last", anything), one_use=True)
 def move_quantize_before_shape_op(x: Bound, shape: Bound, last: Bound, new: NewOps) -> SSAValue:
     """`quantize(reshape(x))` is `reshape(quantize(x))`; the same for the other shape ops and for
     max_pool, whose pads of minus infinity quantise to the least integer."""
     moved = _again(last, x.value, _axis_before(shape, last), new)
-    return new.again(shape, moved, location=shape.location)
+    return _on_integers(shape, moved, last, new)
+
+
+@move_dequantize_after_shape_op.where
+@move_quantize_before_shape_op.where
+def a_resize_copies_elements(shape: Bound) -> tuple[bool, str]:
+    """A resize takes the nearest element, and one of the input."""
+    if not isinstance(shape.op, ResizeOp):
+        return True, "no resize"
+    found = shape.op.mode.data, shape.op.coordinate_transformation_mode.data
+    return found[0] == "nearest" and found[1] != "tf_crop_and_resize", ", ".join(found)
+
+
+@move_dequantize_after_shape_op.where
+def what_a_pad_adds_is_on_the_grid(shape: Bound, source: Bound) -> tuple[bool, str]:
+    """A pad adds elements of its input, or a number of their 8-bit grid."""
+    pad, grid = shape.op, grid_at(source)
+    if not isinstance(pad, PadOp) or pad.mode.data != "constant":
+        return True, "elements"
+    fill = _fill(pad, source)
+    if grid is None or fill is None or not grid.is_8_bit or not grid.per_tensor:
+        return False, str(grid)
+    number = np.float32(0 if pad.value is None else pad.value.data.values())
+    return grid.number(fill).tobytes() == number.tobytes(), f"{number:.6g} for {grid}"
+
+
+@move_quantize_before_shape_op.where
+def what_a_pad_adds_is_a_number(shape: Bound, last: Bound) -> tuple[bool, str]:
+    """A pad adds elements of its input, or a number that the 8-bit grid of the result rounds."""
+    pad, grid = shape.op, grid_at(last)
+    if not isinstance(pad, PadOp) or pad.mode.data != "constant":
+        return True, "elements"
+    fits = grid is not None and grid.is_8_bit and grid.per_tensor
+    return fits and _fill(pad, last) is not None, str(grid)
+
+
+@move_quantize_before_shape_op.where
+def no_more_is_quantised(x: Bound, shape: Bound) -> tuple[bool, str]:
+    """The result has all elements of the input: others need not be quantised."""
+    drops = isinstance(shape.op, SliceOp | GatherOp | ResizeOp | PadOp)
+    sizes = math.prod(x.type.shape), math.prod(shape.type.shape)
+    return not drops or sizes[0] <= sizes[1], f"{sizes[1]} of {sizes[0]}"
 
 
 @move_quantize_before_shape_op.where

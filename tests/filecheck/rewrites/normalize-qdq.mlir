@@ -148,3 +148,53 @@ func.func @one_dequantize_per_use(%x: tensor<4xi8>) -> tensor<4xf32> {
   %1 = graph.add %0, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }
+
+// What a pad adds is the integer that stands for it; a number that is not on the grid is only added
+// before the values are quantised.
+// CHECK-LABEL: @pad
+// CHECK:         %[[P:.*]] = graph.pad %x {{.*}}value = #graph.array<[7] : tensor<i8>>} : (tensor<4xi8>) -> tensor<5xi8>
+// CHECK-NEXT:    graph.dequantize %[[P]]
+// CHECK-LABEL: @pad_with_another_number
+// CHECK:         graph.dequantize %x
+// CHECK-NEXT:    graph.pad
+func.func @pad(%x: tensor<4xi8>) -> tensor<5xf32> {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.pad %0 {mode = "constant", pads = array<i64: 1, 0>, value = #graph.array<[2.0] : tensor<f32>>} : (tensor<4xf32>) -> tensor<5xf32>
+  func.return %1 : tensor<5xf32>
+}
+func.func @pad_with_another_number(%x: tensor<4xi8>) -> tensor<5xf32> {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.pad %0 {mode = "constant", pads = array<i64: 1, 0>, value = #graph.array<[2.1] : tensor<f32>>} : (tensor<4xf32>) -> tensor<5xf32>
+  func.return %1 : tensor<5xf32>
+}
+
+// Each part of a split is dequantised, and a slice is of integers; what is quantised behind a slice
+// is no more than before.
+// CHECK-LABEL: @split_and_slice
+// CHECK:         %[[A:.*]], %[[B:.*]] = graph.split %x
+// CHECK-SAME:    (tensor<4xi8>) -> (tensor<1xi8>, tensor<3xi8>)
+// CHECK:         graph.dequantize %[[A]]
+// CHECK:         graph.slice %[[B]]
+// CHECK-SAME:    (tensor<3xi8>) -> tensor<2xi8>
+// CHECK-LABEL: @slice_before_quantize
+// CHECK:         graph.slice %x
+// CHECK-NEXT:    graph.quantize
+func.func @split_and_slice(%x: tensor<4xi8>) -> (tensor<1xf32>, tensor<2xf32>) {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1, %2 = graph.split %0 {axis = 0 : i64, split = array<i64: 1, 3>} : (tensor<4xf32>) -> (tensor<1xf32>, tensor<3xf32>)
+  %3 = graph.slice %2 {starts = array<i64: 1>, sizes = array<i64: 2>, steps = array<i64: 1>} : (tensor<3xf32>) -> tensor<2xf32>
+  func.return %1, %3 : tensor<1xf32>, tensor<2xf32>
+}
+func.func @slice_before_quantize(%x: tensor<4xf32>) -> tensor<2xi8> {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %0 = graph.slice %x {starts = array<i64: 1>, sizes = array<i64: 2>, steps = array<i64: 1>} : (tensor<4xf32>) -> tensor<2xf32>
+  %1 = graph.quantize %0, %s, %z {axis = 1 : i64} : (tensor<2xf32>, tensor<f32>, tensor<i8>) -> tensor<2xi8>
+  func.return %1 : tensor<2xi8>
+}
