@@ -4,7 +4,8 @@ Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). A residual
 add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, becomes two
 requantize to a common i32 grid, an i32 add and a shift back. An average pool between dequantize and
-quantize becomes a sum of integers and such a requantize.
+quantize becomes a sum of integers and such a requantize. With `tables` a softmax between them
+takes its exponentials from a table of integers.
 
 Requires: qdq-to-integer has run. A target asks for this pass; it runs before the first hand-off, so
 that every placement computes the same numbers. Scales that are no constants and grids that are not
@@ -57,6 +58,7 @@ from byocir.rewrites.grid import (
 )
 from byocir.rewrites.integers import brought_to_grid, symmetric, to_integers
 from byocir.rewrites.matching import MatchedRewrite
+from byocir.rewrites.softmax_tables import softmax_to_table
 
 _ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even"}
 
@@ -70,6 +72,8 @@ class FixPointPass(ModulePass):
 
     rounding: str = "half_up"
     """Where values half-way between two integers go: `half_up` or `half_even`."""
+    tables: bool = False
+    """Whether a target has tables of 256 entries."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rounding = _ROUNDINGS.get(self.rounding)
@@ -80,6 +84,8 @@ class FixPointPass(ModulePass):
                 where="pass fix-point",
                 help=did_you_mean(self.rounding, list(_ROUNDINGS)),
             )
+        if self.tables:
+            rewrite_module(op, [softmax_to_table])
         rewrite_module(op, [average_pool_to_integer, global_average_pool_to_integer])
         rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add_to_integer(rounding)])
 

@@ -22,6 +22,7 @@ PASSES: dict[str, str] = {
     "fold-constants": "byocir.rewrites.fold:FoldConstantsPass",
     "normalize-qdq": "byocir.rewrites.normalize_qdq:NormalizeQdqPass",
     "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",
+    "tabulate-bytes": "byocir.rewrites.tabulate_bytes:TabulateBytesPass",
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",

@@ -71,6 +71,11 @@ class Target(ArgSpecConvertible):
     """Where constants go that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""
 
+    tables: ClassVar[bool] = False
+    """Whether it has tables of 256 entries: functions of one byte between dequantize and quantize
+    (sigmoid, gelu, …) then become `graph.gather` from a constant at `graph.cast` of the byte, and
+    so do the exponentials of a softmax where it computes in fixed point."""
+
     def composites(self) -> tuple[Composite, ...]:
         """What the target takes with these options, in order of priority: its `patterns`."""
         return self.patterns

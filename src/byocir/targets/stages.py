@@ -2,6 +2,7 @@
 
 ```
 fold-constants, clean-up, normalize-qdq, qdq-to-integer, fold-constants, clean-up   graph rewrites
+tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
 match-composites, assign-targets, merge-regions, place-constants, outline-regions,
 clean-up                                                                            first hand-off
@@ -168,4 +169,7 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
             f"expected targets that agree on rounding, found {' and '.join(roundings)}",
             help="the module's integers have one meaning: give the targets the same rounding",
         )
-    return [*(FixPointPass(rounding) for rounding in roundings), *parse_pipeline("clean-up")]
+    tables = any(ask(target, "tables") for target in targets)
+    passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
+    passes += [FixPointPass(rounding, tables) for rounding in roundings]
+    return [*passes, *parse_pipeline("clean-up")]
