@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
@@ -83,6 +83,7 @@ def _erase_unused(block: Block) -> None:
 
 def _merge_equal(block: Block) -> None:
     known: dict[Hashable, Operation] = {}
+    gone: dict[Operation, list[LocationAttr]] = {}
     for op in block.ops:
         if not _may_merge(op):
             continue
@@ -91,9 +92,10 @@ def _merge_equal(block: Block) -> None:
             continue
         for old, kept in zip(op.results, first.results, strict=True):
             old.replace_all_uses_with(kept)
-        gone = erase_dead(op)
+        gone.setdefault(first, []).append(erase_dead(op))
+    for first, locations in gone.items():  # all at once: each fusing names all anew
         if not isinstance(first, ConstantOp):
-            first.location = fuse(first, gone)
+            first.location = fuse(first, *locations)
 
 
 def _may_merge(op: Operation) -> bool:

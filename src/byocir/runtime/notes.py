@@ -100,7 +100,8 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
         otherwise = _QUANTISED_OTHERWISE if _kept(report) else _ASYMMETRIC
         missing = otherwise if quantised else _FLOAT
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
-    heaviest = sorted((n for n in report.nodes if n.name in report.host), key=lambda n: -n.macs)
+    host = set(report.host)
+    heaviest = sorted((n for n in report.nodes if n.name in host), key=lambda n: -n.macs)
     named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
     return [
         f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
@@ -162,7 +163,8 @@ def _rescales_in_float(op: Operation) -> bool:
 
 def _unknown(report: Report) -> list[str]:
     """That the host has work of which nobody knows how much it is."""
-    left = [name for name in report.unknown_macs if name in report.host]
+    host = set(report.host)
+    left = [name for name in report.unknown_macs if name in host]
     if not report.targets or not left:
         return []
     more = f" and {len(left) - 3} more" if len(left) > 3 else ""

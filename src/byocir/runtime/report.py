@@ -268,7 +268,7 @@ def report_of(module: ModuleOp) -> Report:
     regions = [_region(op) for op in module.walk() if isinstance(op, CallOp) and op.handed_off]
     taken = {name for region in regions for name in region.nodes}
     with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
-    on_host = with_host_ops - taken
+    on_host, on_both = with_host_ops - taken, with_host_ops & taken
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
     foreign = _foreign(module, known)
@@ -282,9 +282,9 @@ def report_of(module: ModuleOp) -> Report:
         foreign=foreign,
         per_turn=[] if source is None else [name.data for name in source.per_turn or ()],
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
-        split=[name for name in known if name in with_host_ops & taken],
+        split=[name for name in known if name in on_both],
     )
-    report.host_macs = _host_macs(module, [node for node in nodes if node.name in report.split])
+    report.host_macs = _host_macs(module, [node for node in nodes if node.name in on_both])
     report.notes = notes_of(report, module, list(_host_ops(module)))
     return report
 

@@ -12,13 +12,15 @@ contractions read what they read before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import math
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -33,6 +35,12 @@ from byocir.rewrites.host.contraction import is_contraction
 
 MOST_INPUTS = 12
 """Arrays that one block reads at most: more streams than that slow each other down."""
+MOST_OPS = 128
+"""Ops of the body that blocks fuse into at most: what another array in between costs is little
+beside them, and C compilers leave longer loops as they are, without vectors, at a seventh of the
+speed."""
+LONG_OPS: Mapping[type[Operation], int] = {math.ErfOp: 4, math.ExpOp: 4, math.TanhOp: 4}
+"""Ops that count for several there: functions that C compilers put into the loop."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +78,19 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
     producer = value.owner
     if not isinstance(producer, BlockOp) or producer.parent is not op.parent:
         return False
-    if len(list(value.uses)) != 1 or op.pad_values[position] is not None or position in op.whole:
+    if not value.has_one_use() or op.pad_values[position] is not None or position in op.whole:
         return False
     if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not _is_map(producer):
         return False
     if producer.whole and op.where is not None:
         return False
-    return _reads_each_once(op, op.in_maps[position])
+    return _reads_each_once(op, op.in_maps[position]) and _is_short(op, producer)
+
+
+def _is_short(*blocks: BlockOp) -> bool:
+    """Whether the bodies of blocks make one of a length that helps."""
+    ops = (inner for block in blocks for inner in block.body.block.ops)
+    return all(total <= MOST_OPS for total in accumulate(LONG_OPS.get(type(op), 1) for op in ops))
 
 
 def _is_map(op: BlockOp) -> bool:
@@ -144,35 +158,53 @@ def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
 
 
 def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
-    """The producer's body, then the block's, which uses what that yields."""
-    old, inner = op.body.block, producer.body.block
-    ins = [arg for i, arg in enumerate(old.args[: len(op.ins)]) if i != position]
-    args = [*ins, *inner.args[: len(producer.ins)], *old.args[len(op.ins) :]]
-    block = Block(arg_types=[arg.type for arg in args])
-    values: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
-    _copy(inner, block, values, skip=inner.args[len(producer.ins) :])
-    values[old.args[position]] = values[producer.yielded[0]]
-    _copy(old, block, values)
-    last = YieldOp.create(operands=[values[value] for value in op.yielded], location=op.location)
-    block.add_op(last)
-    return Region(block)
+    """The producer's body, then the block's, which uses what that yields. Both are moved: copies of
+    a body that grows at each step would cost the square of its length."""
+    old, block = op.body.block, producer.body.block
+    computed, inputs = producer.yielded[0], len(producer.ins)
+    _end(block).erase()
+    _drop(block, block.args[inputs:])
+    others = [arg for i, arg in enumerate(old.args[: len(op.ins)]) if i != position]
+    for i, arg in enumerate(others):
+        arg.replace_all_uses_with(block.insert_arg(arg.type, i))
+    for arg in old.args[len(op.ins) :]:
+        arg.replace_all_uses_with(block.insert_arg(arg.type, len(block.args)))
+    old.args[position].replace_all_uses_with(computed)
+    for inner in list(old.ops):
+        inner.detach()
+        block.add_op(inner)
+    return _detached(producer, op.location)
 
 
-def _copy(
-    source: Block,
-    target: Block,
-    values: dict[SSAValue, SSAValue],
-    skip: Sequence[SSAValue] = (),
-) -> None:
-    """Appends the ops of a body but its end, those on `skip` aside: nobody needs them."""
-    unknown: set[SSAValue] = set(skip)
-    for op in source.ops:
-        if isinstance(op, YieldOp):
-            continue
+def _end(block: Block) -> Operation:
+    """Takes the end off a body."""
+    end = block.last_op
+    assert isinstance(end, YieldOp)
+    end.detach()
+    return end
+
+
+def _drop(block: Block, args: Sequence[BlockArgument]) -> None:
+    """Erases arguments of a body and the ops that use them, which nobody needs."""
+    unknown: set[SSAValue] = {arg for arg in args if arg.first_use is not None}
+    dead: list[Operation] = []
+    for op in block.ops if unknown else ():
         if not unknown.isdisjoint(op.operands):
             unknown.update(op.results)
-            continue
-        target.add_op(op.clone(values))
+            dead.append(op)
+    for op in reversed(dead):
+        op.detach()
+        op.erase()
+    for arg in args:
+        block.erase_arg(arg)
+
+
+def _detached(op: BlockOp, location: LocationAttr) -> Region:
+    """The body of a block, for another block at a location."""
+    end = op.body.block.last_op
+    assert end is not None
+    end.location = location
+    return op.detach_region(op.body)
 
 
 # -- constants of one element
@@ -201,18 +233,13 @@ def _with_number(op: BlockOp, position: int) -> BlockOp:
     owner = op.ins[position].owner
     assert isinstance(owner, ConstantOp)
     element: Attribute = element_type_of(owner.result.type)
-    old = op.body.block
-    args = [arg for i, arg in enumerate(old.args) if i != position]
-    block = Block(arg_types=[arg.type for arg in args])
-    values: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
+    block = op.body.block
     value = number_op(owner.value.data.values().item(), element)
     value.location = op.location
-    block.add_op(value)
-    values[old.args[position]] = value.results[0]
-    _copy(old, block, values)
-    block.add_op(
-        YieldOp.create(operands=[values[value] for value in op.yielded], location=op.location)
-    )
+    assert block.first_op is not None
+    block.insert_op_before(value, block.first_op)
+    block.args[position].replace_all_uses_with(value.results[0])
+    block.erase_arg(block.args[position])
     maps, pads = [*op.in_maps, *op.out_maps], list(op.pad_values)
     del maps[position], pads[position]
     made = BlockOp(
@@ -220,7 +247,7 @@ def _with_number(op: BlockOp, position: int) -> BlockOp:
         [*op.ins[:position], *op.ins[position + 1 :]],
         list(op.outs),
         maps,
-        Region(block),
+        _detached(op, op.location),
         pads=pads,
         bases=list(op.bases),
         where=op.where.data if op.where is not None else None,
