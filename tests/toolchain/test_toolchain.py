@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -143,6 +147,48 @@ def test_a_program_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.Monkey
     script(tmp_path / "bad-cc", "", monkeypatch).write_text("#!/no/such/interpreter\n")
     with pytest.raises(ByocirError, match="B403"):
         build_shared("answer", files(1))
+
+
+@pytest.fixture
+def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A compiler that has another program do the work, for a minute; the end of a pipe from it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    script(tmp_path / "slow-cc", f'(echo begun; exec sleep 60) >"{pipe}" &\nwait', monkeypatch)
+    yield end
+    os.close(end)
+
+
+def has_ended(pipe: int) -> bool:
+    """Whether everybody who could write has ended, or does so within seconds."""
+    while select.select([pipe], [], [], 10)[0]:
+        if not os.read(pipe, 100):
+            return True
+    return False
+
+
+def test_who_works_for_a_compiler_ends_with_its_time(
+    at_work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "SECONDS", 1)
+    with pytest.raises(ByocirError, match="timed out after 1 seconds") as caught:
+        build_shared("answer", files(1))
+    assert caught.value.code == "B403"
+    assert has_ended(at_work)
+
+
+def test_who_works_for_a_compiler_ends_with_an_interrupt(at_work: int) -> None:
+    def interrupt() -> None:
+        select.select([at_work], [], [], 10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        build_shared("answer", files(1))
+    thread.join()
+    assert has_ended(at_work)
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

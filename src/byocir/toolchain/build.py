@@ -14,6 +14,7 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -218,24 +219,45 @@ def _compile(
     command = [*compiler.command, "-shared", "-fPIC", "-o", built.name, *sources]
     command += compiler.spelled(flags)
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-            check=False,
-        )
+        code, output = _run(command, folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _failed(compiler, sources, str(error)) from None
-    if done.returncode:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()
+    if code:
+        lines = output.decode(errors="replace").strip().splitlines()
         told = _telling(lines) or ["no message"]
-        raise _failed(compiler, sources, f"exit code {done.returncode}:", *told)
+        raise _failed(compiler, sources, f"exit code {code}:", *told)
     if not built.is_file():
         raise _failed(compiler, sources, "exit code 0 and no library")
     return built
+
+
+def _run(command: Sequence[str], folder: Path) -> tuple[int, bytes]:
+    """The exit code and output of a compiler. It runs in a session of its own, all of which ends if
+    it takes too long or this process is interrupted: compilers have others do the work."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except BaseException:
+            _end(process)
+            raise
+    return process.returncode, output
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and those that it started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()  # what an interrupt leaves undone
 
 
 def _telling(lines: list[str]) -> list[str]:
