@@ -39,7 +39,7 @@ test: .venv/dev ## run the tests
 fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (default 300)
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$$seed \
-		$(BIN)/python -m pytest -n auto -m hypothesis
+		$(BIN)/python -m pytest -n auto -m "hypothesis or slow"
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py

@@ -7,27 +7,56 @@ import warnings
 import numpy as np
 import onnx
 import pytest
+from c_compilers import LEVELS, VECTOR
 from onnx import helper
 
 from byocir.errors import ByocirError
 from byocir.onnx_backend import Backend
-from byocir.testing.onnx_suite import PASSED, Case, cases, run_case
+from byocir.testing.onnx_suite import PASSED, Case, cases, run_case, run_cases
 
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 EVERY = 29
 """One node case in this many."""
+FAILED_IN_C = ("test_linear_attention_delta_expanded",)  # the shape of a Scan's results is unknown
+KNOWN = (
+    *("test_image_decoder", "test_gradient_of"),  # need Pillow, and automatic gradients
+    "test_bernoulli",  # expect one sequence of random numbers
+    "test_attention_4d_causal_fp16_expanded",  # expects other roundings of 16 bits
+)
 
 X = np.array([[-1, 2]], np.float32)
 
 
-@pytest.mark.parametrize("kind", ["node", "simple", "pytorch-converted", "pytorch-operator"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_passes(kind: str) -> None:
+    """In the evaluator, and as C for one processor."""
+    found = cases_of(kind)
+    every = EVERY if kind == "node" else 9
+    assert failures(found[::every]) == []
+    in_c = [*found[1 :: every + every // 2], *(case for case in found if case.name in FAILED_IN_C)]
+    assert failures(in_c, f"c{{cpu={VECTOR}}}") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_pass_as_c(kind: str, cpu: str) -> None:
+    assert failures(cases_of(kind), f"c{{cpu={cpu}}}") == []
+
+
+def cases_of(kind: str) -> list[Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the cases overflow, the reference says
-        outcomes = [run_case(case) for case in list(cases(kind))[:: EVERY if kind == "node" else 9]]
+        return list(cases(kind))
+
+
+def failures(given: list[Case], host: str = "reference") -> list[str]:
+    """Those of cases that nobody knows of."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = run_cases(given, host)
     failed = [f"{o.case.name}: {o.result}, {o.problem}" for o in outcomes if o.result != PASSED]
-    known = ("test_image_decoder", "test_gradient_of")  # need Pillow, and automatic gradients
-    assert [text for text in failed if not text.startswith(known)] == []
-    assert len(failed) <= 2
+    return [text for text in failed if not text.startswith(KNOWN)]
 
 
 def test_a_wrong_answer_fails() -> None:

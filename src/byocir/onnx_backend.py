@@ -22,6 +22,7 @@ from onnx.backend import base
 from byocir.compiler import compile
 from byocir.errors import ByocirError
 from byocir.runtime.package import Package
+from byocir.runtime.report import REFERENCE
 
 
 class BackendRep(base.BackendRep):
@@ -46,8 +47,9 @@ class Backend(base.Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
-        """Compiles a model; raises ByocirError B101 to B106 for one that is not valid."""
-        return BackendRep(compile(model, targets=()))
+        """Compiles a model for a `host`, by default the evaluator; raises ByocirError B101 to B106
+        for one that is not valid."""
+        return BackendRep(compile(model, targets=(), host=kwargs.get("host", REFERENCE)))
 
     @classmethod
     def run_node(

@@ -16,6 +16,9 @@ LEVELS = [name for name, cpu in CPUS.items() if cpu.runs_on(x86_64_level(), x86_
 VECTORS = [name for name in LEVELS if CPUS[name].vector > 16 and not CPUS[name].features]
 """Those with vectors that compilers mask: AVX and AVX-512."""
 
+VECTOR = "x86-64-v3" if "x86-64-v3" in LEVELS else LEVELS[-1]
+"""The processor whose code tests run that run one."""
+
 
 def use(compiler, monkeypatch):
     """Makes the toolchain build with this compiler; skips the test where there is none. Clang may

@@ -2,16 +2,20 @@
 
 onnx's runner counts a test as passed when the backend says that it is not supposed to implement it.
 Here a case passes if the model was prepared and gave every expected output in dtype, shape and
-value; anything else is a failure. `python -m byocir.testing.onnx_suite` prints the score.
+value; anything else is a failure. `python -m byocir.testing.onnx_suite [--host HOST]… [KIND]…`
+prints the score, by default of the evaluator and of the host's C on this machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,10 +25,15 @@ import onnx
 from onnx.backend.test import loader, runner
 
 from byocir.errors import ByocirError
-from byocir.onnx_backend import Backend
-from byocir.runtime.host import REFERENCE
+from byocir.onnx_backend import Backend, BackendRep
+from byocir.runtime.native import HostProgram
+from byocir.runtime.report import REFERENCE as EVALUATOR
+from byocir.runtime.report import C
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
+
+BATCH = 48
+"""How many cases have their C built as one library."""
 
 PASSED, WRONG, REFUSED, CRASHED = "passed", "wrong", "refused", "crashed"
 
@@ -45,12 +54,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: one of the words above, whether onnx's reference ran any of its
-    operators, and what went wrong."""
+    """What became of a case: one of the words above, whether byocir computed all of it itself (as
+    C, if that is the host), and what went wrong."""
 
     case: Case
     result: str
-    used_reference: bool
+    alone: bool = False
     problem: str = ""
 
 
@@ -115,22 +124,57 @@ def _read_value(path: Path, type_: onnx.TypeProto) -> Any:
     return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
-def run_case(case: Case) -> Outcome:
+def run_case(case: Case, host: str = EVALUATOR) -> Outcome:
     """Prepares and runs a case, and compares."""
-    ran_on: set[str] = set()
+    return run_cases([case], host)[0]
+
+
+def run_cases(given: Sequence[Case], host: str = EVALUATOR) -> list[Outcome]:
+    """Prepares and runs cases, and compares. The C of many is built as one library, while the next
+    ones are prepared."""
+    prepared: list[tuple[Case, BackendRep | Outcome]] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(given), BATCH):
+            batch = [(case, _prepared(case, host)) for case in given[start : start + BATCH]]
+            prepared += batch
+            pool.submit(_build, [rep for _, rep in batch if isinstance(rep, BackendRep)])
+    return [rep if isinstance(rep, Outcome) else _ran(case, rep, host) for case, rep in prepared]
+
+
+def _prepared(case: Case, host: str) -> BackendRep | Outcome:
     try:
-        prepared = Backend.prepare(case.model)
+        return Backend.prepare(case.model, host=host)
+    except Exception as error:  # what the score is about: there should be none
+        return _failed(case, error)
+
+
+def _build(prepared: Sequence[BackendRep]) -> None:
+    """Builds what is C; where that fails, each case builds its own when it is run."""
+    packages = [rep.package for rep in prepared if rep.package.report.host_runs_on == C]
+    programs = [package.host_program(f"case{i}") for i, package in enumerate(packages)]
+    with suppress(ByocirError):
+        HostProgram.build_together(programs)
+
+
+def _ran(case: Case, prepared: BackendRep, host: str) -> Outcome:
+    report, ran_on = prepared.package.report, set[str]()
+    try:
         for inputs, expected in case.data_sets:
             outputs = prepared.run([_array(value) for value in inputs])
-            ran_on |= set(prepared.package.report.ran_on.values())
+            ran_on |= set(report.ran_on.values())
             _compare([_array(value) for value in expected], list(outputs), case)
-    except AssertionError as error:
-        return Outcome(case, WRONG, REFERENCE in ran_on, str(error))
-    except ByocirError as error:
-        return Outcome(case, REFUSED, REFERENCE in ran_on, str(error))
-    except Exception as error:  # what the score is about: there should be none
-        return Outcome(case, CRASHED, REFERENCE in ran_on, f"{type(error).__name__}: {error}")
-    return Outcome(case, PASSED, REFERENCE in ran_on)
+    except Exception as error:
+        return _failed(case, error)
+    in_c = report.host_runs_on == C and not report.called_back
+    return Outcome(case, PASSED, not ran_on if host == EVALUATOR else in_c)
+
+
+def _failed(case: Case, error: Exception) -> Outcome:
+    if isinstance(error, AssertionError):
+        return Outcome(case, WRONG, problem=str(error))
+    if isinstance(error, ByocirError):
+        return Outcome(case, REFUSED, problem=str(error))
+    return Outcome(case, CRASHED, problem=f"{type(error).__name__}: {error}")
 
 
 def _compare(expected: list[Any], found: list[Any], case: Case) -> None:
@@ -152,16 +196,23 @@ def _array(value: Any) -> Any:
     return value
 
 
-def main(kinds: Sequence[str]) -> int:
-    """Prints the score by kind, and each case that did not pass; gives the exit code: 1 if any
-    crashed."""
+def main(kinds: Sequence[str], hosts: Sequence[str]) -> int:
+    """Prints the score by host and kind, and each case that did not pass; gives the exit code: 1 if
+    any crashed."""
+    found = {kind: list(cases(kind)) for kind in kinds}
+    return int(any([_score(host, found) for host in hosts]))
+
+
+def _score(host: str, found: Mapping[str, Sequence[Case]]) -> bool:
+    """Prints the score of one host; whether any case crashed."""
     totals: Counter[str] = Counter()
-    for kind in kinds or KINDS:
+    print(f"host {host}")
+    for kind, given in found.items():
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            outcomes = [run_case(case) for case in cases(kind)]
+            outcomes = run_cases(given, host)
         results = Counter(outcome.result for outcome in outcomes)
-        own = sum(o.result == PASSED and not o.used_reference for o in outcomes)
+        own = sum(outcome.alone for outcome in outcomes)
         totals.update({**results, "all": len(outcomes), "own": own})
         _print_row(kind, len(outcomes), results, own)
         for outcome in outcomes:
@@ -169,18 +220,26 @@ def main(kinds: Sequence[str]) -> int:
                 lines = [line for line in outcome.problem.splitlines() if line.strip()]
                 print(f"  {outcome.result:<8} {outcome.case.name}: {lines[0] if lines else ''}")
     _print_row("all", totals["all"], totals, totals["own"])
-    return int(totals[CRASHED] > 0)
+    return totals[CRASHED] > 0
 
 
 def _print_row(kind: str, count: int, results: Counter[str], own: int) -> None:
     words = ", ".join(f"{results[word]} {word}" for word in (WRONG, REFUSED, CRASHED))
     print(
         f"{kind:<18}{results[PASSED]:>5} of {count:>5} passed, "
-        f"{own:>5} without onnx's reference; {words}",
+        f"{own:>5} without foreign ops; {words}",
         flush=True,
     )
 
 
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="the score in onnx's own backend tests")
+    parser.add_argument("--host", action="append", default=[], help='such as "reference", "c"')
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], metavar="KIND")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
     os.environ.setdefault("ORT_LOGGING_LEVEL", "4")
-    sys.exit(main(sys.argv[1:]))
+    arguments = _arguments()
+    sys.exit(main(arguments.kinds or KINDS, arguments.host or (EVALUATOR, C)))

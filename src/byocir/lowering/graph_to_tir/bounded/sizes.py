@@ -83,9 +83,10 @@ def bounds_of(dims: Sequence[Dim]) -> Shape:
 
 def fits(type_: Attribute, dims: Sequence[Dim]) -> bool:
     """Whether values of a type can have these sizes, and be held."""
-    element, bound = element_type_of(type_), bounds_of(dims)
-    shape = shape_of(type_) if has_element(element) and hasattr(type_, "get_shape") else None
-    if shape is None or len(shape) != len(dims) or len(dims) > MOST_DIMENSIONS:
+    if not hasattr(type_, "get_shape") or not has_element(element_type_of(type_)):
+        return False
+    element, bound, shape = element_type_of(type_), bounds_of(dims), shape_of(type_)
+    if len(shape) != len(dims) or len(dims) > MOST_DIMENSIONS:
         return False
     agrees = all(size in (DYNAMIC, dim) for size, dim in zip(shape, dims, strict=True))
     return agrees and prod(bound) * dtype_of(element).itemsize <= MOST_BYTES
