@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from c_compilers import VECTOR, flags_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_qdq_nets import nets
@@ -33,7 +34,8 @@ def test_c_gives_the_integers_of_the_evaluator(net, cpu):
     function = Interpreter(module).function("main")
     code = emit_host(function, host=host)
     # Any machine can run code for another processor, if the C compiler may choose instructions.
-    program = HostProgram(replace(code, host=CHost("generic")), Interpreter(module), QUICK)
+    flags = flags_for(host) if cpu == VECTOR else QUICK
+    program = HostProgram(replace(code, host=CHost("generic")), Interpreter(module), flags)
     found = program.run(net.inputs)
     for left, right in zip(found, expected, strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)

@@ -7,14 +7,18 @@ import os
 
 import numpy as np
 import pytest
+from c_compilers import VECTOR
 from random_graphs import model_of, outputs_of, random_graph
 
 import byocir
+from byocir.lowering.tir_to_c.host import CHost
 from byocir.runtime import native
 
 QUICK = ("-std=c99", "-O0", "-ffp-contract=off", "-lm")
 BATCH = 50
 """Graphs of one C source."""
+VECTORISED = 4
+"""One batch in this many is for a processor with vectors, and optimised as packages are."""
 
 IS_FUZZING = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 FIRST, COUNT = map(
@@ -24,13 +28,15 @@ FIRST, COUNT = map(
 
 @pytest.mark.parametrize("start", range(FIRST, FIRST + COUNT, BATCH))
 def test_random_graphs(start, monkeypatch):
-    monkeypatch.setattr(native, "FLAGS", QUICK)
+    host = CHost(VECTOR if (start // BATCH) % VECTORISED == 1 else "generic")
+    flags = QUICK if host.cpu == "generic" else native.FLAGS
+    monkeypatch.setattr(native, "FLAGS", flags)
     monkeypatch.setattr(native, "rule_of", called_back)
     count = min(BATCH, FIRST + COUNT - start)
     graphs = [random_graph(seed, f"g{seed}_") for seed in range(start, start + count)]
     graphs = [g for g in graphs if g.nodes]
     assert len(graphs) > 0.9 * count
-    package = byocir.compile(model_of(graphs), targets=[], host="c{cpu=generic}")
+    package = byocir.compile(model_of(graphs), targets=[], host=f"c{{cpu={host.cpu}}}")
     assert package.report.host_runs_on == "c", package.report.notes
     feeds = {value.name: value.array for g in graphs for value in g.inputs if value.name in g.used}
     found = package.run(feeds)
