@@ -1,16 +1,21 @@
 """Packages: what is in the file, and what is refused."""
 
+import copy
 import hashlib
 import json
 import os
+import pickle
 import struct
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import byocir
+from byocir.patterns import composite, op, wildcard
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -56,6 +61,51 @@ def test_a_loaded_package_runs_as_the_compiled_one(package: byocir.Package, save
     assert again.report.to_json() == package.report.to_json()
     assert list(again.inputs) == ["image"]
     assert list(again.outputs) == ["logits"]
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_a_package_that_has_run_can_be_copied_and_pickled(host: str, tmp_path: Path):
+    """What it holds to run is made anew; the copy is as far from it as one from a file."""
+    targets = ["vta"] if host == "reference" else []
+    package = byocir.compile(DIGITS / "digits_int8.onnx", targets=targets, shapes=SHAPES, host=host)
+    expected = package.run(image())["logits"]
+    package.save(tmp_path / "first.bpkg")
+    for made in (copy.deepcopy(package), pickle.loads(pickle.dumps(package))):
+        made.save(tmp_path / "again.bpkg")
+        assert (tmp_path / "again.bpkg").read_bytes() == (tmp_path / "first.bpkg").read_bytes()
+        assert np.array_equal(made.run(image())["logits"], expected)
+        assert made.module is not package.module
+
+
+def test_a_copy_keeps_the_targets_it_was_given():
+    """Though another class of the name is known by then."""
+
+    def own(sign: int) -> byocir.Target:
+        @composite("relu")
+        def relu():
+            return op("graph.relu", wildcard("x"))
+
+        @dataclass(frozen=True)
+        class Copied(byocir.Target):
+            name, patterns = "copied", (relu,)
+
+            def emit(self, module, symbols):
+                return {"code": b"x"}
+
+            def load(self, blobs):
+                return lambda symbol, inputs: [sign * inputs[0]]
+
+        return Copied()
+
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([node], "g", ports[:1], ports[1:])
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    package = byocir.compile(model, targets=[own(3)])
+    byocir.compile(model, targets=[own(-1)])
+    made = copy.deepcopy(package)
+    assert made.run({"x": np.float32([1, 2])})["y"].tolist() == [3, 6]
 
 
 def test_saving_a_loaded_package_gives_the_same_bytes(saved: Path, tmp_path: Path):

@@ -116,7 +116,7 @@ def _uses(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _port(name: str, array: np.ndarray[Any, Any], is_open: bool = False) -> onnx.ValueInfoProto:
-    shape = None if is_open else array.shape
+    shape = None if is_open else list(np.shape(array))
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
 
 

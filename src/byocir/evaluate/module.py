@@ -7,8 +7,8 @@ calls of region functions (see `byocir.evaluate.interpreter` for how a dialect j
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -215,7 +215,34 @@ def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> l
 
 def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
     with refused("a program"), np.errstate(all="ignore"):
-        return call_on_tensors(interpreter, function, arrays)
+        return owned(call_on_tensors(interpreter, function, arrays), arrays)
+
+
+def owned(results: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
+    """The results as arrays that whoever asked for them may write to: none is a view, of an
+    argument, of a constant or of what nobody else needs, and no two are one."""
+    taken = {id(each) for each in _arrays(arguments)}
+
+    def own(value: Value) -> Value:
+        if isinstance(value, list):
+            return [own(each) for each in cast("list[Value]", value)]
+        if not isinstance(value, np.ndarray):
+            return value
+        array = cast("np.ndarray[Any, Any]", value)
+        if id(array) in taken or not array.flags.owndata or not array.flags.writeable:
+            array = array.copy()
+        taken.add(id(array))
+        return array
+
+    return [own(value) for value in results]
+
+
+def _arrays(values: Sequence[Value]) -> Iterator[np.ndarray]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _arrays(cast("Sequence[Value]", value))
+        elif isinstance(value, np.ndarray):
+            yield value
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:

@@ -106,7 +106,8 @@ def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Seq
 def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequence[Value]:
     routine = routine_of(op)
     try:
-        return routine.evaluate(list(arguments), *routine.values(op))
+        made = routine.evaluate(list(arguments), *routine.values(op))
+        return [np.asarray(each) for each in made]  # numpy's functions give scalars for scalars
     except IndexError as error:
         raise ByocirError("B303", str(error)) from error
     except ValueError as error:

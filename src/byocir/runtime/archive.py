@@ -49,11 +49,7 @@ def write_archive(
 ) -> None:
     """Writes a package file; the same contents give the same bytes. `about` is what the manifest
     says of the package beside its members: plain data."""
-    members = {
-        MODULE: print_module(module).encode(),
-        WEIGHTS: dump_weights(module),
-        REPORT: report.to_json().encode(),
-    }
+    members = texts_of(module, report)
     for target, files in sorted(blobs.items()):
         members.update({f"blobs/{target}/{name}": files[name] for name in sorted(files)})
     manifest = {
@@ -77,6 +73,15 @@ def write_archive(
         ) from error
 
 
+def texts_of(module: ModuleOp, report: Report) -> dict[str, bytes]:
+    """The members that are not a target's."""
+    return {
+        MODULE: print_module(module).encode(),
+        WEIGHTS: dump_weights(module),
+        REPORT: report.to_json().encode(),
+    }
+
+
 def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Report]:
     """The module, blobs and report of a package file; nothing of it is used before version, names,
     sizes and digests of all members were checked."""
@@ -94,7 +99,7 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
         raise ByocirError(
             "B131", "expected a byocir package, found another or a damaged file", where=str(path)
         ) from error
-    module, report = _parsed(members, path)
+    module, report = parsed(members, str(path))
     blobs: dict[str, dict[str, bytes]] = {}
     for name, data in members.items():
         parts = name.split("/")
@@ -103,9 +108,10 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
     return module, blobs, report
 
 
-def _parsed(members: Mapping[str, bytes], path: Path) -> tuple[ModuleOp, Report]:
+def parsed(members: Mapping[str, bytes], where: str) -> tuple[ModuleOp, Report]:
+    """The module and the report of members as `texts_of` gives them; raises ByocirError B135."""
     context = load_context()
-    read_weights(members[WEIGHTS], context.arrays, str(path))
+    read_weights(members[WEIGHTS], context.arrays, where)
     try:
         module = parse_module(members[MODULE].decode(), context)
         return module, Report.from_dict(json.loads(members[REPORT]))
@@ -113,7 +119,7 @@ def _parsed(members: Mapping[str, bytes], path: Path) -> tuple[ModuleOp, Report]
         raise ByocirError(
             "B135",
             f"expected members that byocir wrote, found {type(error).__name__}: {error}",
-            where=str(path),
+            where=where,
             help="this file was not written by byocir; do not use it",
         ) from error
 

@@ -22,12 +22,12 @@ from xdsl.ir import Attribute
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
-from byocir.evaluate.module import MAIN, bind, evaluate
+from byocir.evaluate.module import MAIN, bind, evaluate, owned
 from byocir.evaluate.ports import names_of, ports_of
 from byocir.lowering.tir_to_c import HostCode
 from byocir.patterns.match import python_value
 from byocir.patterns.targets import targets_of
-from byocir.runtime.archive import read_archive, write_archive
+from byocir.runtime.archive import parsed, read_archive, texts_of, write_archive
 from byocir.runtime.host import Host
 from byocir.runtime.native import NAME, HostProgram, host_code
 from byocir.runtime.report import C, Report
@@ -87,6 +87,17 @@ class Package:
         with self._lock:  # interpreter and C code have one working memory
             return self._run(self._interpreter(check), feeds, check)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold what a file would: what runs is made anew where they are."""
+        blobs = {target: dict(files) for target, files in self.blobs.items()}
+        return _restored, (texts_of(self.module, self.report), blobs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Package:
+        restore, parts = self.__reduce__()
+        made: Package = restore(*parts)
+        made._found.update(self._found)
+        return made
+
     def host_program(self, name: str = NAME) -> HostProgram:
         """The host's C code as a program with names that begin with `name`: what `run` will call.
         For `HostProgram.build_together`."""
@@ -144,7 +155,7 @@ class Package:
                 f"expected feeds for the inputs {', '.join(self.inputs)}, found {', '.join(feeds)}",
             )
         program = self._programs[check]
-        results = program.run(arrays)
+        results = owned(program.run(arrays), arrays)
         self.report.built_without = program.lacking
         return dict(zip(outputs, results, strict=True))
 
@@ -178,6 +189,11 @@ class Package:
             runner = loaded(target, blobs, check=check)
             externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
         return externals
+
+
+def _restored(texts: Mapping[str, bytes], blobs: Blobs) -> Package:
+    module, report = parsed(texts, "a copied package")
+    return Package(module, blobs, report)
 
 
 def _main(module: ModuleOp) -> FuncOp:
