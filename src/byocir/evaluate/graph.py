@@ -239,8 +239,8 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         rounded = _round_fixed(operands[0], operands[1], op.rounding)
     else:
         x, before, after = operands
-        rounded = np.rint(x.astype(np.float32) * before / after) + op.zero_point.value.data
-    return saturate(rounded, dtype)
+        rounded = np.rint(x.astype(np.float32) * before / after)
+    return saturate(rounded + op.zero_point.value.data, dtype)
 
 
 def _round_fixed(x: np.ndarray, multiplier: np.ndarray, rounding: FixedAttr) -> np.ndarray:

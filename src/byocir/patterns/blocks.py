@@ -36,16 +36,18 @@ from byocir.patterns.spaces import in_reading_order, spaces
 
 @dataclass(frozen=True)
 class Access:
-    """A pattern's value read at an index; `pad` is the number read outside, None where all reads
-    are inside. An array that is given `whole` has no index: the body looks elements up in it."""
+    """A pattern's value read at an index; `pad` is the number read outside, or the name of any
+    number, None where all reads are inside. An array that is given `whole` has no index: the body
+    looks elements up in it."""
 
     pattern: Pattern
     index: str
-    pad: int | float | None = None
+    pad: int | float | str | None = None
     whole: bool = False
 
-    def padded(self, pad: float) -> Access:
-        """The same access, which may also read outside and then sees this number."""
+    def padded(self, pad: float | str) -> Access:
+        """The same access, which may also read outside and then sees this number, or one that is
+        bound to this name."""
         return Access(self.pattern, self.index, pad)
 
 
@@ -142,7 +144,8 @@ def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:
     for name, values in given.items():
         for value in values:
             started = name == "init" and isinstance(value, Pattern)
-            if value is not None and not isinstance(value, Real) and not started:
+            named = name == "pad" and isinstance(value, str) and value.isidentifier()
+            if value is not None and not isinstance(value, Real) and not (started or named):
                 raise ValueError(f"expected {name} to be a number, found {value!r}")
 
 
@@ -217,7 +220,8 @@ class BlockPattern(Pattern):
         for order, numbers in self._orders(op):
             reason = reason or indices_differ(op, [r.index for r in self.reads], self.result)
             for space, unknowns in self._match_maps(op, order, forms):
-                named, pads = _with_names(state, {**numbers, **unknowns}), self._pads(op, order)
+                found = {**numbers, **unknowns, **self._named_pads(op, order)}
+                named, pads = _with_names(state, found), self._pads(op, order)
                 bound = BoundBlock.of(value, op, space.names, space.groups, order)
                 named = named and named.with_name(self.label, bound)
                 if named is not None and not pads:
@@ -270,10 +274,21 @@ class BlockPattern(Pattern):
         pads = op.pad_values
         for read, operand in zip(self.reads, order, strict=True):
             pad = pads[operand]
-            if pad is not None and python_value(pad) != read.pad:
+            if pad is None or isinstance(read.pad, str):
+                continue
+            if python_value(pad) != read.pad:
                 expected = "no pad" if read.pad is None else f"pad {read.pad}"
                 return f"expected {expected} at [{read.index}], found {python_value(pad)}"
         return ""
+
+    def _named_pads(self, op: tir.BlockOp, order: Sequence[int]) -> Numbers:
+        """The numbers read outside the operands where the pattern names them."""
+        pads = [(read.pad, op.pad_values[i]) for read, i in zip(self.reads, order, strict=True)]
+        return {
+            name: python_value(pad)
+            for name, pad in pads
+            if isinstance(name, str) and pad is not None
+        }
 
     def _match_operands(
         self, op: tir.BlockOp, order: Sequence[int], done: int, state: State, progress: Progress

@@ -20,6 +20,7 @@ from byocir.patterns.match import Attempt, Match, Progress, State
 from byocir.patterns.mistakes import check_op, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
+from byocir.patterns.zero_points import SYMMETRIC_ALONE, leaves_zero_point_open
 
 Blocked = Callable[[State], str]
 """Why a match must not be taken; empty when it may."""
@@ -30,16 +31,28 @@ class Composite:
 
     `name` is "target.what", or "what" for a composite that any target may list; `patterns` are
     tried in order at each root. `glue` composites do no work of their own: a region of nothing else
-    goes back to the host. Raises ByocirError B200 for a name or patterns that cannot be.
+    goes back to the host. One whose pattern has `graph.requantize` declines those that add a zero
+    point, unless it says that it takes `zero_points`. Raises ByocirError B200 for a name or
+    patterns that cannot be.
     """
 
-    def __init__(self, name: str, patterns: tuple[Pattern, ...], *, glue: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        patterns: tuple[Pattern, ...],
+        *,
+        glue: bool = False,
+        zero_points: bool = False,
+    ) -> None:
         self.name = name
         self.patterns = patterns
         self.glue = glue
+        self.zero_points = zero_points
         self.rules: list[Rule] = []
         self._of_target: dict[str, Composite] = {}
         self._check()
+        if not zero_points and any(map(leaves_zero_point_open, self.walk())):
+            self.rules.append(SYMMETRIC_ALONE)
 
     def _check(self) -> None:
         """Refuses what would match nothing, or everything."""
@@ -71,7 +84,7 @@ class Composite:
 
     def renamed(self, name: str) -> Composite:
         """The same patterns and rules, also those added later, under another name."""
-        made = Composite(name, self.patterns, glue=self.glue)
+        made = Composite(name, self.patterns, glue=self.glue, zero_points=self.zero_points)
         made.rules = self.rules
         return made
 
@@ -215,13 +228,16 @@ def _nested(name: str) -> Generator[None]:
         ) from error
 
 
-def composite(name: str, *, glue: bool = False) -> Callable[[Callable[[], Any]], Composite]:
-    """Decorator: the function gives the pattern, or a tuple of alternatives."""
+def composite(
+    name: str, *, glue: bool = False, zero_points: bool = False
+) -> Callable[[Callable[[], Any]], Composite]:
+    """Decorator: the function gives the pattern, or a tuple of alternatives. `glue` and
+    `zero_points` are as in `Composite`."""
 
     def build(function: Callable[[], Any]) -> Composite:
         patterns = _made(name, function)
         try:
-            return Composite(name, patterns, glue=glue)
+            return Composite(name, patterns, glue=glue, zero_points=zero_points)
         except ByocirError as error:
             where = place_of(function)
             raise ByocirError(error.code, error.message, where=where, help=error.help) from error

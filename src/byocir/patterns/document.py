@@ -24,6 +24,7 @@ from byocir.patterns.nodes import (
     OpPattern,
     Pattern,
     WildcardPattern,
+    wanted,
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 
@@ -82,7 +83,7 @@ class _Writer:
         if isinstance(pattern, OpPattern):
             names = [self.name(operand) for operand in pattern.operands]
             shown = [f"[{n}]" if i >= pattern.required else n for i, n in enumerate(names)]
-            attrs = ", ".join(f"{name} = {value}" for name, value in pattern.attrs.items())
+            attrs = ", ".join(f"{name} = {wanted(value)}" for name, value in pattern.attrs.items())
             return f"{pattern.name}({', '.join(shown)})" + (f" {{{attrs}}}" if attrs else "")
         if isinstance(pattern, BlockPattern):
             reads = [

@@ -73,7 +73,8 @@ def check_uses(name: str, attributes: Mapping[str, Any], fewest: int, most: int)
                 f"expected an attribute of {name}, found '{attribute}'",
                 help=did_you_mean(attribute, list(definition.properties)),
             )
-        _check_value(f"{attribute} of {name}", value, definition.properties[attribute])
+        if not callable(value):
+            _check_value(f"{attribute} of {name}", value, definition.properties[attribute])
     kinds = [operand for _, operand in definition.operands]
     least = sum(not isinstance(each, VarOperandDef) for each in kinds)  # optional ones are variadic
     endless = any(

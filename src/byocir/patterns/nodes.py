@@ -218,8 +218,8 @@ class OpPattern(Pattern):
         when it does."""
         for name, expected in self.attrs.items():
             found = python_value(op.properties[name]) if name in op.properties else None
-            if found != expected:
-                return f"expected {self.name} with {name} {expected}, found {found}"
+            if not attribute_fits(expected, found):
+                return f"expected {self.name} with {name} {wanted(expected)}, found {found}"
         fewest, most, found = self.required, len(self.operands), len(op.operands)
         if fewest <= found <= most:
             return ""
@@ -249,6 +249,16 @@ class OpPattern(Pattern):
 
     def children(self) -> tuple[Pattern, ...]:
         return self.operands
+
+
+def attribute_fits(expected: Any, found: Any) -> bool:
+    """Whether an attribute is what a pattern wants: a value, or one that a function admits."""
+    return bool(expected(found)) if callable(expected) else found == expected
+
+
+def wanted(expected: Any) -> str:
+    """What a pattern wants of an attribute, as messages tell it."""
+    return " ".join((expected.__doc__ or "").split()) if callable(expected) else str(expected)
 
 
 class AnyOperandsPattern(Pattern):
@@ -361,7 +371,8 @@ def op(
     name: str, *operands: Pattern | OptionalOperand, exposed: bool = False, **attrs: Any
 ) -> Pattern:
     """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
-    values (numbers, strings, lists or tuples). Its result must not be used outside the match unless
+    values (numbers, strings, lists or tuples), or tried by a function of the value, whose docstring
+    is what users read. Its result must not be used outside the match unless
     it is the root or `exposed`, in which case the composite has it as a further result. Raises
     ByocirError B203 to B205 for an op, an attribute, its value or a number of operands that there
     is not."""

@@ -54,6 +54,9 @@ class Taker(Protocol):
         """What it takes with its options, in order of priority."""
         ...
 
+    signed_bytes: ClassVar[bool]
+    """Whether it computes on signed bytes alone."""
+
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""
 

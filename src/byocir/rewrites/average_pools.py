@@ -8,16 +8,19 @@ Integers cannot follow, so only the pass that may change meaning takes pools to 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.graph import AveragePoolOp, SumPoolOp
+from byocir.dialects.graph import AddOp, AveragePoolOp, SumPoolOp
+from byocir.dialects.graph.base import int_tuple
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, known_grid
-from byocir.rewrites.integers import Integers, requantized, symmetric, to_integers
-from byocir.rewrites.windows import window_counts
+from byocir.rewrites.integers import Integers, one_scale, requantized, to_integers
+from byocir.rewrites.windows import reached_beyond, window_counts
+from byocir.rewrites.zero_points import surrounded
 
 _DATA = dequantize(wildcard("x"), "data")
 
@@ -27,11 +30,25 @@ def average_pool_to_integer(
     x: Bound, data: Bound, pool: Bound, quantize: Bound, new: NewOps
 ) -> SSAValue:
     """`quantize(average_pool(dequantize(x)))` becomes a sum of integers and a requantize."""
-    same = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
-    sums = new.add(SumPoolOp.make(x.value, **{name: pool.attrs[name] for name in same})).result
+    image, window = _padded(x, data, pool, new)
+    sums = new.add(SumPoolOp.make(image, **window)).result
     counts = _counts(pool)
     count = counts if counts.min() < counts.max() else counts.max()
     return _averaged(quantize, data, sums, count, new)
+
+
+def _padded(x: Bound, data: Bound, pool: Bound, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
+    """The input of a pool, with its zero point wherever windows reach past it, and the properties
+    with which the sum of integers then slides."""
+    assert isinstance(pool.op, AveragePoolOp)
+    names = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
+    window = {name: pool.attrs[name] for name in names}
+    zero = known_grid(data).zero_point
+    around = reached_beyond(pool.op)
+    if not zero.any() or not any(around):
+        return x.value, window
+    none = [0] * len(around)
+    return surrounded(x, around, zero, new), {**window, "pads": none, "ceil_mode": 0}
 
 
 @average_pool_to_integer.where
@@ -52,8 +69,8 @@ def global_average_pool_to_integer(x: Bound, data: Bound, quantize: Bound, new: 
 
 
 for _pool in (average_pool_to_integer, global_average_pool_to_integer):
-    _pool.where(symmetric("data", "The input"))
-    _pool.where(symmetric("quantize", "The result"))
+    _pool.where(one_scale("data", "The input"))
+    _pool.where(one_scale("quantize", "The result"))
 
 
 def _counts(pool: Bound) -> np.ndarray:
@@ -65,4 +82,9 @@ def _averaged(
     quantize: Bound, data: Bound, sums: SSAValue, count: np.ndarray | int, new: NewOps
 ) -> SSAValue:
     scale, counted = known_grid(data).scale, np.asarray(count, np.float32)
+    pool = sums.owner
+    assert isinstance(pool, SumPoolOp)
+    excess = int(known_grid(data).zero_point) * math.prod(int_tuple(pool.kernel_shape))
+    if excess:
+        sums = new.add(AddOp.make(sums, new.constant(np.array(-excess, np.int32)))).result
     return requantized(quantize, Integers(sums, scale, counted), new)

@@ -7,9 +7,13 @@ requantize to a common i32 grid, an i32 add and a shift back. An average pool be
 quantize becomes a sum of integers and such a requantize. With `tables` a softmax between them
 takes its exponentials from a table of integers.
 
+Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
+that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
+a pool, times the positions of a window, is taken off the sum, and the pool's pads read it.
+
 Requires: qdq-to-integer has run. A target asks for this pass; it runs before the first hand-off, so
 that every placement computes the same numbers. Scales that are no constants and grids that are not
-symmetric, per-tensor and 8-bit keep the float form.
+per-tensor and 8-bit keep the float form.
 
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
 multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
@@ -42,6 +46,7 @@ from byocir.dialects.graph.fixed_point import (
     Rounding,
     common_powers_of_two,
     fixed_parameters,
+    span_of,
 )
 from byocir.dialects.types import i32
 from byocir.errors import ByocirError, did_you_mean
@@ -56,7 +61,7 @@ from byocir.rewrites.grid import (
     integer_range,
     known_grid,
 )
-from byocir.rewrites.integers import brought_to_grid, symmetric, to_integers
+from byocir.rewrites.integers import brought_to_grid, one_scale, to_integers
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.softmax_tables import softmax_to_table
 
@@ -99,7 +104,7 @@ class FloatScalesToMultiplier(Pattern):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, RequantizeOp)
-        if not isinstance(op.rounding, FloatHalfEvenAttr) or op.zero_point.value.data != 0:
+        if not isinstance(op.rounding, FloatHalfEvenAttr):
             return None
         before, after = (constant_array(scale) for scale in op.scales)
         if before is None or after is None:
@@ -107,9 +112,10 @@ class FloatScalesToMultiplier(Pattern):
         scales = before.values().astype(np.float64) / after.values()
         if not np.all(np.isfinite(scales) & (scales > 0)):
             return None
-        multipliers, shift = fixed_parameters(scales, integer_range(op.to)[1] + 1)
+        zero = op.zero_point.value.data
+        multipliers, shift = fixed_parameters(scales, span_of(integer_range(op.to), zero))
         rounding = FixedAttr.of(shift, self.rounding)
-        return [_requantize(op.input, multipliers, rounding, op.to, new)]
+        return [_requantize(op.input, multipliers, rounding, op.to, new, zero)]
 
 
 @cache
@@ -122,26 +128,30 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
         """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum."""
         parameters, element = _parameters(m), known_grid(quantize).element
         assert parameters is not None
-        (lhs, rhs), shift = parameters
+        factors, shift = parameters
         to_fine = FixedAttr.of(0, rounding)
-        terms = [_requantize(x.value, f, to_fine, i32, new) for x, f in ((a, lhs), (b, rhs))]
+        terms: list[SSAValue] = []
+        for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
+            excess = -int(factor) * int(known_grid(m[name]).zero_point)
+            terms.append(_requantize(x.value, factor, to_fine, i32, new, excess))
         total = new.add(AddOp.make(*terms)).result
         back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
+        zero = int(known_grid(quantize).zero_point)
 
         def to_grid(wide: SSAValue) -> SSAValue:
-            return _requantize(wide, one, back, element, new)
+            return _requantize(wide, one, back, element, new, zero)
 
         return brought_to_grid(quantize, total, to_grid, new)
 
-    residual_add.where(symmetric("lhs", "The first term"))
-    residual_add.where(symmetric("rhs", "The second term"))
-    residual_add.where(symmetric("quantize", "The result"))
+    residual_add.where(one_scale("lhs", "The first term"))
+    residual_add.where(one_scale("rhs", "The second term"))
+    residual_add.where(one_scale("quantize", "The result"))
 
     @residual_add.where
     def sum_fits(m: Match) -> tuple[bool, str]:
         """The sum on a fine grid fits in i32."""
         grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
-        plain = all(grid is not None and grid.is_plain for grid in grids)
+        plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
         return not plain or _parameters(m) is not None, "scales too far apart"
 
     return residual_add
@@ -152,16 +162,16 @@ def _parameters(m: Match) -> tuple[np.ndarray, int] | None:
     shift; None when the sum leaves i32 whatever the shift."""
     terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
     scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
-    farthest = [max(abs(end) for end in term.range) for term in terms]
-    return _sum_parameters(scales, farthest, grid)
+    return _sum_parameters(scales, [term.farthest for term in terms], grid)
 
 
 def _sum_parameters(
     scales: np.ndarray, farthest: Sequence[int], grid: Grid
 ) -> tuple[np.ndarray, int] | None:
     """Multipliers (int32) of the two terms and their shift, as large as the sum and the shift back
-    allow: `sum(|multiplier * farthest|) + 2^(shift - 1) < 2^31`. None when even shift 0 is not."""
-    span = grid.range[1] + 1
+    allow: `sum(|multiplier * farthest|) + 2^(shift - 1) < 2^31`, which also bounds a term before
+    its zero point is taken off. None when even shift 0 is not."""
+    span = span_of(grid.range, int(grid.zero_point))
     for shift in range(MAX_SHIFT, -1, -1):
         multipliers = np.rint(scales * 2.0**shift)
         largest_sum = float(np.dot(multipliers, farthest)) + 2.0**shift / 2
@@ -172,7 +182,13 @@ def _sum_parameters(
 
 
 def _requantize(
-    value: SSAValue, multiplier: np.ndarray, rounding: FixedAttr, to: Attribute, new: NewOps
+    value: SSAValue,
+    multiplier: np.ndarray,
+    rounding: FixedAttr,
+    to: Attribute,
+    new: NewOps,
+    zero: int = 0,
 ) -> SSAValue:
     scale = new.constant(multiplier)
-    return new.add(RequantizeOp.make(value, scale, rounding=rounding, to=to)).result
+    op = RequantizeOp.make(value, scale, rounding=rounding, to=to, zero_point=zero)
+    return new.add(op).result

@@ -60,17 +60,18 @@ class Grid:
         return not self.zero_point.any()
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it has 8 bits, one scale and zero point 0."""
-        return self.is_8_bit and self.per_tensor and self.symmetric
-
-    @property
     def is_8_bit(self) -> bool:
         return self.element in (i8, ui8)
 
     @property
     def range(self) -> tuple[int, int]:
         return integer_range(self.element)
+
+    @property
+    def farthest(self) -> int:
+        """The greatest distance of an integer from the zero point, of a grid with one."""
+        low, high = self.range
+        return max(high - int(self.zero_point), int(self.zero_point) - low)
 
     def same_as(self, other: Grid | None) -> bool:
         """Whether equal integers of both grids stand for equal numbers."""

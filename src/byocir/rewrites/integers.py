@@ -81,16 +81,15 @@ def _before(quantize: Bound) -> tuple[list[ReluOp | ClipOp], SSAValue]:
     return through_activations(quantize.op.input)
 
 
-def symmetric(name: str, called: str) -> Replace:
-    """A rule: the grid of the quantize or dequantize op of this name has 8 bits, one scale and zero
-    point 0."""
+def one_scale(name: str, called: str) -> Replace:
+    """A rule: the grid of the quantize or dequantize op of this name has 8 bits and one scale."""
 
-    def is_symmetric(m: Match) -> tuple[bool, object]:
+    def has_one_scale(m: Match) -> tuple[bool, object]:
         grid = grid_at(m[name])
-        return grid is not None and grid.is_plain, shown(grid)
+        return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
-    is_symmetric.__doc__ = f"{called} has 8 bits, one scale and zero point 0"
-    return is_symmetric
+    has_one_scale.__doc__ = f"{called} has 8 bits and one scale"
+    return has_one_scale
 
 
 def brought_to_grid(quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps) -> SSAValue:

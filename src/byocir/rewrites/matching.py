@@ -46,7 +46,7 @@ class Rewritten(Composite):
     minds that inner values are used outside."""
 
     def __init__(self, name: str, pattern: Pattern, one_use: bool) -> None:
-        super().__init__(name, (pattern,))
+        super().__init__(name, (pattern,), zero_points=True)
         self.one_use = one_use
 
     def illegality(self, state: State, root: Operation) -> str:

@@ -56,6 +56,7 @@ from byocir.rewrites.zero_points import (
     padded,
     shifted_weight,
     summed_axes,
+    without_zero_point,
 )
 
 BIAS_SCALE_TOLERANCE = 1e-6
@@ -106,16 +107,19 @@ def quantized_matmul(
 @to_integers(_DATA)
 def changed_grid(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValue:
     """`quantize(dequantize(x))` is a change of grid."""
-    return requantized(quantize, Integers(x.value, known_grid(data).scale, ONE), new)
+    grid, value = known_grid(data), x.value
+    if not grid.symmetric:
+        value = without_zero_point(value, int(grid.zero_point), new)
+    return requantized(quantize, Integers(value, grid.scale, ONE), new)
 
 
 @changed_grid.where
 def _input_has_one_scale(data: Bound) -> tuple[bool, object]:
-    """The input has 8 bits or is i32, has one scale and zero point 0."""
+    """The input has 8 bits and one scale, or is i32 with one scale and zero point 0."""
     grid = grid_at(data)
-    if grid is None or not (grid.is_8_bit or grid.element == i32):
+    if grid is None or not (grid.is_8_bit or (grid.element == i32 and grid.symmetric)):
         return False, shown(grid)
-    return grid.per_tensor and grid.symmetric, shown(grid)
+    return grid.per_tensor, shown(grid)
 
 
 # --- rules of contractions ----------------------------------------------------------------------

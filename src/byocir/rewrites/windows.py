@@ -29,3 +29,16 @@ def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.nda
     positions = starts + np.arange(kernel) * dilation
     first, end = (-before, size + after) if include_pads else (0, size)
     return np.count_nonzero((positions >= first) & (positions < end), axis=1)
+
+
+def reached_beyond(op: PoolOp) -> list[int]:
+    """How many positions windows reach past the input along each spatial dimension: before all of
+    them, then behind all."""
+    sizes = shape_of(op.input.type)[2:]
+    pads, kernel = int_tuple(op.pads), int_tuple(op.kernel_shape)
+    windows = zip(int_tuple(op.strides), int_tuple(op.dilations), kernel, strict=True)
+    behind: list[int] = []
+    for axis, (stride, dilation, taps) in enumerate(windows):
+        last = (shape_of(op.result.type)[2 + axis] - 1) * stride + (taps - 1) * dilation
+        behind.append(max(last + 1 - pads[axis] - sizes[axis], 0))
+    return [*pads[: len(sizes)], *behind]

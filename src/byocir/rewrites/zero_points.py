@@ -7,16 +7,17 @@ what stands for 0 there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import ConvOp, PadOp
+from byocir.dialects.graph import ConvOp, FixedAttr, PadOp, RequantizeOp
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.types import dtype_of
-from byocir.patterns import Match
+from byocir.dialects.types import dtype_of, i32
+from byocir.patterns import Bound, Match
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, grid_at, known_grid
 
@@ -82,8 +83,19 @@ def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
     pads, window = int_tuple(conv.pads), dict[str, Any](conv.properties)
     if not zero.any() or not any(pads):
         return x.value, window
+    return surrounded(x, pads, zero, new), {**window, "pads": [0] * len(pads)}
+
+
+def surrounded(x: Bound, pads: Sequence[int], number: np.ndarray, new: NewOps) -> SSAValue:
+    """An array [N, C, …] with a number around its spatial dimensions."""
     spatial = len(pads) // 2
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
-    fill = ArrayAttr.of(zero.astype(dtype_of(x.type.element)))
-    image = new.add(PadOp.make(x.value, pads=around, mode="constant", value=fill)).result
-    return image, {**window, "pads": [0] * len(pads)}
+    fill = ArrayAttr.of(number.astype(dtype_of(x.type.element)))
+    return new.add(PadOp.make(x.value, pads=around, mode="constant", value=fill)).result
+
+
+def without_zero_point(value: SSAValue, zero: int, new: NewOps) -> SSAValue:
+    """8-bit integers with their zero point taken off, as i32 ones."""
+    one, exact = new.constant(np.array(1, np.int32)), FixedAttr.of(0)
+    op = RequantizeOp.make(value, one, rounding=exact, to=i32, zero_point=-zero)
+    return new.add(op).result

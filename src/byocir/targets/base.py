@@ -67,6 +67,10 @@ class Target(ArgSpecConvertible):
     """What its device does in one step, as patterns of blocks that `tensorise` in its schedules
     may name. They take no work themselves, as those of `patterns` do."""
 
+    signed_bytes: ClassVar[bool] = False
+    """Whether it computes on signed bytes alone: arrays of unsigned ones then become signed, with
+    zero points that are 128 less, in the whole module before the first match."""
+
     constants: ClassVar[ConstantPolicy] = "match"
     """Where constants go that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""

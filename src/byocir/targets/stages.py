@@ -1,7 +1,8 @@
 """Which passes partition a module: all of them, or what is left to do for one that was saved.
 
 ```
-fold-constants, clean-up, normalize-qdq, qdq-to-integer, fold-constants, clean-up   graph rewrites
+signed-bytes                                    when a target computes on signed bytes alone
+fold-constants, clean-up, normalize-qdq, fold-constants, qdq-to-integer, fold-constants, clean-up
 tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
 match-composites, assign-targets, merge-regions, place-constants, outline-regions,
@@ -34,13 +35,16 @@ from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
+from byocir.rewrites.signed_bytes import SignedBytesPass
 from byocir.targets.base import Point, Target, target_of
 from byocir.targets.calls import call
 from byocir.targets.given import Targets, attributes_of
 from byocir.targets.own_passes import owned
 
 LOWERING = "convert-graph-to-tir"
-GRAPH_REWRITES = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
+GRAPH_REWRITES = (
+    "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
+)
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
 
@@ -73,7 +77,9 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
-    return [*parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+    signed = any(ask(target, "signed_bytes") for target in instances)
+    first = [SignedBytesPass()] if signed else []
+    return [*first, *parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
 
 
 def is_handed_over(module: ModuleOp) -> bool:

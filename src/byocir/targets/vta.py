@@ -23,8 +23,8 @@ from byocir.vta_sim import Executable, Memory, TimingModel
 from byocir.vta_sim.timing import units_of
 
 LOWERING = (
-    "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-tile,vta-stage,"
-    "vta-tensorise,vta-insert-tokens,vta-encode"
+    "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,vta-tile,"
+    "vta-stage,vta-tensorise,vta-insert-tokens,vta-encode"
 )
 ROUNDINGS = ("half_up", "half_even")
 
@@ -44,6 +44,7 @@ class Vta(Target):
     patterns = PATTERNS
     codegen_level = "tensor"
     machine = VTA
+    signed_bytes = True
 
     rounding: str = "half_up"
     block: int = 16

@@ -51,19 +51,26 @@ def _rescale(value: Pattern) -> Pattern:
     """Requantisation to i8 in fixed point, with either rounding, or exactly for shift 0."""
     scale = constant("scale", dtype=i32)
 
-    def half_up(acc: S, x: S, m: S) -> S:
-        scaled = bodies.scale_round(x, m, number("half"), number("shift"))
-        return bodies.saturate(scaled, -128, 127)
+    def half_up(x: S, m: S) -> S:
+        return bodies.scale_round(x, m, number("half"), number("shift"))
 
-    def half_even(acc: S, x: S, m: S) -> S:
-        scaled = bodies.scale_round_even(x, m, number("below_half"), number("shift"))
-        return bodies.saturate(scaled, -128, 127)
+    def half_even(x: S, m: S) -> S:
+        return bodies.scale_round_even(x, m, number("below_half"), number("shift"))
 
-    def exact(acc: S, x: S, m: S) -> S:
-        return bodies.saturate(x.to(i64) * m.to(i64), -128, 127)
+    def exact(x: S, m: S) -> S:
+        return x.to(i64) * m.to(i64)
 
-    kinds = [block("*i", value["*i"], scale["~i"], body) for body in (half_up, half_even, exact)]
-    return kinds[0] | kinds[1] | kinds[2]
+    def narrowed(scaled: Callable[[S, S], S], zero: S | None) -> Pattern:
+        def body(acc: S, x: S, m: S) -> S:
+            total = scaled(x, m) if zero is None else scaled(x, m) + zero
+            return bodies.saturate(total, -128, 127)
+
+        return block("*i", value["*i"], scale["~i"], body)
+
+    # Rounded half up, a zero point is part of the number "half".
+    zero = number("zero")
+    kinds = [narrowed(scaled, None) for scaled in (half_up, half_even, exact)]
+    return _either([*kinds, narrowed(half_even, zero), narrowed(exact, zero)])
 
 
 def _shifted(value: Pattern) -> Pattern:
@@ -86,11 +93,14 @@ def _shifted(value: Pattern) -> Pattern:
     )
 
 
+def _biased(value: Pattern) -> Pattern:
+    """A constant added to each element."""
+    return block("*i", value["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
+
+
 def _epilogue(value: Pattern) -> Pattern:
     """Optional bias, optional relu, requantisation or a shift, optional bounds."""
-    biased = optional(
-        value, lambda v: block("*i", v["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
-    )
+    biased = optional(value, _biased)
     total = optional(biased, lambda v: _each(v, lambda x: x.max(0)))
     return _bounded(_rescale(total)) | _shifted(total)
 
@@ -99,13 +109,29 @@ def _product(acc: S, x: S, w: S) -> S:
     return bodies.multiply_accumulate(x, w, acc, to=i32)
 
 
+def _surrounded(x: Pattern) -> tuple[Pattern, Pattern]:
+    """An array, in two dimensions and in one, that may be a copy with a number around it."""
+
+    def image(v: Pattern) -> Pattern:
+        read = v["n c (h - top) (w - left)"].padded("surrounding")
+        return block("n c h w", read, lambda acc, e: e)
+
+    def line(v: Pattern) -> Pattern:
+        return block("n c h", v["n c (h - top)"].padded("surrounding"), lambda acc, e: e)
+
+    return optional(x, image), optional(x, line)
+
+
 @composite("contraction")
 def contraction():
     """A convolution or product of matrices as blocks, with its integer epilogue."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
+    image, line = _surrounded(x)
     row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
-    conv2d = block("n o h w | c r s", x[f"n c {row} {column}"].padded(0), w["o c r s"], _product)
-    conv1d = block("n o h | c r", x[f"n c {row}"].padded(0), w["o c r"], _product)
+    conv2d = block(
+        "n o h w | c r s", image[f"n c {row} {column}"].padded("around"), w["o c r s"], _product
+    )
+    conv1d = block("n o h | c r", line[f"n c {row}"].padded("around"), w["o c r"], _product)
     dense = block("*m n | k", x["*m k"], w["k n"], _product)
     turned = block("*m n | k", x["*m k"], w["n k"], _product)
     y = wildcard("y", dtype=i8)
@@ -114,14 +140,14 @@ def contraction():
     channel, output = "(g*inputs + c)", "(g*outputs + o)"
     grouped2d = block(
         "n g o h w | c r s",
-        x[f"n {channel} {row} {column}"].padded(0),
+        image[f"n {channel} {row} {column}"].padded("around"),
         w[f"{output} c r s"],
         _product,
         out=f"n {output} h w",
     )
     grouped1d = block(
         "n g o h | c r",
-        x[f"n {channel} {row}"].padded(0),
+        line[f"n {channel} {row}"].padded("around"),
         w[f"{output} c r"],
         _product,
         out=f"n {output} h",
@@ -135,28 +161,40 @@ def contraction():
 
 
 def _window(
-    body: Callable[[S, S], S], init: int | None = None, pad: int = 0
+    body: Callable[[S, S], S], pad: int | str, init: int | None = None
 ) -> tuple[Pattern, Pattern]:
     x = wildcard("x", dtype=i8)
+    image, line = _surrounded(x) if isinstance(pad, str) else (x, x)
     row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
     return (
-        block("n c h w | r s", x[f"n c {row} {column}"].padded(pad), body, init=init),
-        block("n c h | r", x[f"n c {row}"].padded(pad), body, init=init),
+        block("n c h w | r s", image[f"n c {row} {column}"].padded(pad), body, init=init),
+        block("n c h | r", line[f"n c {row}"].padded(pad), body, init=init),
     )
 
 
 @composite("window_max")
 def window_max():
     """A maximum over windows as a block, with bounds."""
-    pools = _window(lambda acc, x: acc.max(x), init=-128, pad=-128)
+    pools = _window(lambda acc, x: acc.max(x), pad=-128, init=-128)
     return tuple(_bounded(pool) for pool in pools)
 
 
 @composite("window_sum")
 def window_sum():
-    """A sum over windows as a block, requantised."""
-    pools = _window(lambda acc, x: bodies.widen_add(x, acc))
-    return tuple(_bounded(_rescale(pool)) for pool in pools)
+    """A sum over windows as a block, less what a zero point brings, requantised."""
+    pools = _window(lambda acc, x: bodies.widen_add(x, acc), pad="around")
+    return tuple(_bounded(_rescale(optional(pool, _biased))) for pool in pools)
+
+
+def _term(zero: S | None) -> Callable[[S, S, S], S]:
+    """A term of a sum on its grid, without its zero point."""
+
+    def body(acc: S, x: S, m: S) -> S:
+        scaled = x.to(i64) * m.to(i64)
+        total = scaled if zero is None else scaled + zero
+        return total.clamp(-(2**31), 2**31 - 1).to(i32)
+
+    return body
 
 
 @composite("elementwise")
@@ -165,17 +203,16 @@ def elementwise():
 
     def rescaled(name: str) -> Pattern:
         x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-        return block(
-            "*i",
-            x["*i"],
-            m["~i"],
-            lambda acc, x, m: (x.to(i64) * m.to(i64)).clamp(-(2**31), 2**31 - 1).to(i32),
-        )
+        plain, offset = _term(None), _term(number(f"zero_{name}"))
+        return block("*i", x["*i"], m["~i"], plain) | block("*i", x["*i"], m["~i"], offset)
 
     total = block("*i", rescaled("a")["*i"], rescaled("b")["*i"], lambda acc, x, y: x + y)
     x = wildcard("x", dtype=i8)
-    chain = _bounded(_rescale(optional(x, lambda v: _each(v, lambda e: e.max(0)))))
-    return _bounded(_rescale(optional(total, lambda v: _each(v, lambda e: e.max(0))))), chain
+    start = optional(x, lambda v: _each(v, lambda e: e.to(i32) + number("offset")))
+    return tuple(
+        _bounded(_rescale(optional(value, lambda v: _each(v, lambda e: e.max(0)))))
+        for value in (total, start)
+    )
 
 
 @elementwise.rule

@@ -25,6 +25,7 @@ from byocir.patterns import (
     optional_operand,
     wildcard,
 )
+from byocir.patterns.nodes import OptionalOperand
 from byocir.patterns.rules import Check
 from byocir.targets.vta_blocks import (
     bound,
@@ -66,12 +67,30 @@ def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     return all(size == 1 for size in scale) or scale == channels, f"{scale} for a result {result}"
 
 
-@composite("conv")
+def _around_the_image(pads: tuple[int, ...]) -> bool:
+    """around the spatial dimensions alone"""
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    return min(pads, default=0) >= 0 and not any((*begins[:2], *ends[:2]))
+
+
+def _none(pads: tuple[int, ...]) -> bool:
+    """of zeros"""
+    return not any(pads)
+
+
+def _windows(name: str, label: str, *others: Pattern | OptionalOperand) -> Pattern:
+    """An op that slides windows over an input of bytes, or over one with a number around it, as
+    zero points stand around what is padded."""
+    x = wildcard("x", dtype=i8)
+    padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
+    return (op(name, padded, *others, pads=_none) | op(name, x, *others)) @ label
+
+
+@composite("conv", zero_points=True)
 def conv():
     """A convolution, with bias, relu or clip, requantised."""
-    x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
-    acc = op("graph.conv", x, w, optional_operand(constant("b"))) @ "conv"
-    return _accumulated(acc)
+    w, b = constant("w", dtype=i8), optional_operand(constant("b"))
+    return _accumulated(_windows("graph.conv", "conv", w, b))
 
 
 @conv.rule
@@ -81,7 +100,7 @@ def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
     return dimensions in (1, 2), dimensions
 
 
-@composite("dense")
+@composite("dense", zero_points=True)
 def dense():
     """A product of matrices, with bias, relu or clip, requantised."""
     x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
@@ -105,7 +124,7 @@ def dense_bias_is_per_output(m: Match) -> tuple[bool, Any]:
     return shape in ((out,), (1, out)), shape
 
 
-@composite("add")
+@composite("add", zero_points=True)
 def add():
     """A residual add: both terms on one fine grid, relu or clip, requantised."""
 
@@ -145,10 +164,19 @@ def max_pool():
     return optional(pooled, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
-@composite("avg_pool")
+@composite("avg_pool", zero_points=True)
 def avg_pool():
-    """A sum over windows, requantised: an average or global average pool."""
-    return _requantized(op("graph.sum_pool", wildcard("x", dtype=i8)) @ "pool")
+    """A sum over windows, less what its zero point brings, requantised: an average or global
+    average pool."""
+    total = _windows("graph.sum_pool", "pool")
+    return _requantized(optional(total, lambda v: op("graph.add", v, constant("b"))))
+
+
+@avg_pool.rule
+def excess_is_one_number(m: Match) -> tuple[bool, Any]:
+    """What is added to the sums is one number."""
+    size = m["b"].array.size if "b" in m else 1
+    return size == 1 and m.get("b", m["scale"]).type.rank <= m["pool"].type.rank, size
 
 
 @avg_pool.rule
@@ -159,11 +187,12 @@ def avg_pool_scale_broadcasts(m: Match) -> tuple[bool, Any]:
     return all(s == 1 for s in scale) or scale in (channels, result[2:]), scale
 
 
-@composite("requantize")
+@composite("requantize", zero_points=True)
 def requantize():
     """A change of scale on its own, with relu or clip."""
     x = wildcard("x", dtype=i8)
-    return _requantized(x) | _requantized(op("graph.relu", x))
+    wide = op("graph.requantize", x, constant("offset_scale", dtype=i32)) @ "offset"
+    return _accumulated(x) | _accumulated(wide)
 
 
 @composite("relu")
@@ -190,6 +219,16 @@ def view_keeps_channels(m: Match) -> tuple[bool, Any]:
     shapes = m["x"].type.shape, m["view"].type.shape
     fits = all(len(s) >= 2 and all(size == 1 for size in s[2:]) for s in shapes)
     return fits and shapes[0][:2] == shapes[1][:2], shapes
+
+
+@requantize.rule
+def offset_is_exact(m: Match) -> tuple[bool, Any]:
+    """A zero point is taken off without scaling."""
+    if "offset" not in m:
+        return True, "none"
+    rounding, factor = m["offset"].op.properties["rounding"], m["offset_scale"].array
+    exact = isinstance(rounding, FixedAttr) and rounding.shift.data == 0 and factor.size == 1
+    return exact and m["offset"].type.element == i32, rounding
 
 
 for _pattern in (conv, dense, add, avg_pool, requantize):
@@ -243,7 +282,7 @@ def patterns_of(side: int) -> tuple[Composite, ...]:
 
 
 def _for_side(made: Composite, side: int) -> Composite:
-    own = Composite(made.name, made.patterns)
+    own = Composite(made.name, made.patterns, zero_points=made.zero_points)
     own.rules = list(made.rules)
     own.rule(_groups_fill_blocks(side))
     return own

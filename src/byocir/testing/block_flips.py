@@ -29,7 +29,7 @@ def block_changes(part: BlockPattern) -> Iterator[Change]:
     if part.init is not None and not isinstance(part.init, Pattern):
         yield _other_init(part, part.init)
     for i, read in enumerate(part.reads):
-        if read.pad is not None:
+        if read.pad is not None and not isinstance(read.pad, str):
             yield _other_pad(part, i, read.pad)
 
 

@@ -101,6 +101,11 @@ def _number(value: float, element: Attribute) -> Attribute:
         raise Unfit from error
 
 
+def _pad(choose: Choose, pad: float | str, element: Attribute) -> Attribute:
+    """What is read outside: the number that a pattern says, or any where it names one."""
+    return _number(choose(-3, 3) if isinstance(pad, str) else pad, element)
+
+
 def plan_block(
     choose: Choose,
     pattern: BlockPattern,
@@ -126,10 +131,10 @@ def plan_block(
     body, made = _body(choose, pattern, elements)
     out = space.expressions(pattern.out)
     pads = [
-        _number(read.pad, kind) if read.pad is not None and space.reads_outside(e, t) else None
+        _pad(choose, read.pad, kind) if read.pad is not None and space.reads_outside(e, t) else None
         for read, kind, e, t in zip(pattern.reads, elements, indices, types, strict=True)
     ]
-    result = tensor(made, space.shape(out, None))
+    result = tensor(made, space.shape(out))
     if len(slots) > len(reads):
         types.append(slots[-1].type or result)
     maps = [AffineMap(len(space.order), 0, tuple(exprs)) for exprs in (*indices, out)]
@@ -141,7 +146,7 @@ TABLES = ((256,), (256, 256))
 
 
 def _shape(choose: Choose, space: _Space, exprs: Sequence[AffineExpr], read: Access) -> Shape:
-    return pick(choose, TABLES) if read.whole else space.shape(exprs, read.pad)
+    return pick(choose, TABLES) if read.whole else space.shape(exprs, read.pad is not None)
 
 
 class _Space:
@@ -265,10 +270,10 @@ class _Space:
         highs = [self.extents[name] - 1 for name in self.order]
         return [bounds(expr, [0] * len(highs), highs) for expr in exprs]
 
-    def shape(self, exprs: Sequence[AffineExpr], pad: float | None) -> Shape:
+    def shape(self, exprs: Sequence[AffineExpr], padded: bool = False) -> Shape:
         """The least shape that these indices stay inside, or with a pad go beyond a little."""
         found = self._bounds(exprs)
-        if pad is None and any(low < 0 for low, _ in found):
+        if not padded and any(low < 0 for low, _ in found):
             raise Unfit
         return tuple(max(1, high + 1 + min(low, 0)) for low, high in found)
 

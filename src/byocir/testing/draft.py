@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from byocir.dialects.graph.base import PropertyValue
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+from byocir.patterns.match import python_value
 from byocir.patterns.rules import Vary
 from byocir.testing.choose import Choose, pick
 
@@ -85,7 +86,13 @@ class Draft:
         return slot.element or default
 
     def attribute(self, name: str, *options: Any) -> Any:
-        """An attribute: as the pattern fixes it, as it is wanted, or one of these."""
+        """An attribute: as the pattern fixes it, as it is wanted, or one of these, which a pattern
+        may ask to pass its test."""
+        if callable(test := self.fixed.get(name)):
+            passing = [option for option in options if test(_plain(option))]
+            if not passing:
+                raise Unfit
+            return pick(self.choose, passing)
         if name in self.fixed:
             return self.fixed[name]
         if self.label is not None and (self.label, name) in self.wants:
@@ -100,6 +107,13 @@ class Draft:
             raise Unfit
         pairs = zip(self.slots, proposed, strict=False)
         return [slot.type or tensor(element, shape) for slot, (shape, element) in pairs]
+
+
+def _plain(value: Any) -> Any:
+    """The value of an attribute as patterns see it."""
+    if isinstance(value, Attribute):
+        return python_value(value)
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 Proposal = tuple[list[TensorType], Properties]

@@ -22,6 +22,7 @@ from byocir.patterns.nodes import (
     OpPattern,
     ValuePattern,
     WildcardPattern,
+    attribute_fits,
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 from byocir.patterns.value_tests import PRESENT
@@ -173,7 +174,11 @@ def _other_attribute(part: OpPattern, name: str) -> Change:
     """Another value of an attribute."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
-        others = [value for value in choices(part.name, name) if value != part.attrs[name]]
+        others = [
+            value
+            for value in choices(part.name, name)
+            if not attribute_fits(part.attrs[name], value)
+        ]
         rest = {key: value for key, value in part.attrs.items() if key != name}
         attrs = {**rest, name: pick(choose, others)} if others and choose(0, 1) else rest
         return changed(part, attrs=attrs), _refusal_of_op(part)

@@ -97,6 +97,20 @@ def _pool(**more: Sequence[Any]) -> Propose:
     return propose
 
 
+def _pad(d: Draft) -> Proposal:
+    shape = d.known(0)
+    shape = (1, d.size((0, 1)), *[3 + d.choose(0, 5)] * d.choose(1, 2)) if shape is None else shape
+    element = d.kind(0, d.element)
+    if not is_number(element):
+        raise Unfit
+    around = [int(i >= 2 and bool(d.choose(0, 2))) for _ in range(2) for i in range(len(shape))]
+    more = [d.choose(0, 1) for _ in around]
+    pads, mode = d.attribute("pads", around, around, more), d.attribute("mode", "constant")
+    value = ArrayAttr.of(np.array(d.choose(0, 5), dtype_of(element)))
+    properties: Properties = {"pads": pads, "mode": mode, "value": value}
+    return d.types((shape, element)), properties
+
+
 def _shape_like(d: Draft, other: Shape) -> Shape:
     """A shape that broadcasts to another, or to which it does."""
     kinds = [other, other, tuple(1 for _ in other), (), (), (1,)]
@@ -155,7 +169,9 @@ def _requantize(d: Draft) -> Proposal:
         (() if d.choose(0, 1) else _shape_like(d, shape), d.kind(i, i32 if fixed else f32))
         for i in range(1, len(d.slots))
     ]
-    return d.types((shape, d.kind(0, i8)), *scales), {"rounding": rounding, "to": to}
+    zero = d.attribute("zero_point", 0, 0, 0, 5)
+    numbers: Properties = {"rounding": rounding, "to": to, "zero_point": zero}
+    return d.types((shape, d.kind(0, i8)), *scales), numbers
 
 
 def _quantize(element: Attribute, zero: Attribute) -> Propose:
@@ -273,6 +289,7 @@ PROPOSALS: dict[str, Propose] = {
     "graph.log_softmax": _axis,
     "graph.matmul": _matmul,
     "graph.max_pool": _pool(),
+    "graph.pad": _pad,
     "graph.quantize": _quantize(f32, i8),
     "graph.lp_pool": _pool(p=(1, 2)),
     **{
@@ -301,7 +318,8 @@ def propose(name: str, draft: Draft) -> Proposal:
         types, properties = _own(name, draft)
     else:
         types, properties = by_example(name, draft)
-    return types, {**{key: draft.attribute(key) for key in draft.fixed}, **properties}
+    fixed = {key: value for key, value in draft.fixed.items() if not callable(value)}
+    return types, {**fixed, **properties}
 
 
 def _own(name: str, d: Draft) -> Proposal:

@@ -56,9 +56,11 @@ func.func @residual_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
   func.return %4 : tensor<4xi8>
 }
 
-// A part with another zero point stays in float.
+// A zero point, times its multiplier, is taken off where a term goes to the common grid.
 // CHECK-LABEL: @asymmetric_add
-// CHECK:         graph.add %{{.*}} -> tensor<4xf32>
+// CHECK:         graph.requantize %x, %{{[0-9]+}} {to = i32, rounding = #graph.fixed<shift = 0, half_up>}
+// CHECK:         graph.requantize %y, %{{[0-9]+}} {to = i32, rounding = #graph.fixed<shift = 0, half_up>, zero_point = -1 : i64}
+// CHECK:         graph.add %{{.*}} -> tensor<4xi32>
 func.func @asymmetric_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
   %s = graph.constant #graph.array<[0.25] : tensor<f32>>
   %z = graph.constant #graph.array<[0] : tensor<i8>>

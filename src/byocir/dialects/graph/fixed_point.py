@@ -21,16 +21,22 @@ MAX_SHIFT = 23
 int32 for one multiplier more and for the rounding term."""
 
 
+def span_of(limits: tuple[int, int], zero_point: int) -> int:
+    """One more than the greatest magnitude of what is rounded before this zero point is added and
+    the result is cut to these limits."""
+    return max(limits[1] - zero_point + 1, zero_point - limits[0])
+
+
 def fixed_parameters(scales: np.ndarray, span: int = 2**7) -> tuple[np.ndarray, int]:
     """Multipliers (int32, the shape of `scales`) and their common shift: `scales` is about
     `multipliers / 2^shift`.
 
     `scales` are float64, finite and not negative; `span` is one more than the greatest result (128
-    for int8, 256 for uint8). The shift is MAX_SHIFT, less where that leaves no room: `span *
-    2^shift + multiplier <= 2^31 - 1` always holds. Then powers of two common to all multipliers are
-    divided out, so that power-of-two scales give multiplier 1. A scale below 2^-24 gives multiplier
-    0. A scale too large even for shift 0 is cut to what fits: with any accumulator but 0 the result
-    saturates either way.
+    for int8, 256 for uint8; with a zero point, what `span_of` tells). The shift is MAX_SHIFT, less
+    where that leaves no room: `span * 2^shift + multiplier <= 2^31 - 1` always holds. Then powers
+    of two common to all multipliers are divided out, so that power-of-two scales give multiplier 1.
+    A scale below 2^-24 gives multiplier 0. A scale too large even for shift 0 is cut to what fits:
+    with any accumulator but 0 the result saturates either way.
     """
     largest = float(np.max(scales, initial=0.0))
     shift = MAX_SHIFT

@@ -8,13 +8,13 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.locations import names, tile_of
-from byocir.dialects.tir import AllocOp, ConstantOp
-from byocir.dialects.types import nbytes
+from byocir.dialects.tir import AllocOp, ConstantOp, FillOp
+from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.dialects.vta.base import InstructionOp
 from byocir.dialects.vta.config import config_of
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
@@ -30,27 +30,28 @@ FIRST_ADDRESS = 4096
 def assemble(function: FuncOp) -> ProgramOp:
     """The program of a function that holds only instructions, constants and DRAM buffers.
 
-    Arguments that are stored to are the outputs and come last. Constants come first in DRAM, then
-    arguments, then buffers, each aligned to the largest element of a scratchpad. Raises ByocirError
-    B336 for another op and for arguments in another order.
+    Arguments that are stored to are the outputs and come last. Constants, and what is filled before
+    the first instruction, come first in DRAM, then arguments, then buffers, each aligned to the
+    largest element of a scratchpad. Raises ByocirError B336 for another op and for arguments in
+    another order.
     """
     config, body = config_of(function), function.body.block
     ops = list(body.ops)
     instructions = [op for op in ops if isinstance(op, InstructionOp)]
     for op in ops:
-        if not isinstance(op, InstructionOp | ConstantOp | AllocOp | ReturnOp):
+        if not isinstance(op, InstructionOp | ConstantOp | AllocOp | FillOp | ReturnOp):
             raise _not_straight(function, f"found {op.name}")
     written = {op.destination for op in instructions if isinstance(op, StoreOp)}
     outputs = [arg for arg in body.args if arg in written]
     inputs = [arg for arg in body.args if arg not in written]
     if [*inputs, *outputs] != list(body.args):
         raise _not_straight(function, "found an argument that is read after one that is written")
-    constants = [op for op in ops if isinstance(op, ConstantOp)]
     layout = _Layout(config)
-    image = _place_constants(constants, layout)
+    image = _place_known([op for op in ops if isinstance(op, ConstantOp | FillOp)], layout)
     buffers = [op.result for op in ops if isinstance(op, AllocOp)]
     for value in [*body.args, *buffers]:
-        layout.place(value)
+        if value not in layout.addresses:
+            layout.place(value)
     return ProgramOp.of(
         function.sym_name.data,
         _encode(instructions, layout.addresses, config),
@@ -90,11 +91,14 @@ class _Layout:
         return address
 
 
-def _place_constants(constants: Iterable[ConstantOp], layout: _Layout) -> NDArray[np.uint8]:
-    """The image that holds the constants; equal ones share an address."""
+def _place_known(ops: Iterable[ConstantOp | FillOp], layout: _Layout) -> NDArray[np.uint8]:
+    """The image that holds the constants, of which equal ones share an address, and fills."""
     seen: dict[Attribute, int] = {}
     pieces: list[tuple[int, NDArray[np.uint8]]] = []
-    for op in constants:
+    for op in ops:
+        if isinstance(op, FillOp):
+            pieces.append(_filled(op, layout))
+            continue
         if op.value in seen:
             layout.addresses[op.result] = seen[op.value]
             continue
@@ -104,6 +108,16 @@ def _place_constants(constants: Iterable[ConstantOp], layout: _Layout) -> NDArra
     for address, data in pieces:
         image[address : address + data.size] = data
     return image
+
+
+def _filled(op: FillOp, layout: _Layout) -> tuple[int, NDArray[np.uint8]]:
+    """Where a filled array begins, and its bytes."""
+    number, array = op.value, op.destination
+    assert array is not None
+    assert isinstance(number, IntegerAttr)
+    dtype = dtype_of(element_type_of(array.type))
+    values = np.full(shape_of(array.type), number.value.data, dtype)
+    return layout.place(array), values.reshape(-1).view(np.uint8)
 
 
 def _encode(

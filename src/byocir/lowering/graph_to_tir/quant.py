@@ -91,18 +91,43 @@ def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
 
     def in_integers(x: Emitted, multiplier: Emitted) -> Emitted:
         assert isinstance(rounding, FixedAttr)
-        return saturate(_rescale(x, multiplier, rounding), low, high, to=element)
+        return saturate(_rescale(x, multiplier, rounding, zero), low, high, to=element)
 
+    if _only_moves(op):
+        return emit.elementwise(
+            shape, element, [op.input], lambda x: (x.to(i32) + zero).to(element)
+        )
     body = in_integers if isinstance(rounding, FixedAttr) else in_float
     return emit.elementwise(shape, element, [op.input, *op.scales], body)
 
 
-def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr) -> Emitted:
-    """`x * multiplier / 2^shift` in i64, rounded; shift 0 needs no rounding."""
+def _only_moves(op: RequantizeOp) -> bool:
+    """Whether a requantize adds its zero point to bytes and nothing else, and saturates none."""
+    fixed, source = op.rounding, element_type_of(op.input.type)
+    if not isinstance(fixed, FixedAttr) or fixed.shift.data or source == i32:
+        return False
+    factor, zero, (low, high) = known_values(op.scales[0]), op.zero_point.value.data, limits(op.to)
+    inside = all(low <= end + zero <= high for end in limits(source))
+    return zero != 0 and inside and factor is not None and bool(np.all(factor == 1))
+
+
+_ROOM = 2**61
+"""What may join the rounding constant: products have up to 62 bits, and half of 2^62 joins, too."""
+
+
+def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr, zero: int) -> Emitted:
+    """`x * multiplier / 2^shift + zero` in i64, rounded; shift 0 needs no rounding. A zero point
+    joins the constant that rounds half up; with ties to even an odd one would turn them around."""
     shift = rounding.shift.data
     if shift == 0:
-        return x.to(i64) * multiplier.to(i64)
+        return _plus(x.to(i64) * multiplier.to(i64), zero)
     half = 1 << (shift - 1)
-    if rounding.ties.data == HALF_UP:
-        return scale_round(x, multiplier, half, shift)
-    return scale_round_even(x, multiplier, half - 1, shift)
+    if rounding.ties.data != HALF_UP:
+        return _plus(scale_round_even(x, multiplier, half - 1, shift), zero)
+    if abs(zero) << shift > _ROOM:
+        return _plus(scale_round(x, multiplier, half, shift), zero)
+    return scale_round(x, multiplier, half + (zero << shift), shift)
+
+
+def _plus(value: Emitted, zero: int) -> Emitted:
+    return value + zero if zero else value

@@ -2,7 +2,8 @@
 
 Does: permutes the arrays of VTA's functions into [N, C, …], where C is the dimension of channels
 (`layout`): [batch, tokens, features] of a matrix product become [batch, features, tokens]. Blocks
-around the calls permute what goes in and what comes out, on the host.
+around the calls permute what goes in and what comes out, on the host. Reductions read through the
+padding of their inputs, where that is a block of its own.
 
 Requires: functions of composites of blocks in value form in which every array has one role, as
 `vta-separate` sees to. Error B320 for others.
@@ -40,6 +41,7 @@ from byocir.lowering.tir_to_vta.composites import (
     vta_functions,
 )
 from byocir.lowering.tir_to_vta.layout import Data, Role, order_of, roles_of
+from byocir.rewrites.pads import read_through_pads
 
 Order = Sequence[int]
 
@@ -133,6 +135,9 @@ def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[O
 def _arrange(function: FuncOp) -> _Ports:
     for composite in composites_of(function):
         sink_constants(composite)
+        for op in [op for op in composite.body.block.ops if isinstance(op, BlockOp)]:
+            if op.reductions:
+                read_through_pads(op)
     orders = _orders(function)
     body, last = function.body.block, function.body.block.last_op
     assert last is not None

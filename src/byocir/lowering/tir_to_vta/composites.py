@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
-from byocir.dialects.tir import ConstantOp
+from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.vta.config import VTA
 from byocir.errors import ByocirError
 from byocir.patterns.targets import machine_of
@@ -48,6 +49,13 @@ def sink_constants(composite: CompositeOp) -> None:
         argument.replace_all_uses_with(copy.result)
         body.erase_arg(argument)
     composite.operands = kept
+
+
+def number_around(block: BlockOp, operand: int) -> IntegerAttr | None:
+    """What a block reads outside of an input of integers, None where all it reads is inside."""
+    pad = block.pad_values[operand]
+    assert pad is None or isinstance(pad, IntegerAttr)
+    return cast("IntegerAttr | None", pad)
 
 
 def unsupported(code: str, message: str, op: Operation, *, help: str = "") -> ByocirError:

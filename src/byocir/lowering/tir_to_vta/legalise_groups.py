@@ -165,7 +165,9 @@ class _Regrouping:
         weights = ConstantOp.of(constant, location=op.location)
         block.insert_op_before(weights, op)
         reads_past = not self.is_whole and found.groups % self.shared
-        pad = IntegerAttr(0, i8) if reads_past else op.pad_values[found.x]
+        pad = op.pad_values[found.x]
+        if reads_past and pad is None:  # what is past the last group meets weights of zero
+            pad = IntegerAttr(0, i8)
         made = BlockOp(
             [
                 *(op.iterators.data[i] for i in self.kept),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr
@@ -84,12 +84,13 @@ class Step(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Requantised(Lane):
-    """`clamp(round(operand * multiplier / 2^shift), range)`, in exact arithmetic."""
+    """`clamp(round(operand * multiplier / 2^shift) + zero, range)`, in exact arithmetic."""
 
     operand: Lane
     multiplier: Constant
     shift: int
     rounding: Rounding
+    zero: int = 0
 
 
 def step(
@@ -146,8 +147,8 @@ def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
 def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
     """The same values with relu and clip merged into the requantise between them.
 
-    Rescaling by a multiplier that is not negative is monotone and keeps 0, so a relu before it and
-    a clip after it only narrow the range that its result is clamped to.
+    Rescaling by a multiplier that is not negative is monotone and takes 0 to the zero point, so a
+    relu before it and a clip after it only narrow the range that its result is clamped to.
     """
     uses = count_uses(roots)
     made: dict[Lane, Lane] = {}
@@ -171,7 +172,7 @@ def _merge(lane: Lane, merged: Callable[[Lane], Lane], uses: Counter[Lane]) -> L
     if isinstance(lhs, Requantised) and clip is not None and uses[lane.lhs] == 1:
         narrowed = _range(lane.name, lhs.range, (clip, clip))
         location = fuse(lhs.location, lane.location)
-        return Requantised(narrowed, location, lhs.operand, lhs.multiplier, lhs.shift, lhs.rounding)
+        return replace(lhs, range=narrowed, location=location)
     return step(lane.name, lhs, rhs, lane.location)
 
 
@@ -184,10 +185,10 @@ def _merge_relu(lane: Requantised, operand: Lane, uses: Counter[Lane]) -> Lane:
         and operand.rhs.number == 0
         and uses[lane.operand] == 1
         and lane.multiplier.range[0] >= 0
-        and high >= 0
+        and high >= lane.zero
     )
     location = lane.location
     if relu and isinstance(operand, Step):
-        low, location = max(low, 0), fuse(operand.location, location)
+        low, location = max(low, lane.zero), fuse(operand.location, location)
         operand = operand.lhs
-    return Requantised((low, high), location, operand, lane.multiplier, lane.shift, lane.rounding)
+    return replace(lane, range=(low, high), location=location, operand=operand)

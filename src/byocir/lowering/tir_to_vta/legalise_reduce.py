@@ -16,10 +16,10 @@ from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
 from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.lowering.tir_to_vta import forms
-from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
-from byocir.lowering.tir_to_vta.legalise_lanes import I32_RANGE, Range, Reduced
+from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Range, Reduced
 from byocir.patterns.scalars import ScalarPattern, match_body
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
@@ -141,21 +141,18 @@ class _Contraction:
             or None in spatial
         ):
             raise self._not_dense(f"input at {x_map}")
-        pad = self.block.pad_values[self.x]
-        if isinstance(pad, IntegerAttr) and pad.value.data != 0:
-            raise self._not_dense(f"pad {pad.value.data}")
 
     def _not_dense(self, found: str) -> Exception:
         return unsupported(
             "B322",
-            "expected a convolution of [N, C, …] padded with 0, whose groups fill blocks of "
+            "expected a convolution of [N, C, …] whose groups fill blocks of "
             f"channels, or a product of [N, K] with [K, M], found {found}",
             self.block,
             help=HAND_OVER,
         )
 
     def _range(self, weights: np.ndarray | None, x: Range, initial: int) -> Range:
-        low, high = min(x[0], 0), max(x[1], 0)  # a pad reads 0
+        low, high = _with_pad(x, self.block, self.x)
         if weights is None:
             farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
             farthest *= 128 * max(-low, high)
@@ -210,27 +207,24 @@ class _Window:
         x = ranges.get(block.ins[0], (-128, 127))
         if self.kind == "max":
             return self._maximum(x, initial)
-        self._check_pad(0)
         points = math.prod(block.extents[i] for i in block.reductions)
-        found = (min(x[0], 0) * points + initial, max(x[1], 0) * points + initial)
-        return Reduced(found, block.location, initial, lambda v: self._make(v, _PAD_ZERO, None))
-
-    def _check_pad(self, expected: int) -> None:
-        pad = self.block.pad_values[0]
-        if isinstance(pad, IntegerAttr) and pad.value.data != expected:
-            raise unsupported(
-                "B322", f"expected pad {expected}, found {pad.value.data}", self.block
-            )
+        low, high = _with_pad(x, block, 0)
+        found = (low * points + initial, high * points + initial)
+        pad = number_around(block, 0)
+        return Reduced(found, block.location, initial, lambda v: self._make(v, pad, None))
 
     def _maximum(self, x: Range, initial: int) -> Reduced:
         """VTA pads with 0, which is harmless for inputs that are never negative. Otherwise the
-        points outside are left out."""
-        self._check_pad(initial)
+        points outside are left out, or read the least number if `vta-border` puts it there."""
+        pad = self.block.pad_values[0]
+        if isinstance(pad, IntegerAttr) and pad.value.data != initial:
+            raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
         guards = self._guards()
         harmless = x[0] >= 0 and initial <= 0 and self._windows_hold_an_element()
         where = AffineMap(len(self.block.iterators), 0, tuple(guards))
         found = (x[0] if self._windows_hold_an_element() else initial, max(x[1], initial))
-        padded = _PAD_ZERO if harmless and guards else None
+        outside = _PAD_ZERO if harmless else IntegerAttr(initial, i8)
+        padded = outside if guards and initial >= I8_RANGE[0] else None
         guard = where if guards and not harmless else None
         return Reduced(found, self.block.location, initial, lambda v: self._make(v, padded, guard))
 
@@ -270,6 +264,14 @@ class _Window:
 
 
 _PAD_ZERO = IntegerAttr(0, i8)
+
+
+def _with_pad(x: Range, block: BlockOp, operand: int) -> Range:
+    """The range of what a block reads from an input in this range, the number around it
+    included; arrays that are copied to VTA have zeros in lanes without a channel."""
+    pad = number_around(block, operand)
+    number = 0 if pad is None else pad.value.data
+    return min(x[0], number, 0), max(x[1], number, 0)
 
 
 def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:

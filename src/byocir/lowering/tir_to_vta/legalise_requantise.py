@@ -37,10 +37,11 @@ def expand(lane: Requantised) -> Lane:
     """The steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for it."""
     steps = _Steps(lane)
     result = steps.clamp_before()
-    if lane.multiplier.number != 1:
-        steps.apply("mul", lane.multiplier, known=None if lane.shift else result)
     if lane.shift:
+        steps.multiply()
         steps.round_and_shift(result)
+    else:
+        steps.multiply_and_add(result)
     return steps.clamp_after(result)
 
 
@@ -89,8 +90,8 @@ class _Steps:
         self.value = step(name, self.value, rhs, self.lane.location, known)
 
     def clamp_before(self) -> Range:
-        """Clamps the operand where its product would leave i32; gives the range of the rounded
-        result before it is clamped."""
+        """Clamps the operand where its product would leave i32; gives the range of the result
+        before it is clamped."""
         low, high = self.lane.operand.range
         overflows = [not self._fits(end) for end in (low, high)]
         if not any(overflows):
@@ -108,11 +109,12 @@ class _Steps:
 
     def _fits(self, x: int) -> bool:
         """Whether neither the product nor its sum with the rounding term leaves i32."""
-        room = 1 << self.lane.shift
+        joins = self.lane.shift == self.last_shift
+        room = (1 + (abs(self.joined) if joins else 0)) << self.lane.shift
         return all(INT32_MIN + room <= x * m <= INT32_MAX - room for m in self.factors)
 
     def _bounds(self, multiplier: int) -> Range:
-        low, high = self.lane.range
+        low, high = (end - self.lane.zero for end in self.lane.range)
         if multiplier < 0 or max(-low, high + 1) * 2**self.lane.shift + multiplier > INT32_MAX:
             raise NeedsMoreBits
         bounds = clamp_bounds(multiplier, self.lane.shift, low, high, self.lane.rounding)
@@ -124,30 +126,70 @@ class _Steps:
         self.apply(name, Constant(bounds))
 
     def _results(self, operands: dict[int, Range]) -> Range:
-        """The range of the rounded results of operands in these ranges, by multiplier."""
+        """The range of the results of operands in these ranges, by multiplier."""
         lane = self.lane
         ends = [
-            rescale(end, m, lane.shift, lane.rounding)
+            rescale(end, m, lane.shift, lane.rounding) + lane.zero
             for m, (low, high) in operands.items()
             for end in (low, high)
         ]
         return min(ends), max(ends)
 
+    def multiply(self, known: Range | None = None) -> None:
+        """Multiplies, unless by 1."""
+        if self.lane.multiplier.number != 1:
+            self.apply("mul", self.lane.multiplier, known)
+
+    def multiply_and_add(self, result: Range) -> None:
+        """The product and the zero point, without rounding. A zero point that is a multiple of the
+        multiplier is added first, for what it is a multiple by is the smaller number."""
+        factor, zero = self.lane.multiplier.number, self.lane.zero
+        if factor and zero % factor == 0:
+            self._add(zero // factor)
+            self.multiply(known=result)
+        else:
+            self.multiply()
+            self._add(zero, result)
+
+    def _add(self, number: int, known: Range | None = None) -> None:
+        if number:
+            self.apply("add", number, known)
+
+    @property
+    def joined(self) -> int:
+        """The zero point where it may join the rounding term: that of bytes, rounded half up. With
+        ties to even an odd one would turn them around."""
+        zero = self.lane.zero
+        joins = self.lane.rounding == "half_up" and -128 <= zero <= 127
+        return zero if joins or not self.lane.shift else 0
+
+    @property
+    def last_shift(self) -> int:
+        """By how much the last step of rounding half up shifts: as far that the rounding term, and
+        a zero point that joins it, are an immediate."""
+        last = min(self.lane.shift, WIDEST_SHIFT)
+        while last and not IMMEDIATE[0] <= self._term(last) <= IMMEDIATE[1]:
+            last -= 1
+        return last
+
+    def _term(self, shift: int) -> int:
+        return (1 << shift >> 1) + (self.joined << shift)
+
     def round_and_shift(self, result: Range) -> None:
-        """Adds the rounding term and shifts."""
-        shift = self.lane.shift
+        """Adds the rounding term, shifts, and adds the zero point."""
+        shift, last = self.lane.shift, self.last_shift
+        rest = self.lane.zero - self.joined
         if self.lane.rounding == "half_even":
             self._add_odd()
-            if shift > 1:
-                self.apply("add", (1 << (shift - 1)) - 1)
-        elif shift > WIDEST_SHIFT:
-            # The bits below the term do not matter, and a smaller term is an immediate.
-            self._shift(shift - WIDEST_SHIFT)
-            shift = WIDEST_SHIFT
-            self.apply("add", 1 << (shift - 1))
+            self._add((1 << (shift - 1)) - 1)
+            last = shift
         else:
-            self.apply("add", 1 << (shift - 1))
-        self._shift(shift, result)
+            # The bits below the term do not matter, and a smaller term is an immediate.
+            if shift > last:
+                self._shift(shift - last)
+            self._add(self._term(last))
+        self._shift(last, (result[0] - rest, result[1] - rest))
+        self._add(rest, result)
 
     def _add_odd(self) -> None:
         """Adds 1 where the quotient is odd, so that ties go to the even number."""

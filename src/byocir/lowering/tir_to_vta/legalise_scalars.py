@@ -141,37 +141,41 @@ class _Reader:
             if not (isinstance(operand, Lane) and isinstance(factor, Constant)):
                 continue
             shift = int(numbers.get("shift", 0))
-            if _rounding_term(shift, rounding) != numbers.get("term", 0):
+            zero = _zero_point(numbers, shift, rounding)
+            if zero is None:
                 continue
+            saturation = int(numbers["low"]), int(numbers["high"])
             return _requantise(
-                operand,
-                factor,
-                shift,
-                rounding,
-                (int(numbers["low"]), int(numbers["high"])),
-                fuse(self.block),
+                operand, factor, (shift, rounding, zero), saturation, fuse(self.block)
             )
         return None
 
 
-def _rounding_term(shift: int, rounding: Rounding) -> int:
+def _zero_point(numbers: Numbers, shift: int, rounding: Rounding) -> int | None:
+    """What is added to the rounded numbers; None where the rounding term is another. Rounded half
+    up, a zero point may have joined the term."""
+    added = int(numbers.get("zero", 0))
     if shift == 0:
-        return 0
-    return (1 << (shift - 1)) - (1 if rounding == "half_even" else 0)
+        return added
+    half = (1 << (shift - 1)) - (1 if rounding == "half_even" else 0)
+    joined = int(numbers.get("term", 0)) - half
+    if joined and (rounding == "half_even" or joined % (1 << shift)):
+        return None
+    return added + (joined >> shift)
 
 
 def _requantise(
     operand: Lane,
     factor: Constant,
-    shift: int,
-    rounding: Rounding,
+    rescaling: tuple[int, Rounding, int],
     saturation: Range,
     location: LocationAttr,
 ) -> Requantised:
-    ends = [rescale(x, m, shift, rounding) for x in operand.range for m in factor.range]
+    shift, rounding, zero = rescaling
+    ends = [rescale(x, m, shift, rounding) + zero for x in operand.range for m in factor.range]
     reached = (min(ends), max(ends))
     low, high = (min(max(end, saturation[0]), saturation[1]) for end in reached)
-    return Requantised((low, high), location, operand, factor, shift, rounding)
+    return Requantised((low, high), location, operand, factor, shift, rounding, zero)
 
 
 class _Captured(ScalarPattern):
@@ -190,13 +194,14 @@ def _requantise_forms(
 ) -> Iterator[tuple[Numbers, SSAValue, SSAValue, Rounding]]:
     """The ways in which a narrowed scalar is a requantise: its numbers, operand, multiplier."""
     x, m = _Captured(), _Captured()
-    term, shift = number("term"), number("shift")
-    exact: list[tuple[ScalarPattern, Rounding]] = [
+    term, shift, zero = number("term"), number("shift"), number("zero")
+    plain: list[tuple[ScalarPattern, Rounding]] = [
         (scale_round(x, m, term, shift), "half_up"),
         (scale_round_even(x, m, term, shift), "half_even"),
         (x.to(i64) * m.to(i64), "half_up"),
     ]
-    for pattern, rounding in exact:
+    offset: list[tuple[ScalarPattern, Rounding]] = [(pattern + zero, r) for pattern, r in plain]
+    for pattern, rounding in [*plain, *offset]:
         saturated = saturate(pattern, number("low"), number("high"), to=value.type)
         for numbers in saturated.match(value, {}):
             if x.value is not None and m.value is not None:

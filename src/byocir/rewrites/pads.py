@@ -1,0 +1,58 @@
+"""Blocks that read through the padding of what they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from byocir.dialects.locations import fuse
+from byocir.dialects.tir import BlockOp, EmptyOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import shape_of
+from byocir.rewrites.driver import erase_dead
+from byocir.rewrites.schedule.blocks import Parts
+
+
+def read_through_pads(op: BlockOp) -> None:
+    """Lets a block read an array, and a number outside of it, where it reads a copy of that array
+    with the number around it. A copy that nothing else reads goes."""
+    for position, value in enumerate(op.ins):
+        padding = _padding(value)
+        if padding is None or op.pad_values[position] is not None:
+            continue
+        _read_through(op, position, padding)
+
+
+def _padding(value: SSAValue) -> BlockOp | None:
+    """The block that makes a value by nothing but padding: it moves each element by as much."""
+    op = value.owner
+    if not isinstance(op, BlockOp) or not op.in_value_form or len(op.ins) != 1 or op.bases:
+        return None
+    if op.reductions or op.where is not None or len(op.outs) != 1 or op.pad_values[0] is None:
+        return None
+    starts = isinstance(op.outs[0].owner, EmptyOp)
+    moves = op.yielded[0] is op.body.block.args[0] and not op.whole
+    out, shape = op.out_maps[0].results, shape_of(value.type)
+    is_whole = all(
+        isinstance(expr, AffineDimExpr) and expr.position == i and op.extents[i] == size
+        for i, (expr, size) in enumerate(zip(out, shape, strict=True))
+    )
+    forms = [linear(expr) for expr in op.in_maps[0].results]
+    shifts = all(form is not None and form.terms == ((i, 1),) for i, form in enumerate(forms))
+    return op if starts and moves and is_whole and shifts else None
+
+
+def _read_through(op: BlockOp, position: int, padding: BlockOp) -> None:
+    """Lets a block read what was padded."""
+    parts = Parts.of(op)
+    at = list(parts.maps[position].results)
+    index = [expr.replace_dims_and_symbols(at, []) for expr in padding.in_maps[0].results]
+    pads = list(parts.pads)
+    pads[position] = padding.pad_values[0]
+    parts = parts.with_operand(position, padding.ins[0]).with_map(position, index)
+    replace(parts, pads=tuple(pads)).put(op)
+    op.location = fuse(padding.location, op.location)
+    if not list(padding.results[0].uses):
+        erase_dead(padding)

@@ -1,0 +1,176 @@
+"""signed-bytes: arrays of unsigned bytes become arrays of signed ones.
+
+Does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and dequantize ops read
+it so; between them shape ops, max pools, concatenations and slices work on i8. Constants of u8 that
+are dequantised become constants of i8. At the borders, where u8 goes in or comes out, or where
+another op works on it, `graph.requantize` adds -128 or 128 and nothing else.
+
+Requires: nothing; zero points that are no constants stay as they are. A target asks for this pass
+(`Target.signed_bytes`). It runs first, while all that computes is between dequantize and quantize.
+
+Guarantees: every value keeps its bits but those that are i8 now, which are 128 less. Locations are
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects.graph import (
+    ConcatOp,
+    ConstantOp,
+    DequantizeOp,
+    FixedAttr,
+    FlattenOp,
+    GraphOp,
+    MaxPoolOp,
+    QuantizeOp,
+    RequantizeOp,
+    ReshapeOp,
+    SliceOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from byocir.dialects.types import element_type_of, i8, ui8
+from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
+from byocir.rewrites.grid import constant_array
+
+OFFSET = 128
+"""How much less a signed byte is than the unsigned one that it stands for."""
+
+_SAME_FOR_BOTH = (
+    ReshapeOp,
+    FlattenOp,
+    SqueezeOp,
+    UnsqueezeOp,
+    TransposeOp,
+    SliceOp,
+    MaxPoolOp,
+    ConcatOp,
+)
+"""Ops that move or compare bytes, which the offset leaves alone."""
+
+
+@dataclass(frozen=True)
+class SignedBytesPass(ModulePass):
+    """Makes arrays of unsigned bytes between quantize and dequantize ops signed; exact."""
+
+    name = "signed-bytes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_module(
+            op,
+            [
+                QuantizeToSigned(),
+                DequantizeFromSigned(),
+                MoveChangeOfSignDown(),
+                DropChangesOfSign(),
+            ],
+        )
+
+
+class QuantizeToSigned(Pattern):
+    """`quantize(x)` to u8 is `quantize(x)` to i8 and 128 more."""
+
+    roots = (QuantizeOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, QuantizeOp)
+        zero = _signed_zero(op.zero_point, new)
+        if zero is None:
+            return None
+        made = QuantizeOp.make(op.input, op.scale, zero, axis=op.axis, location=op.location)
+        return [_changed(new.add(made).result, ui8, new)]
+
+
+class DequantizeFromSigned(Pattern):
+    """`dequantize(x)` of u8 is that of 128 less."""
+
+    roots = (DequantizeOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, DequantizeOp)
+        zero = _signed_zero(op.zero_point, new)
+        if zero is None:
+            return None
+        known = constant_array(op.input)
+        signed = (
+            new.constant(_less(known.values()))
+            if known is not None and known.present
+            else _changed(op.input, i8, new)
+        )
+        made = DequantizeOp.make(signed, op.scale, zero, axis=op.axis, location=op.location)
+        return [new.add(made).result]
+
+
+class MoveChangeOfSignDown(Pattern):
+    """A shape op, or another that only moves or compares, of bytes with 128 added is 128 more than
+    that of the bytes."""
+
+    roots = _SAME_FOR_BOTH
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, GraphOp)
+        sources = [_changed_from(value, ui8) for value in op.operands]
+        signed = [source for source in sources if source is not None]
+        if not signed or len(signed) < len(sources):
+            return None
+        return [_changed(new.again(op, *signed, location=op.location), ui8, new)]
+
+
+class DropChangesOfSign(Pattern):
+    """128 more and 128 less are the same bytes."""
+
+    roots = (RequantizeOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, RequantizeOp)
+        inner = _changed_from(op.result, i8)
+        source = None if inner is None else _changed_from(inner, ui8)
+        return None if source is None else [source]
+
+
+def _signed_zero(zero_point: SSAValue, new: NewOps) -> SSAValue | None:
+    """The zero point of the signed grid; None where that of the grid is not u8, or not known."""
+    known = constant_array(zero_point)
+    if known is None or not known.present or known.dtype != np.uint8:
+        return None
+    return new.constant(_less(known.values()))
+
+
+def _less(values: np.ndarray) -> np.ndarray:
+    return (values.astype(np.int16) - OFFSET).astype(np.int8)
+
+
+def _changed(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
+    """Bytes of one sign as those of the other."""
+    zero, one = (-OFFSET if to == i8 else OFFSET), new.constant(np.array(1, np.int32))
+    op = RequantizeOp.make(value, one, rounding=FixedAttr.of(0), to=to, zero_point=zero)
+    return new.add(op).result
+
+
+def _changed_from(value: SSAValue, to: Attribute) -> SSAValue | None:
+    """The bytes whose change of sign makes a value of this type; None for other values."""
+    op = value.owner
+    if (
+        not isinstance(op, RequantizeOp)
+        or op.to != to
+        or {element_type_of(op.input.type), to}
+        != {
+            i8,
+            ui8,
+        }
+    ):
+        return None
+    zero, factor = op.zero_point.value.data, op.scales[0].owner
+    is_change = op.rounding in (FixedAttr.of(0),) and abs(zero) == OFFSET
+    one = isinstance(factor, ConstantOp) and bool(np.all(factor.value.data.values() == 1))
+    return op.input if is_change and one else None
