@@ -204,7 +204,9 @@ class OpPattern(Pattern):
     ) -> State | None:
         reason = self.refusal(op)
         if reason:
-            progress.miss(state.with_op(op), reason)
+            # An alternative for a special case, which a function tells, tells less than others.
+            special = any(map(callable, self.attrs.values()))
+            progress.miss(state if special else state.with_op(op), reason)
             return None
         bound = state.with_node(self, op)
         bound = bound and bound.with_name(self.label, Bound(value, op))

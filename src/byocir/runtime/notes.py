@@ -32,11 +32,6 @@ _FLOAT = (
     "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
     "onnxruntime.quantization.quantize_static"
 )
-_ASYMMETRIC = (
-    "the model is quantised, but scales of its convolutions and products stay in float, which they "
-    "leave only for symmetric 8-bit grids (zero point 0); with onnxruntime.quantization use QInt8 "
-    "and the extra options ActivationSymmetric and WeightSymmetric"
-)
 _QUANTISED_OTHERWISE = "the model is quantised, but not so that its sums can be integers"
 _NOT_QUANTISED = "quantise what they read and what they give"
 
@@ -97,8 +92,7 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
     if floats and not report.regions and _compute_in_integers(module):
         quantised = any(node.op_type.startswith(_QUANTISED) for node in report.nodes)
-        otherwise = _QUANTISED_OTHERWISE if _kept(report) else _ASYMMETRIC
-        missing = otherwise if quantised else _FLOAT
+        missing = _QUANTISED_OTHERWISE if quantised else _FLOAT
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
     host = set(report.host)
     heaviest = sorted((n for n in report.nodes if n.name in host), key=lambda n: -n.macs)
