@@ -1,7 +1,8 @@
 """Train, export and quantise the digits example: a small residual CNN on 8x8 images.
 
-Writes `digits_f32.onnx`, `digits_int8.onnx`, `digits_int8_per_channel.onnx` and
-`digits_test.npz` beside this file. The README says which packages it needs.
+Writes `digits_f32.onnx`, the quantised models of `QUANTISED` and `digits_test.npz` beside this
+file. With `--quantise` it does not train but quantises the `digits_f32.onnx` that is there. The
+README says which packages it needs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,8 +24,6 @@ import torch
 from onnx import version_converter
 from onnxruntime.quantization import (
     CalibrationDataReader,
-    CalibrationMethod,
-    QuantFormat,
     QuantType,
     quantize_static,
 )
@@ -195,21 +195,22 @@ class Reader(CalibrationDataReader):
         return None if batch is None else {"image": batch}
 
 
-def quantize(f32: Path, image: np.ndarray, per_channel: bool) -> onnx.ModelProto:
-    """Quantise to symmetric int8 QDQ, activation ranges taken from `image`."""
+SYMMETRIC = {"extra_options": {"ActivationSymmetric": True, "WeightSymmetric": True}}
+QUANTISED: dict[str, dict[str, Any]] = {
+    "digits_int8": SYMMETRIC,
+    "digits_int8_per_channel": {**SYMMETRIC, "per_channel": True},
+    "digits_int8_default": {},
+    "digits_u8": {"activation_type": QuantType.QUInt8},
+}
+"""What ONNX Runtime's quantiser is asked for beyond its defaults: QDQ, signed bytes for weights and
+activations, of which the latter have zero points."""
+
+
+def quantize(f32: Path, image: np.ndarray, options: dict[str, Any]) -> onnx.ModelProto:
+    """Quantise, activation ranges taken from `image`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
-        quantize_static(
-            f32,
-            path,
-            Reader(image),
-            quant_format=QuantFormat.QDQ,
-            activation_type=QuantType.QInt8,
-            weight_type=QuantType.QInt8,
-            per_channel=per_channel,
-            calibrate_method=CalibrationMethod.MinMax,
-            extra_options={"ActivationSymmetric": True, "WeightSymmetric": True},
-        )
+        quantize_static(f32, path, Reader(image), **options)
         return clean(onnx.load(path))
 
 
@@ -254,6 +255,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent)
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--quantise", action="store_true", help="quantise the f32 model there is")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -262,11 +264,12 @@ def main() -> None:
     np.savez_compressed(
         args.out / "digits_test.npz", image=split.test_image, label=split.test_label
     )
-    models = {"digits_f32": export(train(split, args.epochs))}
     f32 = args.out / "digits_f32.onnx"
-    onnx.save(models["digits_f32"], f32)
-    models["digits_int8"] = quantize(f32, split.train_image, per_channel=False)
-    models["digits_int8_per_channel"] = quantize(f32, split.train_image, per_channel=True)
+    if not args.quantise:
+        onnx.save(export(train(split, args.epochs)), f32)
+    models = {"digits_f32": onnx.load(f32)}
+    for name, options in QUANTISED.items():
+        models[name] = quantize(f32, split.train_image, options)
     for name, model in models.items():
         onnx.save(model, args.out / f"{name}.onnx")
     check({name: describe(name, model, split) for name, model in models.items()}, args.out)

@@ -160,7 +160,7 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
     job = json.loads((DIGITS / "job.json").read_text())
     with np.load(DIGITS / job["data"]) as data:
         np.savez(tmp_path / job["data"], image=data["image"][:8], label=data["label"][:8])
-    for name in (job["model"], job["float_model"]):
+    for name in (*job["model"], job["float_model"]):
         (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 0
@@ -168,6 +168,10 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "simulated cycles per run" in printed
     assert "all cycles of each unit" in printed
     assert "least cycles: " in printed
+    lines = printed.splitlines()[-len(job["model"]) :]
+    assert [line.split()[0] for line in lines] == job["model"]
+    assert all("100.00 % of MACs on vta" in line for line in lines)
+    job["model"] = job["model"][0]
     job["goals"]["offloaded_macs_percent"] = 100.5
     (tmp_path / "job.json").write_text(json.dumps(job))
     assert main(["run", str(tmp_path)]) == 3
@@ -177,7 +181,8 @@ def test_a_missed_goal_exits_with_3(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": None}, "expected 'model', a file name, found none"),
+        ({"model": None}, "expected 'model', a file name, or a list of them, found none"),
+        ({"model": []}, "expected 'model' to be a file name, or a list of them, found []"),
         ({"data": 3}, "expected 'data' to be the name of an .npz file, found 3"),
         ({"shapes": {"image": "1"}}, "expected 'shapes' to be an object of shapes"),
         ({"goals": {"accuracy_loss_points": 1}}, "expected 'goals' to be an object of the numbers"),

@@ -7,7 +7,8 @@
 ```
 
 Prints what was offloaded where, top-1 accuracy of the f32 model and of the quantised model in ONNX
-Runtime and of byocir, and cycles by layer and unit. The exit code is 3 when a goal is missed.
+Runtime and of byocir, and cycles by layer and unit. `model` may be a list: of each the same, and at
+the end a line for each. The exit code is 3 when one misses a goal.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _is_texts(value: object) -> bool:
+    """One text, or a list of some."""
+    return bool(_listed(value)) and all(map(_is_text, _listed(value)))
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
 def _is_shapes(value: object) -> bool:
     """Names to lists of sizes."""
     if not isinstance(value, dict):
@@ -60,7 +70,7 @@ def _is_goals(value: object) -> bool:
 
 
 FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "model": ("a file name", _is_text),
+    "model": ("a file name, or a list of them", _is_texts),
     "float_model": ("a file name", _is_text),
     "data": ("the name of an .npz file", _is_text),
     "input": ("the name of the input in the data", _is_text),
@@ -76,7 +86,7 @@ FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 class Job:
     """What `job.json` says, with paths resolved against its folder."""
 
-    model: Path
+    models: list[Path]
     float_model: Path
     images: np.ndarray
     labels: np.ndarray
@@ -103,7 +113,7 @@ class Job:
                 raise ByocirError("B113", f"expected data '{name}'", where=str(path), help=help)
         _check_samples(path, data, arrays)
         return Job(
-            folder / data["model"],
+            [folder / name for name in _listed(data["model"])],
             folder / data["float_model"],
             arrays[data["input"]],
             arrays[data["labels"]],
@@ -162,29 +172,74 @@ def _not_a_job(path: Path, expected: str, found: object) -> ByocirError:
     return ByocirError("B113", f"expected {expected}, found {what}", where=str(path), help=help)
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What came of a model: how many of its answers are right in ONNX Runtime and of byocir."""
+
+    name: str
+    package: Package
+    in_onnxruntime: int
+    right: int
+
+    @property
+    def share(self) -> float:
+        """How much of the work a target took, in percent."""
+        macs = self.package.report.macs
+        total = sum(macs.values())
+        return 100 * (total - macs["host"]) / total if total else 0.0
+
+
 def run_job(folder: Path, *, check: bool = False) -> int:
     """Runs the job; gives the exit code. `check` looks for hazards in the target's code."""
-    job, steps = Job.read(folder), Steps(6)
-    package = byocir.compile(
-        job.model, targets=[job.target], shapes=job.shapes, on_step=steps.begin
-    )
+    job = Job.read(folder)
+    steps = Steps(1 + 5 * len(job.models))
     steps.begin("f32 in ONNX Runtime")
     feeds = [{job.input: job.images[i : i + 1]} for i in range(len(job.images))]
     f32 = _accuracy(run_onnxruntime(job.float_model, feeds), job.labels)
+    judged = [_judged(job, model, feeds, steps, check) for model in job.models]
+    steps.end()
+    missed = [_tell(job, each, f32) for each in judged]
+    if len(judged) > 1:
+        print()
+        for each in judged:
+            print(_line(job, each))
+    return CHECK_FAILED if any(missed) else 0
+
+
+def _judged(
+    job: Job, model: Path, feeds: list[dict[str, np.ndarray]], steps: Steps, check: bool
+) -> Judged:
+    package = byocir.compile(model, targets=[job.target], shapes=job.shapes, on_step=steps.begin)
     steps.begin("int8 in ONNX Runtime")
-    int8 = _accuracy(run_onnxruntime(job.model, feeds), job.labels)
+    theirs = _accuracy(run_onnxruntime(model, feeds), job.labels)
     steps.begin(f"int8 on {job.target}")
     ours = _accuracy(_outputs(package, feeds, check=check), job.labels)
-    steps.end()
-    print(summary(package.report))
+    return Judged(model.name, package, theirs, ours)
+
+
+def _tell(job: Job, judged: Judged, f32: int) -> bool:
+    """Prints what came of a model; whether it missed a goal."""
+    if len(job.models) > 1:
+        print(f"\n{judged.name}")
+    print(summary(judged.package.report))
     count = len(job.labels)
-    for name, right in (("f32, ONNX Runtime", f32), ("int8 QDQ, ONNX Runtime", int8)):
+    for name, right in (
+        ("f32, ONNX Runtime", f32),
+        ("int8 QDQ, ONNX Runtime", judged.in_onnxruntime),
+        (f"int8, byocir on {job.target}", judged.right),
+    ):
         print(f"top-1 {name:<28}{100 * right / count:>8.2f} %   {right} of {count}")
-    mine = f"int8, byocir on {job.target}"
-    print(f"top-1 {mine:<28}{100 * ours / count:>8.2f} %   {ours} of {count}")
-    for profile in package.profile():
+    for profile in judged.package.profile():
         print(cycles_table(profile))
-    return _judge(job, package, 100 * (f32 - ours) / count)
+    return _misses(job, judged, 100 * (f32 - judged.right) / count)
+
+
+def _line(job: Job, judged: Judged) -> str:
+    """A model in short, to compare it with others."""
+    cycles = sum(profile.cycles for profile in judged.package.profile())
+    accuracy = 100 * judged.right / len(job.labels)
+    on_target = f"{judged.share:6.2f} % of MACs on {job.target}"
+    return f"{judged.name:<32}top-1 {accuracy:6.2f} %  {on_target}  {cycles:>10,} cycles"
 
 
 def _outputs(
@@ -204,14 +259,12 @@ def _accuracy(outputs: Iterable[Mapping[str, np.ndarray]], labels: np.ndarray) -
     return int((np.array(guesses) == labels).sum())
 
 
-def _judge(job: Job, package: Package, loss: float) -> int:
-    macs = package.report.macs
-    total = sum(macs.values())
-    share = 100 * (total - macs["host"]) / total if total else 0.0
+def _misses(job: Job, judged: Judged, loss: float) -> bool:
+    share = judged.share
     checks = [
         (loss <= job.max_loss, f"accuracy loss {loss:.2f} points, goal <= {job.max_loss}"),
         (share >= job.min_share, f"offloaded MACs {share:.2f} %, goal >= {job.min_share}"),
     ]
     for holds, text in checks:
         print(f"{'ok  ' if holds else 'FAIL'} {text}")
-    return 0 if all(holds for holds, _ in checks) else CHECK_FAILED
+    return not all(holds for holds, _ in checks)
