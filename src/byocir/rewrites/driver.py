@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -166,16 +166,29 @@ def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
 def _keep_location(
     gone: LocationAttr, made: Sequence[Operation], results: Sequence[SSAValue]
 ) -> None:
-    """Gives the location of erased ops to the new ops without one; names that end up nowhere go to
-    the ops that compute the results instead."""
+    """Gives the location of erased ops to the new ops without one; names that end up nowhere, and
+    that no op has which uses the results, go to the ops that compute the results instead."""
     for op in made:
         if op.location == UNKNOWN_LOC:
             op.location = gone
     kept = {name for op in made for name in names(op.location)}
-    homeless = of_names(name for name in names(gone) if name not in kept)
+    homeless = of_names(_without_home(names(gone), kept, results))
     for value in results:
         if homeless != UNKNOWN_LOC and isinstance(value, OpResult):
             value.op.location = fuse(value.op, homeless)
+
+
+def _without_home(
+    gone: Sequence[str], kept: Container[str], results: Sequence[SSAValue]
+) -> list[str]:
+    """Those of some names that are not kept, and that no user of the results has."""
+    left = dict.fromkeys(name for name in gone if name not in kept)
+    for use in (use for value in results for use in value.uses):
+        if not left:
+            break
+        for name in names(use.operation.location):
+            left.pop(name, None)
+    return [*left]
 
 
 def erase_dead(op: Operation) -> LocationAttr:
