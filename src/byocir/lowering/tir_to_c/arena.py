@@ -6,13 +6,17 @@ The greedy plans of Pisarchyk and Lee, "Efficient memory management for deep neu
 address. When none needs as little as the lower bound, a bounded search changes the order of the
 best. Placing at the lowest address gives the smallest arena for some order, so the search can reach
 it; nothing says that it does.
+
+All of that looks at pairs of buffers that are alive together. Where thousands are at once, buffers
+go one after the other, in the order in which they are needed, into what is free by then.
 """
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import compress
 from random import Random
 
@@ -20,6 +24,8 @@ from byocir.dialects.array import ALIGN
 
 _EFFORT = 500_000
 """Buffers looked at while the order is improved: about a tenth of a second."""
+MOST_PAIRS = 250_000
+"""Pairs of buffers alive together that are looked at; those of known nets are some thousands."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,9 @@ _Fit = Callable[[int, Iterator[_Span]], int]
 
 def plan(buffers: Sequence[Lifetime]) -> Arena:
     """The best plan of the greedy ones and the search; the same for the same buffers."""
+    swept = _Sweep.over(buffers)
+    if swept.pairs > MOST_PAIRS:
+        return Arena(swept.offsets, swept.end, swept.most)
     packing = _Packing(buffers)
     best: tuple[int, list[int]] | None = None
     for order, fit in _greedy(buffers, packing.alive):
@@ -74,7 +83,83 @@ def plan(buffers: Sequence[Lifetime]) -> Arena:
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
     """The most bytes that are alive at one step."""
-    return _Packing(buffers).lower_bound
+    return _Sweep.over(buffers).most
+
+
+@dataclass
+class _Sweep:
+    """Takes buffers in the order of their first steps: each goes into the tightest gap between
+    those that are alive, or behind them all."""
+
+    offsets: list[int]
+    end: int = 0
+    """The bytes that all take."""
+    most: int = 0
+    """The most bytes alive at once."""
+    pairs: int = 0
+    """How many pairs of buffers are alive together."""
+    _gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Room and address of each gap, by room."""
+    _begins: dict[int, int] = field(default_factory=dict[int, int])
+    """The room of each gap by its address."""
+    _ends: dict[int, int] = field(default_factory=dict[int, int])
+    """The address of each gap by its end."""
+
+    @staticmethod
+    def over(buffers: Sequence[Lifetime]) -> _Sweep:
+        """The sweep of these buffers from the first step to the last."""
+        sweep, alive, room = _Sweep([0] * len(buffers)), list[tuple[int, int]](), 0
+        for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
+            buffer = buffers[i]
+            while alive and alive[0][0] < buffer.first:
+                _, gone = heappop(alive)
+                sweep._free(sweep.offsets[gone], buffers[gone].room)
+                room -= buffers[gone].room
+            sweep.offsets[i] = sweep._take(buffer.room)
+            sweep.pairs += len(alive)
+            heappush(alive, (buffer.last, i))
+            room += buffer.room
+            sweep.most = max(sweep.most, room)
+        return sweep
+
+    def _take(self, room: int) -> int:
+        """The address of as much room, which is taken."""
+        if not room:
+            return 0
+        at = bisect_left(self._gaps, (room, 0))
+        if at < len(self._gaps):
+            gap, begin = self._gaps[at]
+        else:  # what is free at the end counts, too
+            begin = self._ends.get(self.end, self.end)
+            gap, self.end = self.end - begin, begin + room
+        if gap:
+            self._forget(begin, gap)
+        if gap > room:
+            self._keep(begin + room, gap - room)
+        return begin
+
+    def _free(self, begin: int, room: int) -> None:
+        """Makes a gap, one with those before and behind it."""
+        if not room:
+            return
+        if begin in self._ends:
+            before = self._ends[begin]
+            room += begin - before
+            self._forget(before, begin - before)
+            begin = before
+        if begin + room in self._begins:
+            behind = self._begins[begin + room]
+            self._forget(begin + room, behind)
+            room += behind
+        self._keep(begin, room)
+
+    def _keep(self, begin: int, room: int) -> None:
+        insort(self._gaps, (room, begin))
+        self._begins[begin], self._ends[begin + room] = room, begin
+
+    def _forget(self, begin: int, room: int) -> None:
+        del self._gaps[bisect_left(self._gaps, (room, begin))]
+        del self._begins[begin], self._ends[begin + room]
 
 
 class _Packing:
