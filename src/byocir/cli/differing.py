@@ -121,9 +121,11 @@ def _port(name: str, array: np.ndarray[Any, Any], is_open: bool = False) -> onnx
 
 
 def _close(ours: Any, theirs: np.ndarray, step: int) -> bool:
-    if not isinstance(ours, np.ndarray) or ours.shape != theirs.shape:
+    if not isinstance(ours, np.ndarray):
         return False
     array = cast(np.ndarray, ours)
+    if array.shape != theirs.shape:
+        return False
     if array.dtype.kind not in "fiub":
         return True
     a, b = array.astype(np.float64), theirs.astype(np.float64)

@@ -12,8 +12,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from byocir.dialects import tir
-from byocir.dialects.byoc import DIMS, HOST, NAME
-from byocir.dialects.types import element_type_of, i32, is_float
+from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
+from byocir.dialects.types import element_type_of, i32, is_float, shape_of
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.bids import BY_ORDER
@@ -40,6 +40,7 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
     """Notes for a report that is complete otherwise; `host_ops` are what the host executes."""
     return [
         *_open_sizes(module),
+        *_wrong_sizes(module),
         *_shares(report, module, host_ops),
         *_kept_in_float(report, module),
         *_unknown(report),
@@ -81,6 +82,24 @@ def _open_sizes(module: ModuleOp) -> list[str]:
         f"inputs have symbolic sizes ({'; '.join(pins)}), and what depends on them stays on the "
         "host as it is: pin them, --shape NAME=D,D,…"
     ]
+
+
+def _wrong_sizes(module: ModuleOp) -> list[str]:
+    """That outputs have other sizes than the model says."""
+    notes: list[str] = []
+    for function in module.body.block.ops:
+        if not isinstance(function, FuncOp) or function.res_attrs is None:
+            continue
+        for entries, type_ in zip(function.res_attrs, function.function_type.outputs, strict=True):
+            declared, name = entries.data.get(DECLARED), entries.data.get(NAME)
+            if isinstance(declared, ArrayAttr) and isinstance(name, StringAttr):
+                sizes = "x".join(size.data for size in cast("ArrayAttr[StringAttr]", declared))
+                found = "x".join(map(str, shape_of(type_)))
+                notes.append(
+                    f"the model says that its output '{name.data}' is {sizes or 'a scalar'}, "
+                    f"its operators make it {found or 'a scalar'}"
+                )
+    return notes
 
 
 def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:

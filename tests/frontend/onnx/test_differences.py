@@ -158,6 +158,9 @@ SHOWN: dict[str, list[Case]] = {
     "conv-transpose-groups": [
         case("ConvTranspose", ROW.reshape(1, 4, 2), np.ones((4, 1, 3), np.float32), group=2)
     ],
+    "conv-transpose-same": [
+        case("ConvTranspose", ROW, floats(1, shape=(1, 1, 1)), strides=[4], auto_pad="SAME_UPPER")
+    ],
     "max-unpool-output-shape": [
         case(
             "MaxUnpool",

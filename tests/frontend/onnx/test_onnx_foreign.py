@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from onnx_models import Arrays, assert_equal, main_of, make_model, one_node, run_byocir, run_ort
 from xdsl.dialects.builtin import ModuleOp
 
+import byocir
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
@@ -315,3 +316,79 @@ def test_nodes_of_old_forms_go_out_beside_graph_ops() -> None:
     module = check(make_model(nodes, inputs, weights, opset=16), inputs)
     means = [op for op in foreign(module) if op.op_type.data == "ReduceMean"]
     assert [op.opset.value.data for op in means] == [21, 21]
+
+
+POOLED = {"kernel_shape": [4], "strides": [3], "pads": [1, 2], "ceil_mode": 1}
+
+
+@pytest.mark.parametrize("opset", [12, 21, 22])
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("size", [17, "n"])
+def test_windows_that_begin_in_the_last_pad_are_none(operator: str, opset: int, size: Any) -> None:
+    """Inference counts them before opset 22: with indices, and where another size is open."""
+    outputs = ["y", "i"] if operator == "MaxPool" else ["y"]
+    x = np.arange(17, dtype=np.float32).reshape(1, 1, 17)
+    model = make_model(
+        [helper.make_node(operator, ["x"], outputs, **POOLED)], {"x": x}, opset=opset
+    )
+    for axis, name in ((0, "batch"), (2, size)) if size == "n" else ((0, "batch"),):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    module = import_onnx(model)
+    assert foreign(module)
+    for host in ("reference", "c"):
+        (y, *_) = byocir.compile(model, targets=(), host=host).run({"x": x}).values()
+        assert y.shape == (1, 1, 6)
+    assert_equal(run_byocir(module, {"x": x}), run_ort(model, {"x": x}))
+
+
+def test_a_spectrum_has_one_side_by_default() -> None:
+    signal = np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    weights = {"step": np.array(2), "window": np.ones(4, np.float32)}
+    module = import_onnx(one_node("STFT", {"x": signal}, weights))
+    (found,) = run_byocir(module, {"x": signal})
+    assert found.shape == (1, 3, 3, 2)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("kernel", "stride", "extra"), [(1, 4, 0), (2, 3, 0), (2, 5, 2)])
+def test_same_pads_of_a_transposed_convolution_are_not_below_zero(
+    mode: str, kernel: int, stride: int, extra: int
+) -> None:
+    x = np.arange(1, 4, dtype=np.float32).reshape(1, 1, 3)
+    w = {"w": np.arange(1, kernel + 1, dtype=np.float32).reshape(1, 1, kernel)}
+    model = one_node(
+        "ConvTranspose", {"x": x}, w, auto_pad=mode, strides=[stride], output_padding=[extra]
+    )
+    assert not foreign(check(model, {"x": x}))
+
+
+def declared(operator: str, *shape: int, opset: int = 17) -> onnx.ModelProto:
+    """A model of one node of `x` [2,3], whose output is declared to have this shape."""
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, shape),
+    ]
+    node = helper.make_node(operator, ["x", "k"][: 1 + (operator == "Compress")], ["y"], axis=0)
+    if operator == "Relu":
+        node.ClearField("attribute")
+    keep = onnx.numpy_helper.from_array(np.array([True, False]), "k")
+    graph = helper.make_graph([node], "g", ports[:1], ports[1:], [keep])
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 4), (2, 3, 1)])
+def test_an_output_of_other_sizes_than_declared_is_a_note(shape: tuple[int, ...]) -> None:
+    package = byocir.compile(declared("Relu", *shape), targets=())
+    said = "x".join(map(str, shape))
+    note = f"the model says that its output 'y' is {said}, its operators make it 2x3"
+    assert note in package.report.notes
+    assert package.run({"x": np.ones((2, 3), np.float32)})["y"].shape == (2, 3)
+    assert not byocir.compile(declared("Relu", 2, 3), targets=()).report.notes
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_an_output_of_which_only_the_model_tells_may_have_other_sizes(host: str) -> None:
+    package = byocir.compile(declared("Compress", 2, 3), targets=(), host=host)
+    assert package.run({"x": np.ones((2, 3), np.float32)})["y"].shape == (1, 3)

@@ -19,6 +19,7 @@ from byocir.dialects.byoc.ops import (
 )
 from byocir.dialects.byoc.records import (
     COSTS,
+    DECLARED,
     DIMS,
     HOST,
     HOST_CODE,
@@ -56,6 +57,7 @@ Byoc = Dialect(
 
 __all__ = [
     "COSTS",
+    "DECLARED",
     "DIMS",
     "HOST",
     "HOST_CODE",

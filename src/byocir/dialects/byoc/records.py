@@ -49,6 +49,8 @@ NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
 DIMS = "byoc.dims"
 """Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
+DECLARED = "byoc.declared"
+"""Result attribute: the sizes that the model gives an output, where they are others than it has."""
 INITIALISED = "byoc.initialised"
 """Function attribute: inputs of the model with values of their own, which are constants here."""
 

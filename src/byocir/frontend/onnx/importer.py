@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Region, SSAValue
 
-from byocir.dialects.byoc import DIMS, INITIALISED, NAME, SourceOp
+from byocir.dialects.byoc import DECLARED, DIMS, INITIALISED, NAME, SourceOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
-from byocir.dialects.types import DYNAMIC, tensor
+from byocir.dialects.types import DYNAMIC, static_shape, tensor
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.load import Model, load_model
 from byocir.frontend.onnx.scope import Context, Scope
@@ -78,7 +78,7 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
         Region(scope.block),
         visibility="public",
         arg_attrs=_ports(inputs, pinned),
-        res_attrs=_ports(graph.output, {}),
+        res_attrs=_outputs(graph.output, results),
     )
     initialised = [value.name for value in graph.input if value.name in weights]
     if initialised:
@@ -111,6 +111,20 @@ def _check_result(port: onnx.ValueInfoProto, found: Attribute) -> None:
             f"expected an output of {elements[0]}, as the model says, found {elements[1]}",
             where=f"output '{port.name}'",
         )
+
+
+def _outputs(
+    ports: Sequence[onnx.ValueInfoProto], results: Sequence[SSAValue]
+) -> ArrayAttr[DictionaryAttr]:
+    """The names of outputs; with the sizes that the model gives them where those are others."""
+    entries: list[DictionaryAttr] = []
+    for port, value in zip(ports, results, strict=True):
+        wanted, found = static_shape(type_of(port.type)), static_shape(value.type)
+        named: dict[str, Attribute] = {NAME: StringAttr(port.name)}
+        if wanted is not None and found is not None and wanted != found:
+            named[DECLARED] = ArrayAttr([StringAttr(str(size)) for size in wanted])
+        entries.append(DictionaryAttr(named))
+    return ArrayAttr(entries)
 
 
 def _ports(

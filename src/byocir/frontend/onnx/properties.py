@@ -170,7 +170,8 @@ def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
     explicit = node.integers("pads", [0] * (2 * rank))
     kernel = conv_kernel(node)
     wanted = node.integers("output_shape", [])[-rank:]
-    if mode.startswith("SAME") and not wanted:
+    is_same = mode.startswith("SAME") and not wanted
+    if is_same:
         wanted = [
             size * stride for size, stride in zip(node.shape(0)[2:], strides(node), strict=True)
         ]
@@ -183,6 +184,8 @@ def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
         raise Unsupported(f"expected kernel, strides and shapes of {rank} dimensions")
     for size, extent, stride, dilation, extra, out in zip(*rows, strict=True):
         total = (size - 1) * stride + extra + (extent - 1) * dilation + 1 - out
+        if is_same:  # as onnx's inference and ONNX Runtime have it
+            total = max(total, 0)
         if total < 0:
             raise Unsupported(f"expected an output_shape of at most {out + total}, found {out}")
         begins.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)

@@ -75,6 +75,12 @@ def is_same_sparse(call: Call) -> bool:
     )
 
 
+def is_same_short(call: Call) -> bool:
+    """SAME pads of a transposed convolution that gives less than a stride for each element."""
+    extra = sum(call.attribute("output_padding", [0]))
+    return call.is_same_padded and any(axis.extent + extra < axis.stride for axis in call.axes())
+
+
 def has_window_of_padding(call: Call) -> bool:
     """A window lies in padding alone."""
     return any(

@@ -148,6 +148,15 @@ TABLE = (
         reference="refuses all but one input and output channel for each group",
     ),
     Difference(
+        "conv-transpose-same",
+        ("ConvTranspose",),
+        "`auto_pad` SAME where the kernel does not reach the next stride",
+        on.is_same_short,
+        "pads nothing: the result ends with the last kernel",
+        f"{SILENT} on pads below zero; ONNX's inference and ONNX Runtime do so, too",
+        reference="adds zeros up to size * stride",
+    ),
+    Difference(
         "max-unpool-output-shape",
         ("MaxUnpool",),
         "`output_shape` is given",
