@@ -33,7 +33,7 @@ from byocir.vta_sim import (
 from byocir.vta_sim.engine_native import NativeMachine, core, is_available, load_core
 
 SOURCES = Path(str(resources.files("byocir.vta_sim") / "native"))
-STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Werror")
+STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 INTEL = platform.machine() in ("x86_64", "AMD64")
 WAYS = {
     "plain": ("-DVTA_PLAIN",),

@@ -57,6 +57,11 @@ WEIGHTS = (FILE, "c")
 MOST_IN_C = 2**28
 """The most bytes of weights as C arrays: as text they are five times as many, and C compilers need
 some hundred bytes for each."""
+LITTLE_ENDIAN = """#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the weights of this model are little-endian"
+#endif
+"""
+"""What the model's source begins with: its weights were written on another machine."""
 FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 
@@ -77,7 +82,7 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
     blob = code.weights
     offsets = add_programs(blob, parts)
     files = {
-        f"{name}.c": code.source.encode(),
+        f"{name}.c": (LITTLE_ENDIAN + code.source).encode(),
         f"{name}.h": code.header.encode(),
         "project.h": _project(code, bytes(blob), bool(parts), weights, called).encode(),
     }

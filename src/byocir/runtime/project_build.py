@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from byocir.dialects.array import ALIGN
 from byocir.errors import ByocirError
+from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
 from byocir.runtime.native import NAME
 
 BYTES_PER_LINE = 24
@@ -95,7 +96,9 @@ def blob_header(name: str, file: str) -> str:
 #ifndef {file.upper()}_H
 #define {file.upper()}_H
 
+{C_BEGINS}
 extern const unsigned char {name}_bytes[];
 
+{C_ENDS}
 #endif
 """

@@ -21,7 +21,7 @@ from byocir.dialects.array import ALIGN
 from byocir.dialects.byoc import CallOp
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.source import comment
+from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS, comment
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names
 from byocir.targets import calls
@@ -176,7 +176,8 @@ def _header(parts: Sequence[Part], called: Names) -> str:
 
 #include <stdint.h>
 
-{include}typedef struct {name} {{
+{include}{C_BEGINS}
+typedef struct {name} {{
 {members}}} {name};
 
 /* Opens all devices and loads all regions from {called.blob}; 0, or what a device gave. */
@@ -187,6 +188,7 @@ int {name}_run(void *context, int index, const void *const *inputs, void *const 
 
 void {name}_close({name} *r);
 
+{C_ENDS}
 #endif
 """
 

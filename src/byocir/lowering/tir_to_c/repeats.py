@@ -30,7 +30,9 @@ def repeated(step: Repeat, inner: Sequence[str], condition: str = "") -> list[st
     if step.kind is LoopKind.UNROLL and not condition and step.extent * len(inner) <= MOST_LINES:
         return _written_out(step, inner)
     limit = f"{step.extent} && {condition}" if condition else str(step.extent)
-    head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {limit}; {step.name}++) {{"
+    # Loops that a condition ends have an extent beyond what pointers of 32 bits can tell apart.
+    kind = "ptrdiff_t" if step.extent < 2**31 else "int64_t"
+    head = f"for ({kind} {step.name} = 0; {step.name} < {limit}; {step.name}++) {{"
     own = (
         ["const ptrdiff_t thread = THREAD;"] if step.threads > 1 and _uses(inner, "thread") else []
     )

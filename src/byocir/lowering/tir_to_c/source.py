@@ -52,6 +52,10 @@ from byocir.lowering.tir_to_c.teams import DIRECTIVES, teamed
 
 ANY = CHost("generic")
 
+C_BEGINS = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+"""What headers have before their declarations, so that C++ may include them."""
+C_ENDS = "#ifdef __cplusplus\n}\n#endif\n"
+
 _KEYWORDS = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
     "inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
@@ -166,6 +170,7 @@ class _Writer:
                 "",
                 "#include <stdint.h>",
                 "",
+                C_BEGINS,
                 f"#define {upper}_ALIGN {ALIGN} /* of weights and arena, in bytes */",
                 f"#define {upper}_WEIGHTS_BYTES {self.program.constant_bytes}",
                 f"#define {upper}_ARENA_BYTES {self.program.arena.nbytes}",
@@ -191,6 +196,7 @@ class _Writer:
                 "/* The same with each constant at its own, aligned, place. */",
                 *self._head("run_at", "void *const *constants", ");"),
                 "",
+                C_ENDS,
                 "#endif",
                 "",
             ]

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct device device;
 
 /* An input or output: where it lies in the device's memory. */
@@ -43,5 +47,9 @@ int device_run(device *d, int index, const void *const *inputs);
 int device_wait(device *d, int index, void *const *outputs);
 
 void device_close(device *d);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

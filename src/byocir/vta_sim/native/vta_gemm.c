@@ -91,7 +91,7 @@ static void gemm_16(const vta_device *device, const vta_loop *nest)
                 for (int t = 0; t < TILES; t++) sum[t] = vta_get(dst + t * VTA_LANES);
                 held = dst;
             }
-            for (int t = 0; t < TILES; t++)
+            for (size_t t = 0; t < TILES; t++)
                 sum[t] = vta_add(sum[t], product(inp + (size_t)step->src * BLOCK,
                                                  wgt + ((size_t)step->wgt * TILES + t) * SLICE,
                                                  bias + (size_t)step->wgt * BLOCK + t * VTA_LANES,
