@@ -162,3 +162,33 @@ def test_a_scale_that_was_not_supplied_is_missed_though_an_equal_one_was_seen():
     absent = Array(known.digest, known.dtype, known.shape)
     with pytest.raises(ByocirError, match=f"B107.*{known.digest}"):
         grid_of(dequantize_by(absent))
+
+
+def moved_and_tied(x_scale: float, w_scale: float, y_scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Which results of a product the rewrite moves, and which are ties in exact arithmetic, where
+    100 sums are a step."""
+    random = np.random.default_rng(0)
+    x = random.integers(-128, 128, (400, 16)).astype(np.int8)
+    w = random.integers(-127, 128, (16, 400)).astype(np.int8)
+    net = Net(x)
+    lhs = net.dequantize(net.arguments[0], x_scale)
+    total = net.add(MatmulOp.make(lhs, net.dequantize(net.constant(w), w_scale)))
+    module = net.returning(net.quantize(total, y_scale))
+    (found,) = evaluate(run_passes(module, QdqToIntegerPass()), x)
+    (expected,) = evaluate(module, x)
+    distance = np.abs(found.astype(int) - expected.astype(int))
+    assert distance.max() <= 1
+    sums = x.astype(int) @ w.astype(int)
+    return distance > 0, (sums % 100 == 50) & (np.abs(sums) < 12800)
+
+
+def test_ties_alone_move_and_scales_that_make_ties_move_many():
+    """What the pass says of itself: with 0.1 x 0.05 / 0.5 a hundredth of the sums are ties."""
+    moved, tied = moved_and_tied(0.1, 0.05, 0.5)
+    assert not (moved & ~tied).any()
+    assert 1e-3 < moved.mean() < tied.mean() < 1e-2
+
+
+def test_scales_of_a_calibration_make_no_ties():
+    moved, _ = moved_and_tied(0.0173, 0.00731, 1.913)
+    assert not moved.any()

@@ -117,7 +117,8 @@ def test_a_node_that_stayed_in_float_says_why():
     sentence = "The weight has 8 bits, with its zero point and without it, and one scale or one"
     assert rule.startswith(sentence)
     assert rule.endswith("seen i8 with scale 0.5 and zero point -128")
-    assert "expected x of i8, found f32" in lines[3]
+    assert "to fix it: quantise weights to QInt8" in lines[3]
+    assert "expected x of i8, found f32" in lines[4]
     why = "expected graph.quantize to use its result, found graph.softmax"
     assert f"stays float: qdq-to-integer.quantized_matmul, {why}" in explain(report, "MatMul_6")
     assert not any("stays float" in line for line in explain(report, "Softmax_7").splitlines())
@@ -125,6 +126,54 @@ def test_a_node_that_stayed_in_float_says_why():
         byocir.partition(module, ["vta"], placement={"MatMul_3": "vta"})
     assert raised.value.message.startswith("expected vta to take MatMul_3 (MatMul), as placed")
     assert "seen i8 with scale 0.5 and zero point -128" in raised.value.message
+
+
+ONE_OF_TWO = """<ir_version: 10, opset_import: ["" : 21]>
+net (int8[1, 4] x) => (int8[1, 4] y)
+<float s = {0.5}, float t = {0.25}, float u = {0.7}, int8 z = {3}, int8 o = {0}, int32 p = {0},
+ int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, int32[4] b = {1, 2, 3, 4}> {
+  xf = DequantizeLinear (x, s, z)
+  wf = DequantizeLinear (w, t, o)
+  h = MatMul (xf, wf)
+  hq = QuantizeLinear (h, s, z)
+  hf = DequantizeLinear (hq, s, z)
+  vf = DequantizeLinear (w, t, o)
+  bf = DequantizeLinear (b, u, p)
+  r = MatMul (hf, vf)
+  a = Add (r, bf)
+  y = QuantizeLinear (a, s, z)
+}"""
+
+
+def test_what_keeps_one_node_in_float_is_told_though_another_was_taken():
+    module = byocir.import_onnx(onnx.parser.parse_model(ONE_OF_TWO))
+    report = byocir.partition(module, ["vta"])
+    assert (report.places["MatMul_2"], report.places["MatMul_7"]) == ("vta", "host")
+    lines = explain(report, "MatMul_7").splitlines()
+    assert lines[1] == "  stays float: qdq-to-integer.quantized_matmul"
+    assert lines[2].endswith("seen i32 with scale 0.7 and zero point 0 for 0.125")
+    assert lines[3].startswith("         to fix it: quantise the bias to int32 with the scale of")
+    (note,) = (note for note in report.notes if "stay in float" in note)
+    assert note.startswith("16 multiply-accumulates stay in float because of their quantisation")
+    assert "MatMul_7 has i32 with scale 0.7 and zero point 0 for 0.125; quantise the bias" in note
+    assert note in summary(report)
+
+
+def test_a_sum_that_stays_in_float_names_the_grid_that_keeps_it():
+    """Also behind fix-point, which takes sums to integers."""
+    net = """<ir_version: 10, opset_import: ["" : 21]>
+net (int8[1, 2] x) => (int8[1, 2] y)
+<float s = {0.5}, float[2] t = {0.5, 0.25}, int8 z = {3}, int8[2] o = {0, 0}> {
+  a = DequantizeLinear <axis = 1> (x, t, o)
+  b = DequantizeLinear (x, s, z)
+  c = Add (a, b)
+  y = QuantizeLinear (c, s, z)
+}"""
+    report = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(net)), ["vta"])
+    text = explain(report, "Add_2")
+    assert "stays float: fix-point.residual_add" in text
+    assert "seen i8 with scale 0.25 to 0.5 on axis 1 and zero point 0" in text
+    assert "to fix it: quantise activations to 8 bits" in text
 
 
 def test_a_host_node_lists_every_pattern_once(float_report: Report):

@@ -18,7 +18,7 @@ from byocir.dialects.graph.base import int_tuple
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, known_grid
-from byocir.rewrites.integers import Integers, one_scale, requantized, to_integers
+from byocir.rewrites.integers import ONE_SCALE, Integers, one_scale, requantized, to_integers
 from byocir.rewrites.windows import reached_beyond, window_counts
 from byocir.rewrites.zero_points import surrounded
 
@@ -69,8 +69,8 @@ def global_average_pool_to_integer(x: Bound, data: Bound, quantize: Bound, new: 
 
 
 for _pool in (average_pool_to_integer, global_average_pool_to_integer):
-    _pool.where(one_scale("data", "The input"))
-    _pool.where(one_scale("quantize", "The result"))
+    _pool.where(fix=ONE_SCALE)(one_scale("data", "The input"))
+    _pool.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
 
 def _counts(pool: Bound) -> np.ndarray:

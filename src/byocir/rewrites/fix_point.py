@@ -15,6 +15,8 @@ Requires: qdq-to-integer has run. A target asks for this pass; it runs before th
 that every placement computes the same numbers. Scales that are no constants and grids that are not
 per-tensor and 8-bit keep the float form.
 
+What stays in float is told why, in the module's trail.
+
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
 multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
 even integer, and the float errors that decide ties of a mean are gone. With half_even, power-of-two
@@ -61,7 +63,8 @@ from byocir.rewrites.grid import (
     integer_range,
     known_grid,
 )
-from byocir.rewrites.integers import brought_to_grid, one_scale, to_integers
+from byocir.rewrites.integers import ONE_SCALE, brought_to_grid, one_scale, to_integers
+from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.softmax_tables import softmax_to_table
 
@@ -91,8 +94,11 @@ class FixPointPass(ModulePass):
             )
         if self.tables:
             rewrite_module(op, [softmax_to_table])
-        rewrite_module(op, [average_pool_to_integer, global_average_pool_to_integer])
-        rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add_to_integer(rounding)])
+        pools = [average_pool_to_integer, global_average_pool_to_integer]
+        residual_add = residual_add_to_integer(rounding)
+        rewrite_module(op, pools)
+        rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add])
+        tell_left_in_float(op, self.name, [*pools, residual_add])
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
 
         return brought_to_grid(quantize, total, to_grid, new)
 
-    residual_add.where(one_scale("lhs", "The first term"))
-    residual_add.where(one_scale("rhs", "The second term"))
-    residual_add.where(one_scale("quantize", "The result"))
+    residual_add.where(fix=ONE_SCALE)(one_scale("lhs", "The first term"))
+    residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
+    residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
     @residual_add.where
     def sum_fits(m: Match) -> tuple[bool, str]:

@@ -24,6 +24,12 @@ from byocir.rewrites.matching import MatchedRewrite, Replace, rewrites
 
 ONE = np.ones((), np.float32)
 
+ONE_SCALE = (
+    "quantise activations to 8 bits (QInt8 or QUInt8) with one scale for the whole tensor that is "
+    "known when the model is compiled"
+)
+"""What to do where a tensor has other scales."""
+
 
 @dataclass(frozen=True)
 class Integers:
@@ -47,8 +53,9 @@ def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
 
     def build(replace: Replace) -> MatchedRewrite:
         made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)
-        for rule in (_result_has_one_scale, _bounds_are_numbers, _floats_are_not_used):
-            made.where(rule)
+        made.where(fix=ONE_SCALE)(_result_has_one_scale)
+        made.where(_bounds_are_numbers)
+        made.where(fix="quantise what else reads them, too")(_floats_are_not_used)
         return made
 
     return build

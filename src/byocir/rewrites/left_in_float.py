@@ -58,8 +58,7 @@ def tell_left_in_float(
     module: ModuleOp, pass_name: str, rewrites: Sequence[MatchedRewrite]
 ) -> None:
     """Records for each quantize op that these rewrites left how far the nearest came and which
-    rules failed; for an op on dequantised values that nothing quantises, that; and of products of
-    integers whose scale only a run tells, that."""
+    rules failed; for an op on dequantised values that nothing quantises, that."""
     ops = list(module.walk())
     found = [miss for op in ops if isinstance(op, QuantizeOp) for miss in _nearest(op, rewrites)]
     told = {matched for miss in found for matched in miss.matched}
@@ -67,7 +66,16 @@ def tell_left_in_float(
     for op in ops:
         if op not in told and _is_inner(op):
             found += nearest_misses(op, composites, {})
-        found += _of_computed_scale(op)
+    _tell(module, pass_name, found)
+
+
+def tell_scales_are_computed(module: ModuleOp, pass_name: str) -> None:
+    """Records products of integers whose scale only a run tells, as dynamic quantisers write
+    them."""
+    _tell(module, pass_name, [miss for op in module.walk() for miss in _of_computed_scale(op)])
+
+
+def _tell(module: ModuleOp, pass_name: str, found: Sequence[Attempt]) -> None:
     if found:
         append(module, [record(_named(miss, pass_name), "") for miss in found])
 
@@ -90,7 +98,6 @@ def _is_inner(op: Operation) -> bool:
 
 
 def _of_computed_scale(op: Operation) -> Iterator[Attempt]:
-    """A product of integers whose scale only a run tells, as dynamic quantisers write it."""
     if op.name in product.root_names:
         attempt = product.attempt(op)
         if any(not rule.holds for rule in attempt.rules):

@@ -34,6 +34,7 @@ from byocir.patterns import Attempt, Bound, Composite, Match, Pattern
 from byocir.patterns.feeding import may_fit, ways_to_feed
 from byocir.patterns.match import Progress, State
 from byocir.patterns.mistakes import place_of
+from byocir.patterns.rules import Fix
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.driver import Pattern as RewritePattern
 
@@ -85,12 +86,18 @@ class MatchedRewrite(RewritePattern):
     def where(self, check: Replace, /) -> Replace: ...
     @overload
     def where(
-        self, /, *, vary: str = "", holds: Iterable[Any] = (), fails: Iterable[Any] = ()
+        self,
+        /,
+        *,
+        fix: Fix = "",
+        vary: str = "",
+        holds: Iterable[Any] = (),
+        fails: Iterable[Any] = (),
     ) -> Callable[[Replace], Replace]: ...
     def where(self, check: Replace | None = None, /, **hints: Any) -> Any:
         """Decorator: a rule that a match must meet. It asks for names as the rewrite does and gives
-        whether it holds and what was seen; its docstring is the rule users read. `vary`, `holds`
-        and `fails` are as in `Composite.rule`."""
+        whether it holds and what was seen; its docstring is the rule users read. `fix`, `vary`,
+        `holds` and `fails` are as in `Composite.rule`."""
 
         def add(check: Replace) -> Replace:
             self.composite.rule(**hints)(by_name(check))

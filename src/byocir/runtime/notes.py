@@ -129,8 +129,9 @@ def _kept(report: Report) -> dict[str, list[tuple[Node, Rule | None]]]:
     """The heavy nodes of the host that no rewrite brought to integers, by the cause; what was seen
     there is that of the rule that fails, if one does."""
     found: dict[str, list[tuple[Node, Rule | None]]] = {}
+    host = set(report.host)
     for node in report.nodes:
-        reasons = report.reasons.get(node.name, ()) if node.name in report.host else ()
+        reasons = report.reasons.get(node.name, ()) if node.name in host else ()
         decision = next((d for d in reasons if not d.target), None)
         if decision is not None and node.macs:
             rule = next((rule for rule in decision.rules if not rule.holds), None)
