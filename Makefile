@@ -46,7 +46,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/host.py
 	$(BIN)/python benchmarks/vta_sim.py
 	$(BIN)/python benchmarks/sanitizer.py
-	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/partition.py --nodes 4000 --runs 1
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/open_shapes.py
 	$(BIN)/python benchmarks/zero_points.py

@@ -32,6 +32,7 @@ from host_rivals import INSTALLED, Feeds, Run, ort
 from nets.classic_nets import FULL
 from nets.classic_nets import NETS as FLOAT_NETS
 from nets.int8_nets import INT8_NETS
+from nets.resident import most_resident
 
 import byocir
 from byocir.evaluate.module import random_feeds
@@ -51,14 +52,6 @@ def compiled(path: str, options: argparse.Namespace) -> tuple[Package, float]:
     package = byocir.compile(path, targets=[], host=host)
     package.run(random_feeds(package.module))
     return package, time.perf_counter() - began
-
-
-def most_resident() -> float:
-    """The most memory of this program so far, in MB, where the system tells; what getrusage tells
-    is that of its parent where that had more."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM")), 0)
 
 
 def measured(runs: Mapping[str, Run], feeds: Feeds, rounds: int) -> dict[str, list[float]]:

@@ -1,134 +1,96 @@
-"""How the first hand-off scales: match, assign, merge and outline on large graphs, one thread.
+"""How compiling scales: each step on graphs of many shapes, with and without a target, one thread.
 
-    python benchmarks/partition.py [NODES]
+    python benchmarks/partition.py [--nodes N] [--runs N] [--shape SHAPE ...] [--steps STEP ...]
 
-Prints processor seconds for NODES (default 5000) and four times as many, and the growth beyond
-linear. Then the merging alone beside a rival: dependency sets copied along the graph, as Relax's
+Each graph is compiled with N / 8 nodes and with N (20,000 by default), each time in a process of
+its own. Printed are the median of the runs' processor seconds for both, how many times as much as
+linear the larger one takes (2 is twice), and the same of the most memory, that of an empty program
+aside. Then merging alone beside a rival: dependency sets copied along the graph, as Relax's
 MergeCompositeFunctions keeps them, on the same graph in the same run.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from nets.growing_graphs import SHAPES, Npu, growing
+from nets.resident import most_resident
 
-from byocir.dialects.context import load_context
-from byocir.dialects.graph import AddOp, ReluOp, SoftmaxOp
-from byocir.dialects.locations import named
-from byocir.dialects.types import f32, tensor
-from byocir.patterns import Composite, op, wildcard
-from byocir.patterns.targets import attr_of, register
+import byocir
+from byocir.compiler import generate, hand_over
 from byocir.rewrites.byoc.grouping import Edge, group_nodes
-from byocir.rewrites.byoc.set_targets import set_targets
-from byocir.rewrites.pipeline import parse_pipeline
-from byocir.targets.base import Target
+from byocir.rewrites.pipeline import PassRunner
+from byocir.runtime.report import report_of
 
-PASSES = "match-composites,assign-targets,merge-regions,outline-regions"
-TYPE = tensor(f32, (4,))
+GROWTH = 8
+"""How many times as many nodes the larger graph has."""
+STEPS = ("import", "partition", "report", "evaluator", "save", "load", "host C")
+MEMORY = "memory"
 
-
-@dataclass(frozen=True)
-class Npu(Target):
-    """Takes sums and relus; softmax stays on the host."""
-
-    name: ClassVar[str] = "npu"
-    patterns: ClassVar[tuple[Composite, ...]] = (
-        Composite("npu.add", (op("graph.add", wildcard(), wildcard()),)),
-        Composite("npu.relu", (op("graph.relu", wildcard()),)),
-    )
+T = TypeVar("T")
 
 
-class Graph:
-    """A function under construction; every op has a location, as the importer gives it."""
+def measure(shape: str, nodes: int, with_target: bool) -> dict[str, float]:
+    """Processor seconds of each step, with a fresh runner as in one compilation, and the megabytes
+    that all took at most."""
+    seconds: dict[str, float] = {}
 
-    def __init__(self) -> None:
-        self.block = Block(arg_types=[TYPE, TYPE])
-        self.x, self.y = self.block.args
-        self.count = 0
+    def timed(step: str, work: Callable[[], T]) -> T:
+        gc.collect()
+        began = time.process_time()
+        result = work()
+        seconds[step] = time.process_time() - began
+        return result
 
-    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._made(AddOp.make(a, b))
-
-    def relu(self, a: SSAValue) -> SSAValue:
-        return self._made(ReluOp.make(a))
-
-    def host(self, a: SSAValue) -> SSAValue:
-        return self._made(SoftmaxOp.make(a, axis=0))
-
-    def _made(self, made: AddOp | ReluOp | SoftmaxOp) -> SSAValue:
-        self.count += 1
-        made.location = named(f"node_{self.count}")
-        self.block.add_op(made)
-        return made.results[0]
-
-    def module(self, *results: SSAValue) -> ModuleOp:
-        self.block.add_op(ReturnOp(*results))
-        types = [TYPE, TYPE], [value.type for value in results]
-        return ModuleOp([FuncOp("main", types, Region(self.block))])
+    byocir.compile(growing(shape, 8), targets=[Npu()], host="c")  # what is loaded on first use
+    model, before = growing(shape, nodes), most_resident()
+    module = timed("import", lambda: byocir.import_onnx(model))
+    runner, targets = PassRunner(keeps_start=False), [Npu()] if with_target else []
+    report = timed("partition", lambda: hand_over(module, targets, runner=runner))
+    timed("report", lambda: report_of(module).to_json())
+    package = timed("evaluator", lambda: generate(module, report, runner=runner))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.bpkg")
+        timed("save", lambda: package.save(path))
+        timed("load", lambda: byocir.load(path, targets=targets))
+    timed("host C", lambda: generate(module, report, host="c", runner=runner))
+    return {**seconds, MEMORY: most_resident() - before}
 
 
-def chain(graph: Graph, nodes: int) -> SSAValue:
-    """One op after the other, all for the target."""
-    value = graph.x
-    for i in range(nodes):
-        value = graph.relu(value) if i % 2 else graph.add(value, graph.y)
-    return value
+def medians(shape: str, nodes: int, with_target: bool, runs: int) -> dict[str, float]:
+    """The same as the median of several processes."""
+    command = [sys.executable, __file__, "--child", shape, str(nodes), str(int(with_target))]
+    found = [
+        json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        for _ in range(runs)
+    ]
+    return {step: median(each[step] for each in found) for step in found[0]}
 
 
-def diamonds(graph: Graph, nodes: int) -> SSAValue:
-    """Forks with one of two ways through the host."""
-    value = graph.x
-    for _ in range(nodes // 4):
-        fork = graph.relu(value)
-        value = graph.add(graph.add(fork, graph.y), graph.host(fork))
-    return value
-
-
-def every_third(graph: Graph, nodes: int) -> SSAValue:
-    """A chain with every third op on the host."""
-    value = graph.x
-    for i in range(nodes):
-        value = graph.host(value) if i % 3 == 2 else graph.add(value, graph.y)
-    return value
-
-
-def fan_out(graph: Graph, nodes: int) -> SSAValue:
-    """One value with thousands of users, a fifth of them on the host, summed up again."""
-    fork = graph.relu(graph.x)
-    leaves = [graph.add(fork, graph.y) if i % 5 else graph.host(fork) for i in range(nodes // 2)]
-    value = leaves[0]
-    for leaf in leaves[1:]:
-        value = graph.add(value, leaf)
-    return value
-
-
-SHAPES: dict[str, Callable[[Graph, int], SSAValue]] = {
-    "chain": chain,
-    "diamonds": diamonds,
-    "every third on host": every_third,
-    "fan-out": fan_out,
-}
-
-
-def partition_seconds(shape: Callable[[Graph, int], SSAValue], nodes: int) -> tuple[float, int]:
-    """Processor seconds of the four passes, and the calls they leave."""
-    graph = Graph()
-    module = graph.module(shape(graph, nodes))
-    set_targets(module, [attr_of(Npu())])
-    context, passes = load_context(), parse_pipeline(PASSES)
-    began = time.process_time()
-    for pass_ in passes:
-        pass_.apply(context, module)
-    seconds = time.process_time() - began
-    return seconds, sum(o.name == "byoc.call" for o in module.walk())
+def table(options: argparse.Namespace) -> None:
+    """Prints a line for each shape and step."""
+    small, large = options.nodes // GROWTH, options.nodes
+    print(f"{'':<44}{small:>8} nodes{large:>9} nodes   beyond linear")
+    for shape in options.shape:
+        for with_target in (False, True):
+            title = f"{shape}{', with a target' if with_target else ''}"
+            few, many = (medians(shape, n, with_target, options.runs) for n in (small, large))
+            for step in (*options.steps, MEMORY):
+                unit = "MB" if step == MEMORY else "s "
+                beyond = many[step] / max(GROWTH * few[step], 1e-9)
+                numbers = f"{few[step]:>11.2f} {unit}{many[step]:>12.2f} {unit}{beyond:>12.2f} x"
+                print(f"{title:<34}{step:<10}{numbers}", flush=True)
+                title = ""
 
 
 def merge_by_sets(count: int, edges: list[Edge], colours: list[int | None]) -> int:
@@ -169,21 +131,35 @@ def merging_alone(nodes: int) -> tuple[float, float, int, int]:
     return ours, time.process_time() - began, regions, theirs_regions
 
 
-def main(nodes: int) -> None:
-    """Prints both tables."""
-    register(Npu.name, Npu)
-    print(f"{'':<22}{nodes:>8} nodes{4 * nodes:>8} nodes   growth beyond linear")
-    for name, shape in SHAPES.items():
-        small, calls = partition_seconds(shape, nodes)
-        large, _ = partition_seconds(shape, 4 * nodes)
-        ratio = large / (4 * small)
-        print(f"{name:<22}{small:>12.2f} s{large:>12.2f} s{ratio:>9.2f} x   ({calls} calls)")
-    ours, theirs, regions, others = merging_alone(4 * nodes)
-    print(f"merging alone, {4 * nodes} nodes of diamonds:")
+def merging(nodes: int) -> None:
+    """Prints merging beside the rival."""
+    ours, theirs, regions, others = merging_alone(nodes)
+    print(f"merging alone, {nodes} nodes of diamonds:")
     print(f"  waves               {ours:>8.3f} s, {regions} regions")
     print(f"  dependency sets     {theirs:>8.3f} s, {others} regions")
     print(f"  sets / waves        {theirs / ours:>8.1f} x")
 
 
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main(options: argparse.Namespace) -> None:
+    if options.child:
+        shape, nodes, with_target = options.child
+        print(json.dumps(measure(shape, int(nodes), with_target == "1")))
+        return
+    table(options)
+    merging(options.nodes)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
+    main(read_arguments())
