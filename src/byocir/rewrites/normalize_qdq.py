@@ -287,10 +287,16 @@ def move_quantize_before_shape_op(x: Bound, shape: Bound, last: Bound, new: NewO
 @move_quantize_before_shape_op.where
 def a_resize_copies_elements(shape: Bound) -> tuple[bool, str]:
     """A resize takes the nearest element, and one of the input."""
-    if not isinstance(shape.op, ResizeOp):
+    op = shape.op
+    if not isinstance(op, ResizeOp):
         return True, "no resize"
-    found = shape.op.mode.data, shape.op.coordinate_transformation_mode.data
-    return found[0] == "nearest" and found[1] != "tf_crop_and_resize", ", ".join(found)
+    return is_nearest(op), f"{op.mode.data}, {op.coordinate_transformation_mode.data}"
+
+
+def is_nearest(op: ResizeOp) -> bool:
+    """Whether a resize copies elements of its input."""
+    crops = op.coordinate_transformation_mode.data == "tf_crop_and_resize"
+    return op.mode.data == "nearest" and not crops
 
 
 @move_dequantize_after_shape_op.where

@@ -1,7 +1,8 @@
 """signed-bytes: arrays of unsigned bytes become arrays of signed ones.
 
 Does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and dequantize ops read
-it so; between them shape ops, max pools, concatenations and slices work on i8. Constants of u8 that
+it so; between them max pools and what moves elements (shape ops, concat, slice, split, gather, pad,
+resize to the nearest, …) work on i8. Constants of u8 that
 are dequantised become constants of i8. At the borders, where u8 goes in or comes out, or where
 another op works on it, `graph.requantize` adds -128 or 128 and nothing else.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.context import Context
@@ -23,25 +25,35 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     ConcatOp,
     ConstantOp,
+    DepthToSpaceOp,
     DequantizeOp,
+    ExpandOp,
     FixedAttr,
     FlattenOp,
+    GatherOp,
     GraphOp,
     MaxPoolOp,
+    PadOp,
     QuantizeOp,
     RequantizeOp,
     ReshapeOp,
+    ResizeOp,
     SliceOp,
+    SpaceToDepthOp,
+    SplitOp,
     SqueezeOp,
+    TileOp,
     TransposeOp,
     UnsqueezeOp,
 )
 from byocir.dialects.types import element_type_of, i8, ui8
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
+from byocir.rewrites.normalize_qdq import is_nearest
 
 OFFSET = 128
 """How much less a signed byte is than the unsigned one that it stands for."""
@@ -52,7 +64,15 @@ _SAME_FOR_BOTH = (
     SqueezeOp,
     UnsqueezeOp,
     TransposeOp,
+    ExpandOp,
+    TileOp,
+    DepthToSpaceOp,
+    SpaceToDepthOp,
     SliceOp,
+    SplitOp,
+    GatherOp,
+    PadOp,
+    ResizeOp,
     MaxPoolOp,
     ConcatOp,
 )
@@ -119,11 +139,25 @@ class MoveChangeOfSignDown(Pattern):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)
-        sources = [_changed_from(value, ui8) for value in op.operands]
+        if isinstance(op, ResizeOp) and not is_nearest(op):
+            return None
+        moved = list(op.operands[:1] if isinstance(op, GatherOp) else op.operands)
+        sources = [_changed_from(value, ui8) for value in moved]
         signed = [source for source in sources if source is not None]
         if not signed or len(signed) < len(sources):
             return None
-        return [_changed(new.again(op, *signed, location=op.location), ui8, new)]
+        operands = [*signed, *op.operands[len(signed) :]]
+        made = type(op).make(*operands, location=op.location, **_signed_properties(op))
+        return [_changed(value, ui8, new) for value in new.add(made).results]
+
+
+def _signed_properties(op: GraphOp) -> dict[str, Any]:
+    """The properties with which an op on bytes works on those of 128 less: a pad adds such, too."""
+    properties = dict[str, Any](op.properties)
+    if isinstance(op, PadOp) and op.mode.data == "constant":
+        fill = np.zeros((), np.uint8) if op.value is None else op.value.data.values()
+        properties["value"] = ArrayAttr.of(_less(fill))
+    return properties
 
 
 class DropChangesOfSign(Pattern):

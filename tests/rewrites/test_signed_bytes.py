@@ -1,0 +1,73 @@
+"""Unsigned bytes that are only moved become signed ones without a change of any bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
+
+from byocir.dialects import graph as g
+from byocir.dialects.array import ArrayAttr
+from byocir.dialects.types import element_type_of, ui8
+from byocir.rewrites.signed_bytes import SignedBytesPass
+
+X = np.random.default_rng(3).normal(0, 9, (1, 4, 4, 6)).astype(np.float32)
+NEAREST = {
+    "sizes": [1, 4, 8, 12],
+    "mode": "nearest",
+    "nearest_mode": "floor",
+    "coordinate_transformation_mode": "asymmetric",
+    "cubic_coeff_a": -0.75,
+    "extrapolation_value": 0.0,
+    "exclude_outside": 0,
+    "antialias": 0,
+}
+PADS = {"pads": [0, 0, 1, 2, 0, 0, -1, 1]}
+WINDOW = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1], "dilations": [1, 1]}
+
+MOVES = {
+    "pad with a number": lambda net, x: g.PadOp.make(
+        x, mode="constant", value=ArrayAttr.of(np.array(200, np.uint8)), **PADS
+    ),
+    "pad with nothing": lambda net, x: g.PadOp.make(x, mode="constant", **PADS),
+    "pad with the edge": lambda net, x: g.PadOp.make(x, mode="edge", **PADS),
+    "resize": lambda net, x: g.ResizeOp.make(x, **NEAREST),
+    "slice": lambda net, x: g.SliceOp.make(
+        x, starts=[0, 3, 0, 1], sizes=[1, 2, 4, 3], steps=[1, -2, 1, 2]
+    ),
+    "gather": lambda net, x: g.GatherOp.make(x, net.constant([2, 0, -1], np.int64), axis=1),
+    "split": lambda net, x: g.SplitOp.make(x, axis=1, split=[1, 3]),
+    "expand": lambda net, x: g.ExpandOp.make(x, shape=[3, 4, 4, 6]),
+    "tile": lambda net, x: g.TileOp.make(x, repeats=[1, 2, 1, 1]),
+    "depth to space": lambda net, x: g.DepthToSpaceOp.make(x, blocksize=2, mode="DCR"),
+    "space to depth": lambda net, x: g.SpaceToDepthOp.make(x, blocksize=2),
+    "max pool": lambda net, x: g.MaxPoolOp.make(x, ceil_mode=1, **WINDOW),
+}
+
+
+def around(move) -> tuple[Net, list]:
+    """What moves unsigned bytes between a quantize op and dequantize ops."""
+    net = Net(X)
+    op = move(net, net.quantize(net.arguments[0], 0.1, 100, to=np.uint8))
+    net.add(op)
+    return net, [net.dequantize(value, 0.1, 100, of=np.uint8) for value in op.results]
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_moves_bytes_moves_signed_ones(name):
+    net, results = around(MOVES[name])
+    module = net.returning(*results)
+    signed = run_passes(module, SignedBytesPass())
+    assert_same_bits(evaluate(signed, X), evaluate(module, X))
+    assert located(signed) == located(module)
+    assert "requantize" not in op_names(signed)
+    values = [value for op in signed.walk() for value in op.results]
+    assert all(element_type_of(value.type) != ui8 for value in values)
+
+
+def test_what_computes_with_bytes_gets_unsigned_ones():
+    net, results = around(lambda net, x: g.ResizeOp.make(x, **{**NEAREST, "mode": "linear"}))
+    module = net.returning(*results)
+    signed = run_passes(module, SignedBytesPass())
+    assert_same_bits(evaluate(signed, X), evaluate(module, X))
+    assert op_names(signed).count("requantize") == 2
