@@ -4,8 +4,9 @@ Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). A residual
 add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, becomes two
 requantize to a common i32 grid, an i32 add and a shift back. An average pool between dequantize and
-quantize becomes a sum of integers and such a requantize. With `tables` a softmax between them
-takes its exponentials from a table of integers.
+quantize becomes a sum of integers and such a requantize, a leaky relu a residual add of the bytes
+above and below their zero point. With `tables` a softmax between them takes its exponentials from a
+table of integers.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
 that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
@@ -64,6 +65,7 @@ from byocir.rewrites.grid import (
     known_grid,
 )
 from byocir.rewrites.integers import ONE_SCALE, brought_to_grid, one_scale, to_integers
+from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.softmax_tables import softmax_to_table
@@ -96,9 +98,9 @@ class FixPointPass(ModulePass):
             rewrite_module(op, [softmax_to_table])
         pools = [average_pool_to_integer, global_average_pool_to_integer]
         residual_add = residual_add_to_integer(rounding)
-        rewrite_module(op, pools)
+        rewrite_module(op, [*pools, leaky_relu_to_sum])
         rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add])
-        tell_left_in_float(op, self.name, [*pools, residual_add])
+        tell_left_in_float(op, self.name, [*pools, leaky_relu_to_sum, residual_add])
 
 
 @dataclass(frozen=True)

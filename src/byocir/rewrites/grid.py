@@ -14,7 +14,7 @@ from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
 from byocir.dialects.types import dtype_of, element_of, i8, ui8
 from byocir.patterns import Bound, Pattern, constant, op, wildcard
 
-_LEAST, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
+LEAST_SCALE, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
 
 
 def constant_array(value: SSAValue) -> Array | None:
@@ -146,7 +146,7 @@ def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
 @lru_cache(maxsize=1024)  # the rules of a chain ask for the same few again and again
 def _grid(scale: Array, zero_point: Array, axis: int) -> Grid | None:
     scales, element = scale.values(), element_of(zero_point.dtype)
-    if scales.dtype != np.float32 or not np.all((scales >= _LEAST) & (scales <= _GREATEST)):
+    if scales.dtype != np.float32 or not np.all((scales >= LEAST_SCALE) & (scales <= _GREATEST)):
         return None
     if scale.size == 1:
         return Grid(scales.reshape(()), zero_point.values().reshape(()), None, element)

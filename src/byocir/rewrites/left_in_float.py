@@ -65,6 +65,7 @@ def tell_left_in_float(
     composites = [each.composite for each in rewrites]
     for op in ops:
         if op not in told and _is_inner(op):
+            found += [each.attempt(op) for each in rewrites if each.may_take(op)]
             found += nearest_misses(op, composites, {})
     _tell(module, pass_name, found)
 
