@@ -272,9 +272,7 @@ class BlockWriter:
         def loop(asked: Mapping[int, Sequence[Inside] | None]) -> list[str]:
             lines = self._guarded(guards, self._point(self._bound(outs, asked), store), _if)
             varies = bool(guards) or any(asked.get(i, True) for i in self._checked)
-            # Sums that are no lanes would be made one vector.
-            several = varies and len(self.outs) > 1
-            return make([KEPT_APART, *lines] if several else lines, varies)
+            return make([KEPT_APART, *lines] if varies and self._has_groups else lines, varies)
 
         if not before:
             return loop(inside)
@@ -284,6 +282,13 @@ class BlockWriter:
         only = next(iter(before)) if len(before) == 1 else None
         otherwise = loop({} if only is None else {**inside, only: None})
         return either(" && ".join(conditions), loop(inside), otherwise)
+
+    @property
+    def _has_groups(self) -> bool:
+        """Whether a compiler may make one vector of what the body does at one point: of several
+        sums, or several reads of one array."""
+        read = [value for i, value in enumerate(self.op.ins) if i in self._used]
+        return len(self.outs) > 1 or len({*read}) < len(read)
 
     @property
     def _checked(self) -> list[int]:
