@@ -89,6 +89,10 @@ class ByocirError(Exception):
     def __str__(self) -> str:
         return self.render()
 
+    def at(self, where: str) -> None:
+        """Says where it was found, unless that is known."""
+        self.where = self.where or shortened(printable(where), SHARES[1])
+
     def render(self) -> str:
         """The message as the command line prints it, without a trailing newline."""
         lines = [f"error[{self.code}]: {self.message}"]

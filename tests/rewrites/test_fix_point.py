@@ -22,9 +22,9 @@ from rewrite_nets import Net, evaluate, located, op_names, run_passes
 from byocir.dialects.graph import AddOp, AveragePoolOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp
 from byocir.dialects.types import i8, ui8
 from byocir.errors import ByocirError
+from byocir.evaluate.windows import window_counts
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
-from byocir.rewrites.windows import window_counts
 
 roundings = st.sampled_from(["half_up", "half_even"])
 

@@ -101,7 +101,7 @@ class _Wanted:
     def __init__(self, stage: str) -> None:
         self._stage = stage
         self._name, colon, number = AFTER.get(stage, stage).partition(":")
-        self._number = (int(number) if number.isdecimal() else 0) if colon else None
+        self._number = (int(number[:20]) if number.isdecimal() else 0) if colon else None
         self._before: ModuleOp | None = None
         self.found: ModuleOp | None = None
         self.runs = Counter[str]()

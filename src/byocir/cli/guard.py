@@ -7,6 +7,7 @@ Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 13
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -54,8 +55,10 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
         _drop(sys.stdout)
         return OK
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is None:  # that of a file is told there
-            return _report_output(error)
+        found = _of_the_system(error)
+        if found is not None:
+            _tell(found)
+            return USER_ERROR
         _report_crash(error, command)
         return INTERNAL
 
@@ -89,11 +92,18 @@ def _drop(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _report_output(error: OSError) -> int:
-    found = error.strerror or "it closed"
+def _of_the_system(error: Exception) -> ByocirError | None:
+    """What the system refuses that no file is at fault for: where files are opened that is told."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENAMETOOLONG:
+        where = str(error.filename)
+        return ByocirError("B101", "expected a file, found a name that is too long", where=where)
+    if error.filename is not None:
+        return None
     _drop(sys.stdout)
-    _tell(ByocirError("B112", f"expected standard output that can be written, found: {found}"))
-    return USER_ERROR
+    found = error.strerror or "it closed"
+    return ByocirError("B112", f"expected standard output that can be written, found: {found}")
 
 
 def _report_crash(error: Exception, command: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, escaped
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
@@ -250,7 +250,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(tables) or "no target tells what its code takes")
     write_report(package.report, options.report)
     for name, array in outputs.items():
-        print(f"{name}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
+        print(f"{escaped(name)}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
     if options.output is not None:
         write_arrays(options.output, outputs)
         print(f"wrote {options.output}")

@@ -37,6 +37,8 @@ ALIGN = 64
 """Bytes that addresses are multiples of, for C code: a cache line, the widest vector register."""
 CHUNK = 2**25
 """Bytes of a piece of memory that arrays share."""
+DIGEST = 32
+"""Hexadecimal digits of a digest."""
 LOOK = 16
 """How many elements at either end are compared first."""
 
@@ -76,7 +78,7 @@ class Array:
             values = self.values()
             digest = hashlib.sha256(f"{values.dtype.name}{values.shape}".encode())
             digest.update(values.reshape(-1).view(np.uint8).data)
-            self._digest = digest.hexdigest()[:32]
+            self._digest = digest.hexdigest()[:DIGEST]
         return self._digest
 
     def __eq__(self, other: object) -> bool:
@@ -249,6 +251,8 @@ class ArrayAttr(Data[Array]):
         type_ = cast(TensorType, type_)
         shape, dtype = type_.get_shape(), _dtype(parser, type_)
         if digest is not None:
+            if not (digest.isascii() and digest.isalnum() and len(digest) <= 2 * DIGEST):
+                parser.raise_error("expected a digest in hexadecimal digits")
             store = parser.ctx.arrays if isinstance(parser.ctx, ByocirContext) else None
             known = store.get(digest) if store else None
             if known is not None and (known.dtype, known.shape) != (dtype, shape):

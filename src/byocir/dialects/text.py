@@ -18,7 +18,7 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -30,6 +30,7 @@ from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
 from byocir.dialects.verify import verify_module
+from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
 
 _WIDTH = 96
@@ -190,6 +191,7 @@ class SourceParser(Parser):
         _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
         self._parser_state = ParserState(_Lexer(Input(text, file)))
+        self.attribute_aliases = _Aliases(self, max(LEAST_PARTS, PARTS * len(text)))
         self.spans = spans
         self.line_offset = line_offset
 
@@ -224,6 +226,36 @@ class SourceParser(Parser):
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
+
+
+LEAST_PARTS, PARTS = 2**18, 8
+"""Attributes and types that aliases may stand for: at least so many, or so many for each character
+of the text. Aliases of aliases double with each line."""
+
+
+class _Aliases(dict[str, Attribute]):
+    """Aliases that count what is written out where they are used."""
+
+    def __init__(self, parser: SourceParser, most: int) -> None:
+        super().__init__()
+        self._parser, self._left = parser, most
+        self._sizes: dict[str, int] = {}
+        self._known: dict[int, int] = {}
+        """The sizes of aliases by the identity of what they stand for."""
+
+    def __setitem__(self, name: str, value: Attribute) -> None:
+        super().__setitem__(name, value)
+        self._sizes[name] = self._known[id(value)] = self._size(value)
+
+    def __getitem__(self, name: str) -> Attribute:
+        self._left -= self._sizes[name]
+        if self._left < 0:
+            self._parser.raise_error("expected fewer attributes and types behind aliases")
+        return super().__getitem__(name)
+
+    def _size(self, attribute: Attribute) -> int:
+        known = self._known.get(id(attribute))
+        return 1 + sum(map(self._size, parts_of(attribute))) if known is None else known
 
 
 _STRINGS = re.compile(

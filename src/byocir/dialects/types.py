@@ -40,6 +40,9 @@ Shape = tuple[int, ...]
 DYNAMIC = DYNAMIC_INDEX
 """The size of a dimension that is only known when the program runs; MLIR writes it as `?`."""
 
+MOST_DIMENSIONS = 64
+"""Dimensions that a tensor or memref can have: as many as numpy's arrays."""
+
 i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
 f16, f32, f64, bf16 = Float16Type(), Float32Type(), Float64Type(), BFloat16Type()
@@ -145,6 +148,16 @@ def element_type_of(type_: Attribute) -> Attribute:
 def nbytes(type_: Attribute) -> int:
     """Bytes of the numbers of a tensor or memref type of known sizes, as numpy holds them."""
     return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
+
+
+def too_deep(type_: Attribute) -> str:
+    """What a tensor or memref is that has more dimensions than can be computed with; else empty."""
+    if not isinstance(type_, TensorType | MemRefType):
+        return ""
+    rank = len(cast("TensorType | MemRefType", type_).shape)
+    if rank <= MOST_DIMENSIONS:
+        return ""
+    return f"expected at most {MOST_DIMENSIONS} dimensions, found {rank:,}"
 
 
 def is_float(element: Attribute) -> bool:

@@ -18,6 +18,7 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.tir import BlockOp, YieldOp
+from byocir.dialects.types import too_deep
 
 LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 """Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
@@ -138,6 +139,10 @@ def _dialect(name: str) -> str:
 
 
 def _verify_alone(op: Operation) -> None:
+    arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
+    for value in (*op.results, *arguments):
+        if deep := too_deep(value.type):
+            raise InvalidOp(deep, op)
     try:
         op.verify(verify_nested_ops=False)
     except VerifyException as error:

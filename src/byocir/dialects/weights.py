@@ -157,11 +157,12 @@ def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
         return
     seen.add(attribute)
     yield attribute
-    for part in _parts(attribute):
+    for part in parts_of(attribute):
         yield from _nested(part, seen)
 
 
-def _parts(attribute: Attribute) -> Iterable[Attribute]:
+def parts_of(attribute: Attribute) -> Iterable[Attribute]:
+    """The attributes directly inside one."""
     if isinstance(attribute, builtin.ArrayAttr):
         return cast(builtin.ArrayAttr[Attribute], attribute).data
     if isinstance(attribute, builtin.DictionaryAttr):

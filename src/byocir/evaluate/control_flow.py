@@ -14,9 +14,12 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.values import StringType
+from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, dtype_of, static_shape
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value
+from byocir.evaluate.room import nbytes_of
+from byocir.memory import MOST, ask, max_bytes
 
 
 def run_control_flow(
@@ -36,6 +39,17 @@ def run_control_flow(
     return [value for value, there in zip(made, op.present_outputs(), strict=False) if there]
 
 
+def may_outgrow(op: ForeignOp, inputs: Sequence[Value]) -> bool:
+    """Whether what the turns of a Loop leave may take more memory than the limit, were they as many
+    as it is told. Only where turns are run one by one it is asked as it grows."""
+    if op.op_type.data != "Loop":
+        return False
+    block, given = op.named_graphs()[0][1].block, op.optional_inputs()
+    left = _yielded(block)[len(given) - 1 :]
+    turns = int(_scalar(inputs[0])) if given[0] is not None else MOST
+    return bool(left) and turns * sum(max(nbytes_of(v.type), 1) for v in left) > max_bytes()
+
+
 def _run_if(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) -> list[Value]:
     graphs = dict(op.named_graphs())
     branch = graphs["then_branch" if _scalar(inputs[0]) else "else_branch"]
@@ -48,12 +62,15 @@ def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) 
     limit = None if most is None else int(_scalar(most))
     go, count = condition is None or bool(_scalar(condition)), 0
     scanned: list[list[np.ndarray]] = [[] for _ in _yielded(block)[1 + len(carried) :]]
+    nbytes = 0
     while go and (limit is None or count < limit):
         control = _as_inputs(block, (np.array(count, np.int64), np.array(go)))
         condition, *made = interpreter.run(block, [*control, *carried])
         go, carried = bool(_scalar(condition)), made[: len(carried)]
         for elements, element in zip(scanned, made[len(carried) :], strict=True):
             elements.append(element)
+            nbytes += element.nbytes
+        ask(nbytes, "what the turns of Loop leave", place(op.location))
         count += 1
     types = [value.type for value in _yielded(block)[1 + len(carried) :]]
     return [*carried, *(_stacked(e, t, 0) for e, t in zip(scanned, types, strict=True))]

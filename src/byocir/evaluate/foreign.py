@@ -26,9 +26,9 @@ from byocir.dialects.graph.values import StringType, UnknownType
 from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype, static_shape
 from byocir.errors import ByocirError
-from byocir.evaluate.control_flow import run_control_flow
+from byocir.evaluate.control_flow import may_outgrow, run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
-from byocir.evaluate.room import ask_for_outputs, told_of
+from byocir.evaluate.room import ask_for_outputs, kind_of, told_of
 from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
@@ -40,7 +40,9 @@ def evaluate_foreign(
 ) -> list[Value]:
     """The results of a foreign op. Control flow is run graph by graph, unless an engine can have it
     whole."""
-    if op.is_control_flow and (interpreter.engine is None or _is_mixed(interpreter, op)):
+    if op.is_control_flow and (
+        interpreter.engine is None or _is_mixed(interpreter, op) or may_outgrow(op, arguments)
+    ):
         outputs = run_control_flow(interpreter, op, arguments)
     elif interpreter.engine is None and not op.domain.data and op.op_type.data in _RULES:
         outputs = _by_rule(op, arguments)
@@ -142,15 +144,14 @@ class _Plan:
         if told is not None and told not in self._asked:
             ask_for_outputs(op, self._model, feeds)
             self._asked.add(told)
-        with refused(f"room for {op.name}", place(op.location)):
+        with refused(f"room for {kind_of(op)}", place(op.location)):
             return list(self._runner.run(feeds))
 
 
 def _not_run(op: Operation, error: Exception) -> ByocirError:
-    found = op.kind if isinstance(op, ForeignOp) else op.name
     return ByocirError(
         "B312",
-        f"expected an operator that can be run on these values, found {found}: {error}",
+        f"expected an operator that can be run on these values, found {kind_of(op)}: {error}",
         where=place(op.location),
     )
 

@@ -47,6 +47,7 @@ from byocir.evaluate.graph_reduce import REDUCE_RULES
 from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
+from byocir.evaluate.windows import window_counts
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
 from byocir.memory import refused
@@ -148,24 +149,8 @@ def _average_pool(op: AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarr
     total = np.zeros(shape_of(op.result.type), wide)
     for part in _pool_slices(op, x.astype(wide), 0):
         total += part
-    return (total / _counts(op, x.shape, wide)).astype(x.dtype)
-
-
-def _counts(op: AveragePoolOp, x: Shape, dtype: np.dtype) -> np.ndarray:
-    """How many elements each window counts [out…]: pads too if the op says so, but never what
-    `ceil_mode` adds beyond them. It is the product of the counts along each dimension."""
-    counts = np.ones((), dtype)
-    strides, pads, dilations = map(int_tuple, (op.strides, op.pads, op.dilations))
-    kernel, out, rank = int_tuple(op.kernel_shape), shape_of(op.result.type)[2:], len(x) - 2
-    for axis in range(rank):
-        counted = op.count_include_pad.value.data
-        ask_for(op, (out[axis], kernel[axis]), np.dtype(np.int64))
-        starts = np.arange(out[axis])[:, None] * strides[axis] - pads[axis]
-        at = starts + np.arange(kernel[axis]) * dilations[axis]
-        end = x[2 + axis] + counted * pads[rank + axis]
-        inside = (at >= -counted * pads[axis]) & (at < end)
-        counts = counts[..., None] * inside.sum(axis=1).astype(dtype)
-    return counts
+    counts = window_counts(op, bool(op.count_include_pad.value.data))
+    return (total / counts.astype(wide)).astype(x.dtype)
 
 
 def _lp_pool(op: LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -194,6 +179,9 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[n
     products of floats are fast."""
     x, w = operands[0], operands[1]
     if element_type_of(op.input.type) not in BYTES:
+        pads, rank = int_tuple(op.pads), x.ndim - 2
+        padded = (n + pads[i] + pads[rank + i] for i, n in enumerate(x.shape[2:]))
+        ask_for(op, (*x.shape[:2], *padded), x.dtype)
         columns = (*x.shape[:2], *w.shape[2:], *shape_of(op.result.type)[2:])
         ask_for(op, columns, x.dtype)  # the reference lays windows side by side
         return _by_reference(op, operands)

@@ -25,6 +25,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from byocir.dialects.locations import place
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.room import ask_for_results
 from byocir.evaluate.scalar import unknown
@@ -179,7 +180,11 @@ class Interpreter:
         if steps is None:
             steps = self._steps[block] = [_step(op) for op in block.ops if not _ends(op)]
         for rule, op, operands, results in steps:
-            made = rule(self, op, [values[operand] for operand in operands])
+            try:
+                made = rule(self, op, [values[operand] for operand in operands])
+            except ByocirError as error:
+                error.at(place(op.location))
+                raise
             values.update(zip(results, made, strict=True))
             if self._observe is not None:
                 self._observe(op, made)

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
+from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, holds_numbers, shape_of
 from byocir.frontend.onnx.infer import SMALL, infer_outputs
@@ -27,16 +28,21 @@ from byocir.memory import ask
 def ask_for_results(op: Operation) -> None:
     """Raises ByocirError B140 for an op whose results would take too much memory, as far as types
     tell. Constants are there already."""
-    nbytes = sum(_nbytes(result.type) for result in op.results)
+    nbytes = sum(nbytes_of(result.type) for result in op.results)
     if nbytes > _LITTLE and not op.has_trait(ConstantLike):
-        ask(nbytes, f"what {op.name} makes", place(op.location))
+        ask(nbytes, f"what {kind_of(op)} makes", place(op.location))
+
+
+def kind_of(op: Operation) -> str:
+    """What an op is called in messages."""
+    return op.kind if isinstance(op, ForeignOp) else op.name
 
 
 _LITTLE = 2**20
 """Bytes that no limit is below that anything could be computed with."""
 
 
-def _nbytes(type_: Attribute) -> int:
+def nbytes_of(type_: Attribute) -> int:
     """The bytes of a value of this type; 0 if the type does not tell."""
     if not isinstance(type_, TensorType | MemRefType):
         return 0
@@ -86,11 +92,11 @@ def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, A
     for port in known.graph.output:  # what is inferred must not be at odds with what is declared
         port.type.tensor_type.ClearField("shape")
     outputs = infer_outputs(known)
-    nbytes = sum(_nbytes_of(port.type.tensor_type) for port in outputs)
-    ask(nbytes, f"what {known.graph.node[0].op_type} makes", place(op.location))
+    nbytes = sum(_of_port(port.type.tensor_type) for port in outputs)
+    ask(nbytes, f"what {kind_of(op)} makes", place(op.location))
 
 
-def _nbytes_of(type_: onnx.TypeProto.Tensor) -> int:
+def _of_port(type_: onnx.TypeProto.Tensor) -> int:
     dtype = any_dtype(type_.elem_type)
     sizes = [size.dim_value for size in type_.shape.dim if size.HasField("dim_value")]
     if not type_.HasField("shape") or len(sizes) < len(type_.shape.dim):

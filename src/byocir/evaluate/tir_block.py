@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import MOST_DIMENSIONS
+from byocir.errors import ByocirError
 from byocir.evaluate.scalar import Body, number
 from byocir.evaluate.tir_access import Access, Space, expect_writable
 from byocir.evaluate.tir_reduce import recognise
@@ -21,6 +23,10 @@ class BlockPlan:
     """What is worked out once for a block that runs many times."""
 
     def __init__(self, op: BlockOp) -> None:
+        """Raises ByocirError B312 for more iterators than numpy's arrays have dimensions."""
+        if len(op.extents) > MOST_DIMENSIONS:
+            most, found = MOST_DIMENSIONS, len(op.extents)
+            raise ByocirError("B312", f"expected at most {most} iterators, found {found}")
         self._names = tuple(op.names)
         parallels, reductions = tuple(op.parallels), tuple(op.reductions)
         self._space = Space(self._names, op.extents, (*parallels, *reductions))

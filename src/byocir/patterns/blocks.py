@@ -33,6 +33,10 @@ from byocir.patterns.nodes import Pattern, match_operand
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
 
+MOST_ITERATORS = 10
+"""Iterators of a block for which names and groups are tried: the ways to choose them grow with a
+power of their number."""
+
 
 @dataclass(frozen=True)
 class Access:
@@ -193,6 +197,9 @@ class BlockPattern(Pattern):
 
     def refusal(self, op: tir.BlockOp) -> str:
         """Why a block cannot match whatever its iterators stand for; empty when it may."""
+        named = self.iterators.parallel or self.iterators.parallel_groups
+        if named and len(op.iterators) > MOST_ITERATORS:
+            return f"expected at most {MOST_ITERATORS} iterators, found {len(op.iterators)}"
         if op.where is not None or op.bases:
             return "expected a whole block, found a part (where or bases)"
         whole = sum(read.whole for read in self.reads)

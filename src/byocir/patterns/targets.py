@@ -273,7 +273,7 @@ def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAtt
     text does not give are those of `saved`, else the target's defaults."""
     try:
         specs = list(parse_pipeline(text))
-    except (ParseError, ArgSpecParseError) as error:
+    except (ParseError, ArgSpecParseError, ValueError) as error:  # ValueError: many digits
         raise ByocirError(
             "B213",
             f"expected targets as name{{option=value …}},name…, found '{text}'",

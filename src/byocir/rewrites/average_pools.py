@@ -15,11 +15,11 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.graph import AddOp, AveragePoolOp, SumPoolOp
 from byocir.dialects.graph.base import int_tuple
+from byocir.evaluate.windows import reached_beyond, window_counts
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, known_grid
 from byocir.rewrites.integers import ONE_SCALE, Integers, one_scale, requantized, to_integers
-from byocir.rewrites.windows import reached_beyond, window_counts
 from byocir.rewrites.zero_points import surrounded
 
 _DATA = dequantize(wildcard("x"), "data")

@@ -50,6 +50,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.locations import fuse
 from byocir.dialects.types import dtype_of, f32, shape_of
+from byocir.evaluate.windows import window_counts
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern
@@ -65,7 +66,6 @@ from byocir.rewrites.grid import (
     quantize,
 )
 from byocir.rewrites.matching import rewrites
-from byocir.rewrites.windows import window_counts
 
 _SHAPE_OPS = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp, TransposeOp)
 _MOVES = (ExpandOp, TileOp, PadOp, DepthToSpaceOp, SpaceToDepthOp, ResizeOp, SliceOp)

@@ -51,7 +51,7 @@ def parse_pipeline(
     known = all_passes() if available is None else available
     try:
         specs = tuple(parse_specs(text))
-    except ArgSpecParseError as error:
+    except (ArgSpecParseError, ValueError) as error:  # ValueError: a number of many digits
         raise ByocirError(
             "B220",
             f"expected passes as name{{option=value …}},name…, found '{text}'",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 
 from byocir.dialects.byoc import Node
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import ByocirError, did_you_mean, escaped
 from byocir.runtime.report import FOLDED, HOST, Decision, Region, Report
 
 
@@ -43,7 +43,7 @@ def summary(report: Report) -> str:
     if report.memory:
         arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
         lines.append(f"{f'{HOST} arena bytes':<28}{arena:>14,}   lower bound: {least:,}")
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def _row(label: str, count: int, total: int) -> str:
@@ -88,7 +88,7 @@ def by_op_type(report: Report) -> str:
         share = f"{100 * away / total:>9.1f} %" if total else ""
         work = "unknown" if not total and op_type in unknown else f"{total:,}"
         lines.append(f"{op_type:<24}{row}{work:>16}{share}".rstrip())
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def explain(report: Report, node: str | None = None) -> str:
@@ -98,9 +98,9 @@ def explain(report: Report, node: str | None = None) -> str:
     have."""
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
-    lines = [f"note: {note}" for note in report.notes]
+    lines = [f"note: {escaped(note)}" for note in report.notes]
     lines.extend(line for about in node_lines(report).values() for line in about)
-    lines.extend(line for region in report.regions for line in _cuts(region, report))
+    lines.extend(escaped(line) for region in report.regions for line in _cuts(region, report))
     return "\n".join(lines)
 
 
@@ -129,7 +129,8 @@ def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str,
     found: dict[str, list[str]] = {}
     for node in nodes:
         where = placement[node.name]
-        found[node.name] = [*_node(node, regions.get(node.name, []), where, report, verbose)]
+        about = _node(node, regions.get(node.name, []), where, report, verbose)
+        found[node.name] = [*map(escaped, about)]
     return found
 
 

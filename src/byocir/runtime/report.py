@@ -38,6 +38,7 @@ from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.work import macs_of
 from byocir.runtime.notes import notes_of
+from byocir.runtime.records import read_as
 
 SCHEMA_VERSION = 1
 FOLDED = "folded"
@@ -220,45 +221,15 @@ class Report:
         return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> Report:
-        """The report that `to_dict` wrote."""
-        regions: list[Any] = [
-            {
-                **r,
-                "composites": [Composite(**c) for c in r["composites"]],
-                "cuts": [Cut(**c) for c in r["cuts"]],
-            }
-            for r in data["regions"]
-        ]
-        reasons = {
-            node: [_decision_from(decision) for decision in decisions]
-            for node, decisions in data["reasons"].items()
-        }
-        return Report(
-            nodes=[Node(**node) for node in data["nodes"]],
-            targets=data["targets"],
-            regions=[Region(**region) for region in regions],
-            host=data["host"],
-            folded=data["folded"],
-            reasons=reasons,
-            foreign=data.get("foreign", {}),
-            unknown_macs=data.get("unknown_macs", []),
-            per_turn=data.get("per_turn", []),
-            ran_on=data.get("ran_on", {}),
-            built_without=data.get("built_without", []),
-            split=data["split"],
-            host_macs=data.get("host_macs", {}),
-            notes=data["notes"],
-            device=data["device"],
-            host_runs_on=data["host_runs_on"],
-            called_back=data.get("called_back", {}),
-            memory=data.get("memory", {}),
-        )
-
-
-def _decision_from(data: dict[str, Any]) -> Decision:
-    fields: dict[str, Any] = {**data, "rules": [Rule(**rule) for rule in data["rules"]]}
-    return Decision(**fields)
+    def from_dict(data: object) -> Report:
+        """The report that `to_dict` wrote; raises ValueError for what is none."""
+        report = read_as(Report, data, "report")
+        lost = [node.name for node in report.nodes if node.name not in report.placement]
+        if lost:
+            raise ValueError(f"expected a place of each node, found none of '{lost[0]}'")
+        if report.memory and not {"arena", "arena_lower_bound"} <= report.memory.keys():
+            raise ValueError(f"expected the bytes of the arena, found {[*report.memory]}")
+        return report
 
 
 def report_of(module: ModuleOp) -> Report:

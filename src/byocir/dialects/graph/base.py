@@ -32,6 +32,7 @@ from byocir.dialects.types import (
     is_integer,
     shape_of,
     static_shape,
+    too_deep,
     ui8,
     ui16,
     ui32,
@@ -88,6 +89,8 @@ class GraphOp(IRDLOperation):
         )
         try:
             types = draft.infer()
+            deep = next((found for type_ in types if (found := too_deep(type_))), "")
+            expect(not deep, deep)
             return cls.create(
                 operands=list(draft.operands),
                 result_types=list(types),

@@ -11,7 +11,8 @@ from byocir.frontend.onnx.tensors import Unsupported
 Letters = tuple[str, ...]
 """A letter for each dimension; those that an ellipsis stands for are numbered."""
 
-_TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
+TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
+"""What an equation has for each operand."""
 
 
 def read_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Letters], Letters]:
@@ -50,7 +51,7 @@ def _letters_in(term: str) -> int:
 
 
 def _letters(term: str, hidden: Letters) -> Letters:
-    found = _TERM.fullmatch(term)
+    found = TERM.fullmatch(term)
     if found is None:
         raise Unsupported(f"expected letters and at most one ellipsis, found '{term}'")
     before, ellipsis, after = found.groups()

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph.values import UnknownType
+from byocir.frontend.onnx.equation import TERM
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.opset import IR_VERSION
 from byocir.frontend.onnx.reader import Value
@@ -27,7 +28,7 @@ def infer_types(
     """The type of each output of a node, as far as it is known. `inputs` are the values by the
     names that the node and its graphs use. Raises Unsupported for an element type that cannot be
     held."""
-    if _wrong_count(node) or _has_stray_dots(node):
+    if _wrong_count(node) or _has_odd_term(node):
         return [UnknownType() for _ in node.output]
     try:
         inferred = _infer(node, inputs, opsets, strict=False)
@@ -43,8 +44,8 @@ def why_invalid(
     """What is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing is."""
     if _wrong_count(node):
         return "its number of outputs is another"
-    if _has_stray_dots(node):
-        return "its equation has dots that are no ellipsis"
+    if _has_odd_term(node):
+        return "its equation has terms that are not of letters and one ellipsis"
     try:
         _infer(node, inputs, opsets, strict=True)
     except onnx.shape_inference.InferenceError as error:
@@ -56,7 +57,7 @@ def why_invalid(
 
 def infer_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
     """The outputs of a model of one node with their types, as far as they are known."""
-    if any(_wrong_count(node) or _has_stray_dots(node) for node in model.graph.node):
+    if any(_wrong_count(node) or _has_odd_term(node) for node in model.graph.node):
         return ()
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
@@ -70,13 +71,13 @@ def _wrong_count(node: onnx.NodeProto) -> bool:
     return node.op_type == "Split" and bool(said) and said[0] != len(node.output)
 
 
-def _has_stray_dots(node: onnx.NodeProto) -> bool:
-    """Whether a term of an Einsum has dots beside one ellipsis: inference would not end."""
+def _has_odd_term(node: onnx.NodeProto) -> bool:
+    """Whether a term of an Einsum is not of letters and one ellipsis: inference would not end."""
     if node.op_type != "Einsum":
         return False
     equations = [a.s.decode(errors="replace") for a in node.attribute if a.name == "equation"]
     terms = [term for each in equations for term in re.split(",|->", each.replace(" ", ""))]
-    return any("." in term.replace("...", "", 1) for term in terms)
+    return any(TERM.fullmatch(term) is None for term in terms)
 
 
 def _infer(

@@ -171,6 +171,8 @@ class Scope:
         """The value of a Constant node that holds a tensor."""
         if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
             return None
+        if len(node.attribute) > 1:
+            raise unsupported(node, f"expected one value, found {len(node.attribute)}")
         (attribute,) = node.attribute or (onnx.AttributeProto(),)
         try:
             if attribute.name == "value":

@@ -78,8 +78,10 @@ def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[
     wrong = ByocirError(
         "B106", f"expected shape {_text(declared)} for input '{name}', found {_text(list(pin))}"
     )
-    if any(size < 1 for size in pin):
-        wrong.help = "a size is 1 or more; leave the input out to keep its sizes symbolic"
+    if any(not 1 <= size < 2**63 for size in pin):
+        wrong.help = (
+            "a size is 1 or more, of 64 bits; leave the input out to keep its sizes symbolic"
+        )
         raise wrong
     if declared is None:
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -22,6 +21,7 @@ from byocir.dialects.types import (
     shape_of,
     width_of,
 )
+from byocir.evaluate.windows import window_counts
 from byocir.lowering.graph_to_tir.contraction import kernel_names, spatial_names, window
 from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.registry import lowers
@@ -76,7 +76,7 @@ def _average_pool(emit: Emitter, op: AveragePoolOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     wide = accumulator_of(element)
     total = _pool(emit, op, wide, 0, lambda x, acc: acc + x.to(wide))
-    counts = _counts(op)
+    counts = window_counts(op, bool(op.count_include_pad.value.data))
     if counts.size and counts.min() == counts.max():
         count = int(counts.flat[0])
         return emit.elementwise(shape, element, [total], lambda x: (x / count).to(element))
@@ -84,23 +84,6 @@ def _average_pool(emit: Emitter, op: AveragePoolOp) -> SSAValue:
     index = [AffineExpr.dimension(axis) for axis in range(2, len(shape))]
     reads = [total, Read(divisor, index)]
     return emit.elementwise(shape, element, reads, lambda x, count: (x / count).to(element))
-
-
-def _counts(op: AveragePoolOp) -> np.ndarray:
-    """How many elements each window counts, with the spatial shape of the result. Pads count if the
-    op says so; what `ceil_mode` adds beyond them never does."""
-    sizes, out = shape_of(op.input.type)[2:], shape_of(op.result.type)[2:]
-    pads, rank, includes = int_tuple(op.pads), len(sizes), op.count_include_pad.value.data
-    counts = np.ones((), np.int64)
-    for axis, (kernel, stride, dilation) in enumerate(
-        zip(int_tuple(op.kernel_shape), int_tuple(op.strides), int_tuple(op.dilations), strict=True)
-    ):
-        starts = np.arange(out[axis]) * stride - pads[axis]
-        reads = starts[:, None] + np.arange(kernel) * dilation
-        first, end = -pads[axis] * includes, sizes[axis] + pads[axis + rank] * includes
-        counted = (reads >= first) & (reads < end)
-        counts = np.multiply.outer(counts, counted.sum(axis=1))
-    return counts
 
 
 @lowers(LpPoolOp)

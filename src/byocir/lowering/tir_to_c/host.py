@@ -68,7 +68,7 @@ def parse_c_host(text: str) -> CHost:
     """The host that a text such as `c{cpu=x86-64-v3,threads=2}` names. Raises ByocirError B229."""
     try:
         specs = list(parse_pipeline(text.replace(",", " ")))
-    except (ParseError, ArgSpecParseError):
+    except (ParseError, ArgSpecParseError, ValueError):  # ValueError: a number of many digits
         raise _wrong(f"expected options as {{name=value,…}}, found '{text}'") from None
     return _of_spec(specs[0]) if len(specs) == 1 else CHost()
 

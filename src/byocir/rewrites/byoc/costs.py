@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from sys import float_info
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -105,7 +105,7 @@ def _entry(row: Any, where: str) -> tuple[Work, Mapping[str, float]]:
     _expect(not unknown and costs != {}, f"one or more of {', '.join(OBJECTIVES)}", unknown, where)
     for key, value in costs.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = number and isfinite(value) and value >= 0
+        fits = number and 0 <= value <= float_info.max
         _expect(fits, f"{key} as a number of at least 0", value, where)
     return (composite, tuple(sorted(texts))), costs
 

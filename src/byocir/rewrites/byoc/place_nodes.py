@@ -138,7 +138,7 @@ def _matcher(nodes: str) -> Callable[[str], bool]:
     """Whether a name is the one that an entry gives, or fits it as a regular expression."""
     try:
         expression = re.compile(nodes)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ByocirError(
             "B242",
             f"expected a name or a regular expression, found '{nodes}': {error}",

@@ -9,26 +9,31 @@ import numpy as np
 from byocir.dialects.graph import PoolOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import shape_of
+from byocir.evaluate.room import ask_for
 
 
 def window_counts(op: PoolOp, include_pads: bool) -> np.ndarray:
     """How many positions of each window lie in the input, or in the padded input: int64 of the
     result's spatial shape. Positions past the padded input, which windows of ceil_mode reach, never
-    count."""
-    rank = len(shape_of(op.input.type)) - 2
-    per_axis = [_axis_counts(op, axis, rank, include_pads) for axis in range(rank)]
+    count. Raises ByocirError B140 for more windows than there is memory for."""
+    sizes = shape_of(op.result.type)[2:]
+    ask_for(op, sizes, np.dtype(np.int64))
+    per_axis = [_axis_counts(op, axis, len(sizes), include_pads) for axis in range(len(sizes))]
     return reduce(np.multiply.outer, per_axis)
 
 
 def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.ndarray:
+    """Positions of a window that are before the end, without those that are before the first."""
     size, windows = shape_of(op.input.type)[2 + axis], shape_of(op.result.type)[2 + axis]
     kernel, stride = int_tuple(op.kernel_shape)[axis], int_tuple(op.strides)[axis]
     pads, dilation = int_tuple(op.pads), int_tuple(op.dilations)[axis]
     before, after = pads[axis], pads[axis + rank]
-    starts = np.arange(windows)[:, np.newaxis] * stride - before
-    positions = starts + np.arange(kernel) * dilation
     first, end = (-before, size + after) if include_pads else (0, size)
-    return np.count_nonzero((positions >= first) & (positions < end), axis=1)
+    reach = max(size + before + after, windows * stride, kernel * dilation)
+    dtype = np.int64 if reach < 2**60 else object  # Python's integers do not overflow
+    starts = np.arange(windows, dtype=dtype) * stride - before
+    lows, highs = (np.clip(-((starts - edge) // dilation), 0, kernel) for edge in (first, end))
+    return (highs - lows).astype(np.int64)
 
 
 def reached_beyond(op: PoolOp) -> list[int]:
