@@ -36,10 +36,12 @@ run: .venv/run ## compile and run the example
 test: .venv/dev ## run the tests
 	$(BIN)/python -m pytest -n auto
 
-fuzz: .venv/dev ## run the random tests on new examples for FUZZ_SECONDS (default 300)
+fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each for FUZZ_SECONDS (300)
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$$seed \
-		$(BIN)/python -m pytest -n auto -m "hypothesis or slow"
+		$(BIN)/python -m pytest -n auto -m "hypothesis or slow" && \
+	$(BIN)/python -m byocir.testing.fuzz --seed $$seed --graphs 1000000 --seconds $(FUZZ_SECONDS) \
+		--level all --threads 1 --threads 2
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py

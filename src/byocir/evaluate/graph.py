@@ -216,8 +216,8 @@ def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
         scale, zero_point = scale.reshape(column), zero_point.reshape(column)
     wide = np.promote_types(x.dtype, np.float32)
-    with np.errstate(over="ignore"):
-        rounded = np.rint(x.astype(wide) / scale.astype(wide))
+    with np.errstate(over="ignore"):  # ONNX divides in the type of the scale
+        rounded = np.rint((x / scale).astype(wide))
     return saturate(rounded + zero_point.astype(wide), zero_point.dtype)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -104,7 +105,8 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
     wide = np.promote_types(x.dtype, np.float32)
     ask_for(op, (x.shape[0], w.shape[1] * group, *reach), wide)
     total = np.zeros((x.shape[0], group, outputs, *reach), wide)
-    columns = x.reshape(x.shape[0], group, x.shape[1] // group, -1).astype(wide)
+    flat = (x.shape[0], group, x.shape[1] // group, prod(sizes))  # an empty batch, too
+    columns = x.reshape(flat).astype(wide)
     weights = w.reshape(group, w.shape[0] // group, outputs, *kernel).astype(wide)
     for position in product(*map(range, kernel)):
         part = np.swapaxes(weights[(..., *position)], 1, 2) @ columns

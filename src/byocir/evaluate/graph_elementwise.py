@@ -9,10 +9,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import CastOp, HardSwishOp, LeakyReluOp, PowOp, PreluOp, SoftsignOp
+from byocir.dialects.graph import (
+    CastOp,
+    ErfOp,
+    GeluOp,
+    HardSwishOp,
+    LeakyReluOp,
+    PowOp,
+    PreluOp,
+    SoftsignOp,
+)
 from byocir.dialects.types import dtype_of
 from byocir.evaluate.rule import Rule
-from byocir.evaluate.scalar import saturate
+from byocir.evaluate.scalar import error_function, saturate
 
 
 def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -36,6 +45,21 @@ def _pow(op: PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     unit = (base == 1) | (base.astype(np.int64) == -1)
     inverse = np.where(unit, odd, np.zeros_like(base))
     return np.where(exponent < 0, inverse, raised.astype(base.dtype))
+
+
+def _erf(op: ErfOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """onnx's reference computes in f32, whatever the type."""
+    return error_function(operands[0])
+
+
+def _gelu(op: GeluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    wide = x.astype(np.float64)
+    if op.approximate.data == "tanh":
+        curve = np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3))
+    else:
+        curve = error_function(wide / np.sqrt(2))
+    return (0.5 * wide * (1 + curve)).astype(x.dtype)
 
 
 def _softsign(op: SoftsignOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -64,6 +88,8 @@ def _prelu(op: PreluOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 ELEMENTWISE_RULES: Mapping[type[Operation], Rule] = {
     CastOp: _cast,
+    ErfOp: _erf,
+    GeluOp: _gelu,
     HardSwishOp: _hard_swish,
     LeakyReluOp: _leaky_relu,
     PowOp: _pow,

@@ -122,7 +122,7 @@ BINARY: dict[type[Operation], Function] = {
 """Ops of two operands of one type, with a result of that type."""
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
+def error_function(x: np.ndarray) -> np.ndarray:
     """numpy has none."""
     return np.asarray(np.frompyfunc(erf, 1, 1)(x)).astype(x.dtype)
 
@@ -139,7 +139,7 @@ UNARY: dict[type[Operation], Function] = {
     math.CeilOp: np.ceil,
     math.CosOp: np.cos,
     math.CoshOp: np.cosh,
-    math.ErfOp: _erf,
+    math.ErfOp: error_function,
     math.ExpM1Op: np.expm1,
     math.ExpOp: np.exp,
     math.FloorOp: np.floor,

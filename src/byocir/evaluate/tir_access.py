@@ -108,7 +108,7 @@ class Access:
         if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
             offset = sum(s * stride for s, stride in zip(starts, array.strides, strict=True))
             return np.ndarray(self._shape, array.dtype, array, offset, strides)
-        corner = array[tuple(slice(start, None) for start in starts)]
+        corner = array[(..., *(slice(start, None) for start in starts))]  # never a scalar
         return as_strided(corner, self._shape, strides)
 
     def indices(self, bases: Sequence[int]) -> tuple[np.ndarray, ...]:

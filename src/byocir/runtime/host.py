@@ -3,7 +3,7 @@ them, else onnx's reference evaluator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import onnx
@@ -39,7 +39,7 @@ class _Whole:
     def __init__(self, model: onnx.ModelProto, host: Host) -> None:
         self.inputs = [value.name for value in model.graph.input]
         self._host, self._nodes = host, [node.name for node in model.graph.node]
-        if any(map(_reference_first, model.graph.node)):
+        if _reference_first(model):
             raise NotComputed("an operator that ONNX Runtime is not asked for")
         self._session = Session(model)
 
@@ -56,8 +56,7 @@ class _Either:
         self.inputs = [value.name for value in model.graph.input]
         self._model, self._host = model, host
         self._nodes = [node.name for node in model.graph.node]
-        excluded = any(map(_reference_first, model.graph.node))
-        self._session = None if excluded else _session(model)
+        self._session = None if _reference_first(model) else _session(model)
         self._reference: Reference | None = None
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
@@ -79,9 +78,22 @@ class _Either:
         return outputs
 
 
-def _reference_first(node: onnx.NodeProto) -> bool:
-    """Whether ONNX Runtime is not asked. It takes corners for those of the output, where a Resize
-    with scales means corners at size * scale, which need not be a whole number."""
+def _reference_first(model: onnx.ModelProto) -> bool:
+    """Whether ONNX Runtime is not asked for a model."""
+    scalars = {
+        value.name
+        for value in model.graph.input
+        if value.type.tensor_type.HasField("shape") and not value.type.tensor_type.shape.dim
+    }
+    return any(_differs(node, scalars) for node in model.graph.node)
+
+
+def _differs(node: onnx.NodeProto, scalars: Collection[str]) -> bool:
+    """Whether ONNX Runtime does not do what the standard says. It finds scalars at an index, where
+    they have none, and takes corners for those of the output, where a Resize with scales means
+    corners at size * scale, which need not be a whole number."""
+    if node.op_type == "NonZero":
+        return node.input[0] in scalars
     if node.op_type != "Resize" or (len(node.input) > 3 and node.input[3]):
         return node.op_type in REFERENCE_FIRST
     modes = [a.s for a in node.attribute if a.name == "coordinate_transformation_mode"]

@@ -4,6 +4,8 @@
 `unflipped(composite)` lists the rules that nothing was found to break. `check_rewrite(rewrite)`
 checks that a rewrite changes what it must and no meaning.
 
+`python -m byocir.testing.fuzz` compares random ONNX graphs with what others make of them.
+
 Strategies need Hypothesis (the extra `byocir[test]`), which is imported when one is made. Every
 generator also works without it, from a seed: it draws integers from a `Choose`.
 """

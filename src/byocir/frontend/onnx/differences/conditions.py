@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,3 +251,132 @@ def quantises_beyond(call: Call) -> bool:
     least = float(np.abs(scale.astype(np.float64)).min(initial=np.inf))
     greatest = float(np.nan_to_num(np.abs(x.astype(np.float64)), nan=np.inf).max(initial=0.0))
     return is_not_finite(call) or greatest >= SMALLEST_OF_BEYOND * least
+
+
+def is_double(call: Call) -> bool:
+    """The first input holds floats of 64 bits."""
+    x = call.array(0)
+    return x is not None and x.dtype == np.float64
+
+
+def divides_halves(call: Call) -> bool:
+    """Floats of 16 bits are quantised, at an opset that does not say in which arithmetic."""
+    x = call.array(0)
+    return call.opset < 23 and x is not None and is_floating(x) and x.dtype.itemsize == 2
+
+
+def has_no_dimensions(call: Call) -> bool:
+    """The input is a scalar."""
+    x = call.array(0)
+    return x is not None and x.ndim == 0
+
+
+def names_no_axes(call: Call) -> bool:
+    """The axes are given, and are none."""
+    axes = call.array(1)
+    return axes is not None and axes.size == 0
+
+
+def has_shorter_sequences(call: Call) -> bool:
+    """Some sequences of the batch end before the others."""
+    x, lengths = call.array(0), call.array(4)
+    if x is None or lengths is None:
+        return False
+    longest = x.shape[1 if call.attribute("layout", 0) else 0]
+    return bool((lengths < longest).any())
+
+
+def keeps_aspect_of_axes_from_behind(call: Call) -> bool:
+    """The aspect ratio of axes is kept that are counted from the last."""
+    axes: list[int] = call.attribute("axes") or []
+    return (
+        call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch" and min([0, *axes]) < 0
+    )
+
+
+def is_nearest_by_a_step(call: Call) -> bool:
+    """The nearest element is another if the coordinate is computed in 32 bits."""
+    x = call.array(0)
+    if x is None or call.attribute("mode", "nearest") != "nearest":
+        return False
+    return any(
+        (_nearest(call, *each, np.float32) != _nearest(call, *each, np.float64)).any()
+        for each in _scaled(call, x)
+    )
+
+
+def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
+    """Of each dimension that is resized: its size, the size to be, and the scale."""
+    index = 1 if call.opset < 11 or call.node.op_type == "Upsample" else 2
+    scales, sizes = call.array(index), call.array(3)
+    axes: list[int] = call.attribute("axes") or list(range(x.ndim))
+    if scales is not None and scales.size:
+        factors = [float(each) for each in scales]
+        return [
+            (n, int(n * f), f) for n, f in zip((x.shape[a] for a in axes), factors, strict=True)
+        ]
+    if sizes is None:
+        return []
+    pairs = zip((x.shape[a] for a in axes), map(int, sizes), strict=True)
+    return [(n, made, made / n) for n, made in pairs if n]
+
+
+def _nearest(call: Call, size: int, made: int, scale: float, kind: type) -> NDArray[np.int64]:
+    """Indices of the nearest elements, in arithmetic of a kind."""
+    how = call.attribute("coordinate_transformation_mode", "half_pixel")
+    how = "asymmetric" if call.opset < 11 else how
+    x = cast(Any, np.arange)(made, dtype=kind)
+    factor, half = kind(scale), kind(0.5)
+    if how in ("asymmetric", "tf_half_pixel_for_nn"):
+        x = x / factor if how == "asymmetric" else (x + half) / factor
+    elif how in ("align_corners", "tf_crop_and_resize"):
+        x = x * kind(size - 1) / kind(max(made - 1, 1))
+    else:
+        x = (x + half) / factor - half
+    mode = call.attribute("nearest_mode", "round_prefer_floor")
+    mode = "floor" if call.opset < 11 else mode
+    return _rounded(x, mode, half).astype(np.int64)
+
+
+def _rounded(x: NDArray[Any], mode: str, half: Any) -> NDArray[Any]:
+    """Coordinates as those of the nearest elements."""
+    if mode == "floor":
+        return np.floor(x)
+    if mode == "ceil":
+        return np.ceil(x)
+    return np.ceil(x - half) if mode == "round_prefer_floor" else np.floor(x + half)
+
+
+def has_flat_channel(call: Call) -> bool:
+    """A channel hardly varies around its mean."""
+    x = call.array(0)
+    if x is None or x.ndim < 3 or not x.size:
+        return False
+    wide = x.astype(np.float64)
+    axes = tuple(range(2, x.ndim))
+    return bool((wide.var(axis=axes) < 1e-2 * wide.mean(axis=axes) ** 2).any())
+
+
+def has_zero_points_of_rows(call: Call) -> bool:
+    """The first operand has a zero point for each row."""
+    rows = call.array(2)
+    return rows is not None and rows.size > 1
+
+
+def reduces_beyond(call: Call) -> bool:
+    """Integers are added or multiplied to what their type may not hold."""
+    x = call.array(0)
+    if x is None or x.dtype.kind not in "iu" or not x.size:
+        return False
+    size = np.abs(x.astype(np.float64))
+    if call.node.op_type == "ReduceProd":
+        most = float(np.maximum(size, 1).prod())
+    else:
+        most = float((size**2 if call.node.op_type == "ReduceSumSquare" else size).sum())
+    return most > np.iinfo(x.dtype).max
+
+
+def has_nan_halves(call: Call) -> bool:
+    """A NaN among floats of 16 bits."""
+    x = call.array(0)
+    return has_nan(call) and x is not None and x.dtype.itemsize == 2

@@ -1,0 +1,35 @@
+"""What schemas cannot say of operators: how shapes fit and which values mean something."""
+
+from byocir.testing.fuzz.rules import (
+    control,
+    elementwise,
+    indices,
+    learned,
+    matrices,
+    movement,
+    quantised,
+    recurrent,
+    reductions,
+    sequences,
+    signals,
+    text,
+    windows,
+)
+from byocir.testing.fuzz.rules.registry import RULES
+
+__all__ = [
+    "RULES",
+    "control",
+    "elementwise",
+    "indices",
+    "learned",
+    "matrices",
+    "movement",
+    "quantised",
+    "recurrent",
+    "reductions",
+    "sequences",
+    "signals",
+    "text",
+    "windows",
+]

@@ -1,0 +1,75 @@
+"""What the differential fuzzer found in reading and evaluating single nodes, as it shrank it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import make_model
+
+import byocir
+from byocir.evaluate.module import evaluate
+
+NO_AXES = np.zeros(0, np.int64)
+
+
+def through_all(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The first output at the graph level, at the tensor level and as C."""
+    found = [evaluate(byocir.import_onnx(model), feeds)]
+    found += [
+        byocir.compile(model, targets=[], host=host).run(feeds) for host in ("reference", "c")
+    ]
+    return [next(iter(each.values())) for each in found]
+
+
+def test_halves_are_quantised_in_the_arithmetic_of_halves():
+    """2 / 0.031 is 64.504, in halves 64.5, and to even that is 64."""
+    x = {"x": np.array([2], np.float16)}
+    grid = {"scale": np.array(0.031, np.float16), "zero": np.array(0, np.uint8)}
+    node = helper.make_node("QuantizeLinear", ["x", *grid], ["y"])
+    for found in through_all(make_model([node], x, grid), x):
+        assert found.tolist() == [64]
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"), [("Erf", 0.8427007929497149), ("Gelu", 0.8413447460685429)]
+)
+def test_doubles_are_computed_as_doubles(operator, expected):
+    x = {"x": np.array([1.0])}
+    node = helper.make_node(operator, ["x"], ["y"])
+    for found in through_all(make_model([node], x), x):
+        np.testing.assert_allclose(found, [expected], rtol=1e-15)
+
+
+def test_a_spectrum_has_one_side_by_default():
+    x = {"x": np.ones((1, 3, 1), np.float32)}
+    weights = {"step": np.array(1), "window": np.ones(3, np.float32)}
+    node = helper.make_node("STFT", ["x", *weights], ["y"])
+    model = make_model([node], x, weights)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    for found in through_all(model, x):
+        assert found.shape == (1, 1, 2, 2)
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_scalar_has_no_index(number):
+    x = {"x": np.array(number, np.float32)}
+    model = make_model([helper.make_node("NonZero", ["x"], ["y"])], x)
+    for found in through_all(model, x):
+        assert found.shape == (0, int(number != 0))
+
+
+def test_a_scalar_of_16_bits_is_written_in_place():
+    x = {"x": np.array(-2, np.int32)}
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)
+    for found in through_all(make_model([node], x), x):
+        assert (found.shape, float(found)) == ((), -2)
+
+
+def test_an_empty_batch_is_convolved_back():
+    x = {"x": np.zeros((0, 1, 2), np.float32)}
+    weights = {"w": np.ones((1, 1, 2), np.float32)}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"])
+    for found in through_all(make_model([node], x, weights), x):
+        assert found.shape == (0, 1, 3)

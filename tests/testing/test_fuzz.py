@@ -1,0 +1,104 @@
+"""The differential fuzzer: all that ONNX's schemas have is drawn, and what differs is found."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from c_compilers import VECTOR
+from onnx import defs, helper
+
+from byocir.dialects.graph import LeakyReluOp
+from byocir.evaluate.graph import GRAPH_RULES
+from byocir.testing.fuzz.cases import Case
+from byocir.testing.fuzz.draft import Draft, Unfit
+from byocir.testing.fuzz.draws import Draws
+from byocir.testing.fuzz.grow import NEWEST, OLDEST
+from byocir.testing.fuzz.isolate import Died, isolated
+from byocir.testing.fuzz.rules import RULES
+from byocir.testing.fuzz.rules.left_out import ATTRIBUTES, DOMAINS, FORMS, OPERATORS
+from byocir.testing.fuzz.session import Session
+
+SAMPLE = 60
+"""Graphs that run with all other tests."""
+
+
+def key_of(schema) -> str:
+    return f"{schema.domain}.{schema.name}" if schema.domain else schema.name
+
+
+def forms(key: str) -> list[defs.OpSchema]:
+    """All versions of an operator that opsets from the oldest on have."""
+    domain, _, name = key.rpartition(".")
+    opsets = range(OLDEST, NEWEST + 1) if not domain else [5]
+    found = [defs.get_schema(name, o, domain) for o in opsets if defs.has(name, o, domain)]
+    drawn = {each.since_version: each for each in found if not each.deprecated}
+    return [each for since, each in drawn.items() if (key, since) not in FORMS]
+
+
+def drafted(schema, seed):
+    """A node as it is drawn, before any reference sees it; None for a draw that came to nothing."""
+    draft = Draft(Case(schema.since_version), schema, Draws(seed))
+    try:
+        RULES[key_of(schema)](draft)
+        return draft.node()
+    except Unfit:
+        return None
+
+
+def test_every_operator_of_the_standard_is_drawn_or_left_out_for_a_reason():
+    known = {key_of(schema) for schema in defs.get_all_schemas() if schema.domain not in DOMAINS}
+    assert known - RULES.keys() == set(OPERATORS)
+    assert not RULES.keys() & OPERATORS.keys()
+
+
+@pytest.mark.parametrize("key", sorted(RULES))
+def test_every_form_of_an_operator_is_drawn_and_each_attribute_varied(key):
+    values = defaultdict(set)
+    for schema in forms(key):
+        nodes = [node for seed in range(30) if (node := drafted(schema, seed))]
+        assert nodes, schema.since_version
+        for node in nodes:
+            given = {a.name: str(helper.get_attribute_value(a)) for a in node.attribute}
+            for name in schema.attributes:
+                values[name].add(given.get(name))
+    alike = {(key, name) for name, seen in values.items() if len(seen) < 2}
+    assert alike <= ATTRIBUTES.keys()
+
+
+def test_a_sample_of_graphs_agrees_through_the_evaluator_and_as_c():
+    """The same each time; `make fuzz` draws others, for all processors and two threads."""
+    session = Session([VECTOR])
+    findings = list(session.run(range(SAMPLE)))
+    assert not findings, "\n".join(each.text() for each in findings)
+    assert session.count > 0.95 * SAMPLE
+    assert len(session.operators) > 60
+    assert not session.crashed
+
+
+def leaky_but_for_small_numbers(op, operands):
+    (x,) = operands
+    return np.where(x > -2, x, x * x.dtype.type(op.alpha.value.data))
+
+
+def test_what_differs_is_found_and_made_small(monkeypatch):
+    monkeypatch.setitem(GRAPH_RULES, LeakyReluOp, leaky_but_for_small_numbers)
+    session = Session(operator="LeakyRelu")
+    found = next(session.run(range(10)))
+    assert found.way == "graph"
+    assert [node.op_type for node in found.case.nodes] == ["LeakyRelu"]
+    (x,) = found.case.values.keys() - found.case.made.keys()
+    assert found.case.values[x].data.size == 1
+    assert f"expected {found.case.made['v0_0'].data.item()}" in found.problem
+
+
+def test_a_crash_is_a_result():
+    assert isolated(lambda: [1, "two"]) == [1, "two"]
+    with pytest.raises(Died, match="SIGKILL"):
+        isolated(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(Died, match="SIGALRM"):
+        isolated(lambda: time.sleep(60), seconds=1)
