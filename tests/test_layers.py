@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1] / "src" / "byocir"
 
 LAYERS = (
     "errors",
+    "arguments",
     "memory",
     "files",
     "toolchain",

@@ -8,6 +8,7 @@ code generator. What is left in `@main` runs in the evaluator, or as C after the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,17 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from byocir.arguments import (
+    CALL,
+    FLAG,
+    LEVEL_NAMES,
+    PLACEMENT,
+    SHAPES,
+    TEXT,
+    TEXTS,
+    check,
+    instance_of,
+)
 from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
@@ -36,7 +48,7 @@ from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.runtime.saved import read_model, take_up
 from byocir.targets.base import Target, target_of
 from byocir.targets.calls import call
-from byocir.targets.given import Targets, of_saved, told, with_options
+from byocir.targets.given import Targets, listed, of_saved, told, with_options
 from byocir.targets.stages import (
     LOWERING,
     code_pipeline,
@@ -66,6 +78,7 @@ def import_onnx(
     """
     from byocir.frontend.onnx import import_onnx as import_model
 
+    check(shapes=(shapes, SHAPES.or_none()))
     return import_model(model, shapes=shapes)
 
 
@@ -88,11 +101,27 @@ def partition(
     "bytes") targets that tell their costs compete for what several can take; `costs`, a table or
     its file (`byocir.rewrites.byoc.costs`), are measured and count before what targets tell.
     """
+    check(module=(module, MODULE))
+    _check_request(levels, placement, objective, costs)
     if placement:
         set_placement(module, placement)
     passes = partition_pipeline(module, targets, levels, objective, _costs(costs))
     (runner or PassRunner()).run(module, passes)
     return report_of(module)
+
+
+MODULE = instance_of("a module, as import_onnx gives it,", ModuleOp)
+COSTS = instance_of("a table of costs or the path of its file", str, PathLike, CostTable)
+
+
+def _check_request(levels: object, placement: object, objective: object, costs: object) -> None:
+    """Raises ByocirError B142 for arguments of `partition` that are of other types."""
+    check(
+        levels=(levels, LEVEL_NAMES),
+        placement=(placement, PLACEMENT.or_none()),
+        objective=(objective, TEXT),
+        costs=(costs, COSTS.or_none()),
+    )
 
 
 def _costs(given: str | Path | CostTable | None) -> CostTable | None:
@@ -133,7 +162,10 @@ def export_onnx(
     from byocir.frontend.onnx.handed_over import function_named
     from byocir.runtime.annotate import annotated_onnx
 
+    check(module=(module, MODULE), function=(function, TEXT), rewritten=(rewritten, FLAG))
+    _check_request(levels, placement, objective, costs)
     saved = targets_of(module) if TARGETS in module.attributes else []
+    targets = listed(targets)
     if not targets and not saved:
         return annotated_onnx(function_named(module, function), report_of(module))
     whole = module.clone()
@@ -192,6 +224,14 @@ def compile(
     `options` go to every target that has an option of that name. What no target takes runs on the
     `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
     """
+    check(
+        shapes=(shapes, SHAPES.or_none()),
+        host=(host, TEXT),
+        host_ops=(host_ops, TEXTS.or_none()),
+        after_pass=(after_pass, CALL.or_none()),
+        on_step=(on_step, CALL),
+    )
+    _check_request(levels, placement, objective, costs)
     host_of(host)
 
     def attempt(runner: PassRunner) -> Package:

@@ -268,7 +268,7 @@ def test_wrong_targets_and_options_leave_no_trace():
     with pytest.raises(byocir.ByocirError, match="B213"):
         byocir.compile(DIGITS / "digits_int8.onnx", shapes=SHAPES, speed=3)
     package = byocir.compile(
-        DIGITS / "digits_int8.onnx", targets="vta", levels="graph", shapes=SHAPES, block=8
+        DIGITS / "digits_int8.onnx", targets="vta", levels=["graph"], shapes=SHAPES, block=8
     )
     (target,) = package.targets
     assert target.options.data["block"].value.data == 8

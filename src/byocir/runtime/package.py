@@ -15,10 +15,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from byocir.arguments import FLAG, TEXT, list_of
+from byocir.arguments import check as check_arguments
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
@@ -33,7 +36,9 @@ from byocir.runtime.native import NAME, HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, target_of
 from byocir.targets.calls import call, loaded
-from byocir.targets.given import Targets, check_options, make_known
+from byocir.targets.given import Targets, check_options, listed, make_known
+
+ARRAYS = list_of("a list of arrays", np.ndarray)
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -84,6 +89,7 @@ class Package:
         a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs, B219
         and B227 for a target that fails, B401 to B404 where the host runs as C and no compiler
         works."""
+        check_arguments(check=(check, FLAG))
         with self._lock:  # interpreter and C code have one working memory
             return self._run(self._interpreter(check), feeds, check)
 
@@ -116,10 +122,18 @@ class Package:
         return self._interpreters[check]
 
     def target(self, name: str) -> Target:
-        """One of the targets, with its options. Raises ByocirError B210 where it is not known."""
+        """One of the targets, with its options. Raises ByocirError B210 where it is not known, or
+        not one of this package."""
+        check_arguments(name=(name, TEXT))
         if name not in self._found:
-            (attribute,) = (each for each in self.targets if each.target_name.data == name)
-            self._found[name] = target_of(attribute)
+            own = {each.target_name.data: each for each in self.targets}
+            if name not in own:
+                raise ByocirError(
+                    "B210",
+                    f"expected a target of the package, found '{name}'",
+                    help=did_you_mean(name, list(own)),
+                )
+            self._found[name] = target_of(own[name])
         return self._found[name]
 
     def has_code(self, symbol: str) -> bool:
@@ -129,6 +143,7 @@ class Package:
     def run_region(self, symbol: str, inputs: Sequence[Any]) -> list[Any]:
         """What the code of a region makes of its inputs. Raises ByocirError B302 for a region that
         there is not, and as `run` does for a target that fails."""
+        check_arguments(symbol=(symbol, TEXT), inputs=(inputs, ARRAYS))
         externals = self._externals(False)
         if symbol not in externals:
             raise ByocirError(
@@ -217,10 +232,10 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
     B210 or B217 for a target there is not.
     """
-    targets = [targets] if isinstance(targets, str | Target) else targets
-    given = {make_known(target, "a package", str(path)) for target in targets}
+    named = listed(targets)
+    given = {make_known(target, "a package", str(path)) for target in named}
     module, blobs, report = read_archive(_path(path))
-    check_options(targets, targets_of(module), "a package", str(path))
+    check_options(named, targets_of(module), "a package", str(path))
     package = Package(module, blobs, report)
     for attribute in package.targets:
         if attribute.target_name.data in given:

@@ -27,8 +27,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.files import read_whole
 from byocir.patterns.targets import targets_of
-from byocir.targets.base import Target
-from byocir.targets.given import Targets, check_options, make_known
+from byocir.targets.given import Targets, check_options, listed, make_known
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -93,7 +92,7 @@ def take_up(module: ModuleOp, targets: Targets | None, given: Mapping[str, objec
             raise _refused(name, what)
     saved = targets_of(module)
     known = [attribute.target_name.data for attribute in saved]
-    given_targets = [targets] if isinstance(targets, str | Target) else targets or ()
+    given_targets = [] if targets is None else listed(targets)
     for target in given_targets:
         name = make_known(target, what, "")
         if name not in known:

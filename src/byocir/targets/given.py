@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
+from byocir.arguments import shown
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.match import python_value
@@ -21,7 +22,7 @@ KEEPS = "it keeps those it was compiled with: compile the model again for others
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:
     """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
-    attributes = [attribute for target in _listed(targets) for attribute in _attributes_of(target)]
+    attributes = [attribute for target in listed(targets) for attribute in _attributes_of(target)]
     names = [attribute.target_name.data for attribute in attributes]
     for name in names:
         if names.count(name) > 1:
@@ -29,22 +30,28 @@ def attributes_of(targets: Targets) -> list[TargetAttr]:
     return attributes
 
 
-def _listed(targets: object) -> Iterable[object]:
-    if isinstance(targets, str | type) or not isinstance(targets, Iterable):
-        return [targets]
-    return cast("Iterable[object]", targets)
+def listed(targets: object) -> list[str | Target]:
+    """The targets one by one; raises ByocirError B216 for what is none."""
+    single = isinstance(targets, str | type)
+    try:
+        found = [targets] if single else list(cast("Iterable[object]", targets))
+    except TypeError:  # of what is no list at all
+        found = [targets]
+    for target in found:
+        if not isinstance(target, str | Target):
+            name = getattr(target, "__name__", "")
+            is_target = isinstance(target, type) and issubclass(target, Target)
+            raise ByocirError(
+                "B216",
+                f"expected a target's name or an instance of byocir.Target, found {shown(target)}",
+                help=f"write {name}()" if is_target else "",
+            )
+    return cast("list[str | Target]", found)
 
 
-def _attributes_of(target: object) -> list[TargetAttr]:
+def _attributes_of(target: str | Target) -> list[TargetAttr]:
     if isinstance(target, str):
         return parse_targets(named_target(target))
-    if not isinstance(target, Target):
-        shown = target.__name__ if isinstance(target, type) else repr(target)
-        raise ByocirError(
-            "B216",
-            f"expected a target's name or an instance of byocir.Target, found {shown}",
-            help=f"write {shown}()" if isinstance(target, type) else "",
-        )
     check_target(type(target))
     register(target.name, type(target))
     return [attr_of(target)]
@@ -57,7 +64,7 @@ def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
     if targets is None:
         return [target_of(attribute) for attribute in saved] or "vta"
     kept: list[Any] = []
-    for each in _listed(targets):
+    for each in listed(targets):
         names = parse_targets(named_target(each), saved) if isinstance(each, str) else ()
         kept += [target_of(name) for name in names] if isinstance(each, str) else [each]
     return kept

@@ -12,7 +12,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from byocir.arguments import shown
 from byocir.dialects.vta import VTA, ProgramOp
+from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device, DeviceRegion
@@ -50,10 +52,14 @@ class Vta(Target):
     block: int = 16
 
     def __post_init__(self) -> None:
-        if self.rounding not in ROUNDINGS:
-            raise ValueError(f"expected rounding half_up or half_even, found {self.rounding!r}")
-        if self.block not in BLOCKS:
-            raise ValueError(f"expected block among {BLOCKS}, found {self.block}")
+        given = (("rounding", self.rounding, ROUNDINGS), ("block", self.block, BLOCKS))
+        for option, value, known in given:
+            if type(value) is not type(known[0]) or value not in known:
+                raise ByocirError(
+                    "B213",
+                    f"target 'vta': expected {option} {' or '.join(map(str, known))}, "
+                    f"found {shown(value)}",
+                )
 
     def composites(self) -> tuple[Composite, ...]:
         return patterns_of(self.block)
