@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 300
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help install run test fuzz bench onnx-score lint format types clean
+.PHONY: help install run test fuzz slow bench onnx-score lint format types clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,9 +39,12 @@ test: .venv/dev ## run the tests
 fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each for FUZZ_SECONDS (300)
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$$seed \
-		$(BIN)/python -m pytest -n auto -m "hypothesis or slow" && \
+		$(BIN)/python -m pytest -n auto -m hypothesis && \
 	$(BIN)/python -m byocir.testing.fuzz --seed $$seed --graphs 1000000 --seconds $(FUZZ_SECONDS) \
 		--level all --threads 1 --threads 2
+
+slow: .venv/dev ## run the tests that take minutes: onnx's cases as C for each processor
+	$(BIN)/python -m pytest -n auto -m slow
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
@@ -53,7 +56,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/open_shapes.py
 	$(BIN)/python benchmarks/zero_points.py
 
-onnx-score: .venv/dev ## print how many of onnx's own backend tests pass
+onnx-score: .venv/dev ## print how many of onnx's own backend tests pass, evaluated and as C
 	$(BIN)/python -m byocir.testing.onnx_suite
 
 lint: .venv/dev ## check style and formatting
