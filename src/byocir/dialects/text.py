@@ -18,17 +18,18 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation, TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
-from xdsl.utils.lexer import Input, Span, Token
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
+from xdsl.utils.lexer import Input, Span
 
 from byocir.dialects.array import ArrayStore, ByocirContext
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
+from byocir.dialects.lexer import QuickLexer
+from byocir.dialects.locations import named
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
@@ -160,21 +161,6 @@ class UnknownOp(ParseError):
     name: str
 
 
-class _Lexer(MLIRLexer):
-    """xDSL's lexer, but what is UTF-8 is a string, also with escapes for what is not ASCII, as they
-    are printed: xDSL takes it for bytes."""
-
-    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
-        token = super()._lex_string_literal(start_pos)
-        if token.kind is not MLIRTokenKind.BYTES_LIT:
-            return token
-        try:
-            StringLiteral.from_span(token.span).bytes_contents.decode()
-        except UnicodeDecodeError:
-            return token
-        return Token(MLIRTokenKind.STRING_LIT, token.span)
-
-
 class SourceParser(Parser):
     """xDSL's parser, which remembers where each op stands and fails in two ways only: ParseError
     for text that cannot be read, InvalidText for a type or attribute that breaks a rule."""
@@ -190,8 +176,9 @@ class SourceParser(Parser):
         """`spans` takes the ops; `line_offset` is the line of the file before the text."""
         _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
-        self._parser_state = ParserState(_Lexer(Input(text, file)))
+        self._parser_state = ParserState(QuickLexer(Input(text, file)))
         self.attribute_aliases = _Aliases(self, max(LEAST_PARTS, PARTS * len(text)))
+        self._types: dict[str, TypeAttribute] = {}
         self.spans = spans
         self.line_offset = line_offset
 
@@ -223,6 +210,28 @@ class SourceParser(Parser):
         except Exception as error:  # whatever text can trigger is an error in the text
             found = f"{type(error).__name__}: {error}"
             raise ParseError(self._here(), f"expected readable text, found {found}") from error
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """A type; plain ones, of which a module has few and writes many, are read once."""
+        text = _PLAIN_TYPE.match(self.lexer.input.content, self.pos)
+        if text is None:
+            return super().parse_optional_type()
+        known = self._types.get(text[0])
+        if known is None:
+            known = super().parse_optional_type()
+            if known is not None:
+                self._types[text[0]] = known
+            return known
+        self._resume_from(text.end())
+        return known
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """A location; those of one name, one or more for each op, are read in one go."""
+        name = _NAME.match(self.lexer.input.content, self.pos)
+        if name is None:
+            return super().parse_optional_location()
+        self._resume_from(name.end())
+        return named(name[1])
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
@@ -258,6 +267,12 @@ class _Aliases(dict[str, Attribute]):
         return 1 + sum(map(self._size, parts_of(attribute))) if known is None else known
 
 
+_NAME = re.compile(r'loc\("([ !#-\[\]-~]*)"\)')
+"""The location of a name without escapes, as it is printed."""
+_PLAIN_TYPE = re.compile(
+    r"(?:tensor<(?:[0-9]+x)*+[a-z]+[0-9]+>|(?:[fi]|bf)[0-9]+(?![\w$.]))", re.ASCII
+)
+"""Types of numbers and of tensors of static shape."""
 _STRINGS = re.compile(
     r"""//[^\n]* | "(?: [^"\\\n\v\f] | \\["nt\\] | \\[0-9A-Fa-f]{2} )*+" | (?P<broken>")""", re.X
 )
