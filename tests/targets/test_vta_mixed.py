@@ -140,7 +140,8 @@ PRODUCT_WITH_A_VECTOR = """net (float[2, 4] x) => (float[2] y)
 }"""
 
 NO_CHANNELS = "Tensors have a batch and a channel dimension"
-OTHER_SHAPE, NO_MATRIX = "Both terms have the same shape", "Both factors are matrices"
+OTHER_SHAPE = "Both terms have the same shape"
+NO_MATRIX = "The weights are a matrix, and the input is one or several"
 
 
 @pytest.mark.parametrize("levels", LEVELS, ids="+".join)

@@ -64,14 +64,14 @@ def test_products_of_any_rank(batch: list[int], sizes: tuple[int, int, int], kin
 
 def test_a_node_missed_at_graph_level_is_taken_at_tensor_level_and_both_are_told():
     net = Net((2, 6, 20))
-    weight, _ = net.weights((20, 33), per_channel=False, axis=1)
+    weight, _ = net.weights((1, 20, 33), per_channel=False, axis=2)
     made = product(net, net.value, weight, 20, relu=True)
     package = run(net.of(made, (2, 6, 33)))
     (node,) = [node.name for node in package.report.nodes if node.op_type == "MatMul"]
     said = explain(package.report, node)
     assert "vta_0 (tensor level, vta.contraction)" in said.splitlines()[0]
     assert "graph  vta.dense" in said
-    assert "rule fails: Both factors are matrices" in said
+    assert "rule fails: The weights are a matrix, and the input is one or several" in said
     assert run(net.build(), "graph").report.macs["vta"] == 0
 
 

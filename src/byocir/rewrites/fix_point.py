@@ -54,6 +54,7 @@ from byocir.dialects.graph.fixed_point import (
 from byocir.dialects.types import i32
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Bound, Match, op, wildcard
+from byocir.rewrites import wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import (
@@ -98,7 +99,7 @@ class FixPointPass(ModulePass):
             rewrite_module(op, [softmax_to_table])
         pools = [average_pool_to_integer, global_average_pool_to_integer]
         residual_add = residual_add_to_integer(rounding)
-        rewrite_module(op, [*pools, leaky_relu_to_sum])
+        rewrite_module(op, [*pools, leaky_relu_to_sum, *wide_products.REWRITES])
         rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add])
         tell_left_in_float(op, self.name, [*pools, leaky_relu_to_sum, residual_add])
 

@@ -92,10 +92,10 @@ def quantized_conv(
     return requantized(quantize, Integers(sums, scale.reshape(per_channel), ONE), new)
 
 
-_PRODUCT = op("graph.matmul", _DATA, _WEIGHT) @ "product"
+PRODUCT = op("graph.matmul", _DATA, _WEIGHT) @ "product"
 
 
-@to_integers(optional(_PRODUCT, lambda product: op("graph.add", product, _BIAS)))
+@to_integers(optional(PRODUCT, lambda product: op("graph.add", product, _BIAS)))
 def quantized_matmul(
     m: Match,
     x: Bound,
@@ -138,7 +138,7 @@ def _input_has_one_scale(data: Bound) -> tuple[bool, object]:
 
 @quantized_conv.where(fix=ONE_SCALE)
 @quantized_matmul.where(fix=ONE_SCALE)
-def _input_is_on_one_grid(data: Bound) -> tuple[bool, object]:
+def input_is_on_one_grid(data: Bound) -> tuple[bool, object]:
     """The input has 8 bits and one scale."""
     grid = grid_at(data)
     return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
@@ -146,13 +146,14 @@ def _input_is_on_one_grid(data: Bound) -> tuple[bool, object]:
 
 @quantized_conv.where(fix=SIGNED_WEIGHT)
 @quantized_matmul.where(fix=SIGNED_WEIGHT)
-def _weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
+def weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
     """The weight has 8 bits, with its zero point and without it, and one scale or one for each
     output channel."""
     grid = grid_at(weight)
     if grid is None or not grid.is_8_bit:
         return False, shown(grid)
-    fits = grid.symmetric or shifted_weight(m) is not None
+    shifted = shifted_weight(m)
+    fits = grid.symmetric or (shifted is not None and shifted.dtype != np.int16)
     return fits and grid.axis in (None, output_axis(m)), shown(grid)
 
 

@@ -36,8 +36,8 @@ def summed_axes(m: Match) -> tuple[int, ...]:
 
 
 def shifted_weight(m: Match) -> np.ndarray | None:
-    """A weight without its zero points, in its own type or else as int8; None where it is no
-    constant, its values were not supplied, or some need more bits."""
+    """A weight without its zero points, in its own type or else as int8, or as int16 where some
+    need nine bits; None where it is no constant or its values were not supplied."""
     grid, array = grid_at(m["weight"]), constant_array(m["w"].value)
     if grid is None or array is None or not array.present:
         return None
@@ -50,7 +50,7 @@ def shifted_weight(m: Match) -> np.ndarray | None:
     shifted = values.astype(np.int32) - zero
     least, greatest = shifted.min(initial=0), shifted.max(initial=0)
     fits = np.iinfo(np.int8).min <= least and greatest <= np.iinfo(np.int8).max
-    return shifted.astype(np.int8) if fits else None
+    return shifted.astype(np.int8 if fits else np.int16)
 
 
 def integer_weight(m: Match, new: NewOps) -> SSAValue:

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from byocir.dialects.tir import bodies
-from byocir.dialects.types import i8, i32, i64, shape_of
+from byocir.dialects.types import i8, i16, i32, i64, shape_of
 from byocir.lowering.tir_to_vta.layout import contraction_roles
 from byocir.patterns import (
     Match,
@@ -20,6 +20,7 @@ from byocir.patterns import (
     number,
     optional,
     wildcard,
+    within,
 )
 
 S = ScalarPattern
@@ -109,6 +110,11 @@ def _product(acc: S, x: S, w: S) -> S:
     return bodies.multiply_accumulate(x, w, acc, to=i32)
 
 
+def weights(name: str) -> Pattern:
+    """Constant weights: bytes, or what bytes are without their zero points."""
+    return constant(name, dtype=i8) | constant(name, dtype=i16, where=within(-255, 255))
+
+
 def _surrounded(x: Pattern) -> tuple[Pattern, Pattern]:
     """An array, in two dimensions and in one, that may be a copy with a number around it."""
 
@@ -125,7 +131,7 @@ def _surrounded(x: Pattern) -> tuple[Pattern, Pattern]:
 @composite("contraction")
 def contraction():
     """A convolution or product of matrices as blocks, with its integer epilogue."""
-    x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
+    x, w = wildcard("x", dtype=i8), weights("w")
     image, line = _surrounded(x)
     row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
     conv2d = block(

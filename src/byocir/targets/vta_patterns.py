@@ -1,8 +1,9 @@
 """What VTA takes, at both levels.
 
-At graph level: convolution and dense with bias, relu or clip and requantisation; residual add; max,
-average and global average pool; stand-alone requantisation, relu and clip; views of pooled
-features. At tensor level: the same computations as blocks, whoever wrote them (`vta_blocks`).
+At graph level: convolution, dense and product of two computed arrays with bias, relu or clip and
+requantisation; residual add; max, average and global average pool; stand-alone requantisation, relu
+and clip; views of pooled features. At tensor level: the same computations as blocks, whoever wrote
+them (`vta_blocks`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from byocir.dialects.graph import FixedAttr
+from xdsl.ir import SSAValue
+
+from byocir.dialects.graph import ConstantOp, FixedAttr
 from byocir.dialects.types import i8, i32
 from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
 from byocir.patterns import (
@@ -27,11 +30,13 @@ from byocir.patterns import (
 )
 from byocir.patterns.nodes import OptionalOperand
 from byocir.patterns.rules import Check
+from byocir.patterns.value_tests import ValueTest
 from byocir.targets.vta_blocks import (
     bound,
     contraction,
     elementwise,
     view_block,
+    weights,
     window_max,
     window_sum,
 )
@@ -89,7 +94,7 @@ def _windows(name: str, label: str, *others: Pattern | OptionalOperand) -> Patte
 @composite("conv", zero_points=True)
 def conv():
     """A convolution, with bias, relu or clip, requantised."""
-    w, b = constant("w", dtype=i8), optional_operand(constant("b"))
+    w, b = weights("w"), optional_operand(constant("b"))
     return _accumulated(_windows("graph.conv", "conv", w, b))
 
 
@@ -103,25 +108,61 @@ def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
 @composite("dense", zero_points=True)
 def dense():
     """A product of matrices, with bias, relu or clip, requantised."""
-    x, w = wildcard("x", dtype=i8), constant("w", dtype=i8)
-    acc = op("graph.matmul", x, w) @ "matmul"
+    acc = op("graph.matmul", wildcard("x", dtype=i8), weights("w")) @ "matmul"
     return _accumulated(optional(acc, lambda v: op("graph.add", v, constant("b")) @ "add"))
 
 
 @dense.rule
 def dense_is_a_matrix_product(m: Match) -> tuple[bool, Any]:
-    """Both factors are matrices."""
+    """The weights are a matrix, and the input is one or several."""
     ranks = (m["x"].type.rank, m["w"].type.rank)
-    return ranks == (2, 2), ranks
+    return ranks[0] >= 2 and ranks[1] == 2, ranks
+
+
+def _is_computed(value: SSAValue) -> tuple[bool, str]:
+    return not isinstance(value.owner, ConstantOp), "a constant"
+
+
+_COMPUTED = ValueTest("a computed array", _is_computed)
+
+
+@composite("product", zero_points=True)
+def product():
+    """A product of two computed arrays of matrices, as in attention, with relu or clip,
+    requantised."""
+    x, y = (wildcard(name, dtype=i8, where=_COMPUTED) for name in ("x", "y"))
+    acc = op("graph.matmul", x, y) @ "matmul"
+    return _accumulated(optional(acc, lambda v: op("graph.add", v, constant("b")) @ "add"))
+
+
+@product.rule
+def product_is_laid_out_as_its_first_factor(m: Match) -> tuple[bool, Any]:
+    """Both factors are matrices, and the first has the batches and rows of the result."""
+    shapes = m["x"].type.shape, m["y"].type.shape, m["matmul"].type.shape
+    fits = len(shapes[1]) >= 2 and len(shapes[0]) >= 2
+    return fits and shapes[0][:-1] == shapes[2][:-1], shapes
 
 
 @dense.rule
-def dense_bias_is_per_output(m: Match) -> tuple[bool, Any]:
-    """The bias is one number per output."""
+@product.rule
+def bias_is_per_output(m: Match) -> tuple[bool, Any]:
+    """The bias is one number, or one per output."""
     if "b" not in m:
         return True, "no bias"
-    shape, out = m["b"].type.shape, m["w"].type.shape[-1]
-    return shape in ((out,), (1, out)), shape
+    return _is_per_output(m["b"].type.shape, m), m["b"].type.shape
+
+
+@dense.rule
+@product.rule
+def scale_is_per_output(m: Match) -> tuple[bool, Any]:
+    """The scale is one number or one for each output."""
+    return _is_per_output(m["scale"].type.shape, m), m["scale"].type.shape
+
+
+def _is_per_output(shape: tuple[int, ...], m: Match) -> bool:
+    """Whether numbers of this shape are one, or one for each output of a product."""
+    outputs = m["matmul"].type.shape[-1:]
+    return all(size == 1 for size in shape[:-1]) and shape[-1:] in ((), (1,), outputs)
 
 
 @composite("add", zero_points=True)
@@ -231,15 +272,16 @@ def offset_is_exact(m: Match) -> tuple[bool, Any]:
     return exact and m["offset"].type.element == i32, rounding
 
 
-for _pattern in (conv, dense, add, avg_pool, requantize):
+for _pattern in (conv, dense, product, add, avg_pool, requantize):
     _pattern.rule(_is_fixed)
-for _pattern in (conv, dense, add, requantize):
+for _pattern in (conv, add, requantize):
     _pattern.rule(_one_scale_per_channel)
 
 
 _ALL: tuple[Composite, ...] = (
     conv,
     dense,
+    product,
     add,
     max_pool,
     avg_pool,
@@ -271,7 +313,7 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 # Where the pattern itself or another rule leaves no other case, a rule would say nothing.
 for _pattern in (add, requantize, relu, elementwise, bound):
     _pattern.rule(_has_channels)
-for _pattern in (conv, dense, add, avg_pool, requantize):
+for _pattern in (conv, dense, product, add, avg_pool, requantize):
     _pattern.rule(_result_is_i8)
 
 

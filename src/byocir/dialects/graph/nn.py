@@ -33,6 +33,7 @@ from byocir.dialects.types import (
     Shape,
     element_type_of,
     i8,
+    i16,
     i32,
     is_float,
     shape_of,
@@ -46,8 +47,9 @@ BYTES = (i8, ui8)
 
 def accumulator(lhs: Attribute, rhs: Attribute) -> Attribute:
     """The element type that a contraction of these accumulates in: i32 for 8-bit integers, signed
-    or not, else the one type of both; raises VerifyException."""
-    if lhs in BYTES and rhs in BYTES:
+    or not, of which the second may have 16 bits, as bytes without their zero point need, else the
+    one type of both; raises VerifyException."""
+    if lhs in BYTES and rhs in (*BYTES, i16):
         return i32
     expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
     return lhs

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.graph import ConvOp, MatmulOp, PoolOp
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import shape_of
 
@@ -64,10 +65,24 @@ def roles_of(composite: CompositeOp) -> Roles | None:
         known: dict[SSAValue, Role] = {reducing.ins[1 - weights_of(reducing)]: x}
         known[reducing.ins[weights_of(reducing)]] = w
         return Roles(tuple(known.get(argument, result) for argument in arguments), result)
+    product = next((op for op in composite.body.block.ops if isinstance(op, MatmulOp)), None)
+    if product is not None:
+        return _roles_of_product(composite, product)
     shapes = {shape_of(value.type) for value in [*arguments, *composite.outputs]}
-    if reducing is None and len(shapes) == 1:
+    slides = any(isinstance(op, ConvOp | PoolOp) for op in composite.body.block.ops)
+    if reducing is None and not slides and len(shapes) == 1:
         return Roles((None,) * len(arguments), None)
     return Roles((Data(1),) * len(arguments), Data(1))
+
+
+def _roles_of_product(composite: CompositeOp, product: MatmulOp) -> Roles:
+    """The roles in a composite of the graph level: the last dimension counts features and outputs,
+    as that of the blocks that the product becomes."""
+    last = len(shape_of(product.result.type)) - 1
+    columns = len(shape_of(product.rhs.type)) - 1
+    factors: dict[SSAValue, Role] = {product.rhs: Weights(columns, max(columns - 1, 0))}
+    arguments = composite.body.block.args
+    return Roles(tuple(factors.get(value, Data(last)) for value in arguments), Data(last))
 
 
 def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:

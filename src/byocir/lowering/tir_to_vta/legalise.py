@@ -55,6 +55,7 @@ from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_space import evaluated, normalise
+from byocir.lowering.tir_to_vta.legalise_wide import with_bytes_as_weights
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class _Reader:
             return
         if not isinstance(op, BlockOp) or not op.in_value_form:
             raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
-        op = normalise(regrouped(op, self.block))
+        op = with_bytes_as_weights(normalise(regrouped(op, self.block)))
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
             return

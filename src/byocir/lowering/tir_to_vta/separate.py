@@ -4,7 +4,7 @@ Does: puts a copy on the host between a composite and another that reads its res
 layout, or as weights: only the host lays arrays out anew. An array from the host that is read in
 several layouts is copied for all but the first of them. No region can then hold both sides.
 
-Requires: composites as `match-composites{level=tensor}` makes them, before regions are merged.
+Requires: composites as `match-composites` makes them at either level, before regions are merged.
 Guarantees: the same results; in a region of what remains every array has one role (`layout`).
 """
 
@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.graph import MatmulOp
 from byocir.dialects.locations import named
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import element_type_of, shape_of, tensor
@@ -95,11 +96,13 @@ class _Separator:
 def _tell_apart(composite: CompositeOp) -> None:
     """Lets a product of an array with itself have an input for each factor."""
     for op in composite.body.block.ops:
-        if not isinstance(op, BlockOp) or len(op.ins) != 2 or op.ins[0] is not op.ins[1]:
+        multiplies = isinstance(op, MatmulOp) or (isinstance(op, BlockOp) and len(op.ins) == 2)
+        if not multiplies or op.operands[0] is not op.operands[1]:
             continue
         arguments: list[SSAValue] = list(composite.body.block.args)
-        if op.reductions and op.ins[0] in arguments:
-            factor = composite.inputs[arguments.index(op.ins[0])]
+        sums = isinstance(op, MatmulOp) or (isinstance(op, BlockOp) and op.reductions)
+        if sums and op.operands[0] in arguments:
+            factor = composite.inputs[arguments.index(op.operands[0])]
             composite.operands = [*composite.operands, factor]
             op.operands[1] = composite.body.block.insert_arg(factor.type, len(arguments))
 
