@@ -93,8 +93,8 @@ def test_sums_with_zero_points_are_offloaded():
 
 FLOATS = """<ir_version: 10, opset_import: ["" : 21]>
 net (float[1, 4] x) => (float[1, 4] y)
-<float s = {0.5}, uint8 z = {128}, int8 v = {-128}, int8 o = {0},
- int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
+<float s = {0.5}, uint8 z = {128}, int16 v = {0}, int8 o = {0},
+ int16[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
   xq = QuantizeLinear (x, s, z)
   xf = DequantizeLinear (xq, s, z)
   wf = DequantizeLinear (w, s, v)
@@ -116,7 +116,7 @@ def test_a_node_that_stayed_in_float_says_why():
     _, _, rule = lines[2].split(maxsplit=2)
     sentence = "The weight has 8 bits, with its zero point and without it, and one scale or one"
     assert rule.startswith(sentence)
-    assert rule.endswith("seen i8 with scale 0.5 and zero point -128")
+    assert rule.endswith("seen i16 with scale 0.5 and zero point 0")
     assert "to fix it: quantise weights to QInt8" in lines[3]
     assert "expected x of i8, found f32" in lines[4]
     why = "expected graph.quantize to use its result, found graph.softmax"
@@ -125,7 +125,7 @@ def test_a_node_that_stayed_in_float_says_why():
     with pytest.raises(byocir.ByocirError) as raised:
         byocir.partition(module, ["vta"], placement={"MatMul_3": "vta"})
     assert raised.value.message.startswith("expected vta to take MatMul_3 (MatMul), as placed")
-    assert "seen i8 with scale 0.5 and zero point -128" in raised.value.message
+    assert "seen i16 with scale 0.5 and zero point 0" in raised.value.message
 
 
 ONE_OF_TWO = """<ir_version: 10, opset_import: ["" : 21]>
