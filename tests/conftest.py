@@ -42,3 +42,5 @@ def pytest_runtest_setup() -> None:
 def _own_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets that a test makes known are forgotten after it."""
     monkeypatch.setattr(targets, "_registered", dict(targets._registered))
+    of_thread = targets._of_thread
+    monkeypatch.setattr(of_thread, "registered", dict(of_thread.registered))

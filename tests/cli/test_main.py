@@ -55,7 +55,7 @@ def test_compile_then_run_the_package(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_dump_writes_every_stage(tmp_path: Path):
     assert main(["run", MODEL, *SHAPE, "--dump", str(tmp_path)]) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[:2] == ["00_import.mlir", "01_fold-constants.mlir"]
+    assert names[:3] == ["00_import.mlir", "01_signed-bytes.mlir", "02_fold-constants.mlir"]
     assert any(name.endswith("_vta-encode.mlir") for name in names)
     assert "vta_0.asm" in names
     assert "gemm" in (tmp_path / "vta_0.asm").read_text()
@@ -195,6 +195,6 @@ def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
 def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str]):
     assert main(["patterns", "vta"]) == 0
     page = capsys.readouterr().out
-    assert "conv = graph.conv(x: i8, constant w: i8, [constant b])" in page
+    assert "graph.conv(x: i8, constant w: i8, [constant b])" in page
     assert "- Groups of channels, several together if they are small, fill whole blocks." in page
     assert main(["patterns", "vtx"]) == 1

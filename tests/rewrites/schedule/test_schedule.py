@@ -214,7 +214,7 @@ def test_loops_with_something_beside_them_are_no_nest() -> None:
     ("script", "found"),
     [
         ("m, n = tile(gemm, m=4)", "2 names ((m, n)) for 1 things"),
-        ("for i in x: pass", "'for i in x:\n    pass'"),
+        ("for i in x: pass", "'for i in x:\\n    pass'"),
         ("tile(gemm, m=2.5)", "'2.5'"),
         ("split(gemm)", "'split(gemm)' without factor, a number"),
         ("split()", "'split()' without loop, a loop and factor, a number"),
