@@ -273,3 +273,44 @@ def _unchecked(
         [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def weights(gates: int, hidden: int = 2, inputs: int = 3) -> dict[str, np.ndarray]:
+    shapes = {"w": (1, gates * hidden, inputs), "r": (1, gates * hidden, hidden)}
+    return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("clip", [{}, {"clip": 1.0}], ids=["core", "foreign"])
+def test_recurrent_weights_of_other_sizes(kind: str, gates: int, clip: dict[str, float]) -> None:
+    """Than the attributes say; be it in our core set or not."""
+    feeds = {"x": np.zeros((2, 1, 3), np.float32)}
+
+    def model(weights: dict[str, np.ndarray], **attributes: Any) -> onnx.ModelProto:
+        return one_node(kind, feeds, weights, **clip, **attributes)
+
+    right = weights(gates)
+    import_onnx(model(right, hidden_size=2))
+    rows = f"1x{gates * 5}x3 for hidden_size 5, found 1x{gates * 2}x3"
+    fails(model(right, hidden_size=5), "B105", f"expected W of {rows}")
+    fails(model({**right, "w": weights(gates, 3)["w"]}, hidden_size=2), "B105", "expected W of")
+    fails(model(weights(gates, inputs=4), hidden_size=2), "B105", "expected W of")
+    bias = {"b": np.zeros((1, 5), np.float32)}
+    fails(model(right | bias, hidden_size=2), "B105", f"expected B of 1x{4 * gates} for hidden")
+    fails(model(right, hidden_size=2, direction="bidirectional"), "B105", "expected W of 2x")
+
+
+@pytest.mark.parametrize(
+    ("weight", "attributes", "message"),
+    [
+        ((3, 2, 3, 3), {"kernel_shape": [2, 2]}, "kernel_shape [3, 3] as the weight has, found"),
+        ((4, 2, 3, 3), {"group": 3}, "expected an input of 2 x 3 channels, found 2"),
+        ((4, 3, 3, 3), {}, "expected an input of 3 x 1 channels, found 2"),
+        ((3, 1, 3, 3), {"group": 2}, "expected outputs in 2 groups, found 3"),
+    ],
+)
+def test_convolutions_of_other_sizes(
+    weight: tuple[int, ...], attributes: dict[str, Any], message: str
+) -> None:
+    w = {"w": np.zeros(weight, np.float32)}
+    fails(one_node("Conv", {"x": X}, w, **attributes), "B105", message)

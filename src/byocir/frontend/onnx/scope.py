@@ -22,6 +22,7 @@ from byocir.frontend.onnx.bodies import (
     guess,
     settled,
 )
+from byocir.frontend.onnx.contradictions import contradiction
 from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
 from byocir.frontend.onnx.forms import same_form
@@ -216,6 +217,9 @@ class Scope:
             return None, reason
         if _is_default(node) and node.op_type == "Dropout":
             node = self._without_unused(node)
+        wrong = contradiction(node, sources)
+        if wrong:
+            return None, self._invalid(node, wrong)
         before = self.block.last_op
         try:
             outputs, emitted = read_node(node, sources, self.context.opset(node), self._insert)
@@ -252,9 +256,14 @@ class Scope:
         node it may be: the branch for other inputs than those pinned does not run."""
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
-            if not self.depth:
-                raise unsupported(node, reason)
-            self.fails = True
+            self._invalid(node, reason)
+        return reason
+
+    def _invalid(self, node: onnx.NodeProto, reason: str) -> str:
+        """The reason that a node is not valid; raises ByocirError B105 where it is sure to run."""
+        if not self.depth:
+            raise unsupported(node, reason)
+        self.fails = True
         return reason
 
     # -- what stays as it is
