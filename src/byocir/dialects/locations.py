@@ -34,6 +34,8 @@ def named(name: str) -> NameLoc:
 
 def names(location: LocationAttr) -> tuple[str, ...]:
     """The node names of a location, each once, in order; empty when it is unknown."""
+    if isinstance(location, NameLoc):  # most are
+        return (location.desc.data,)
     return tuple(dict.fromkeys(_names(location)))
 
 

@@ -1,8 +1,8 @@
 """fuse-blocks: producers into the blocks that read them, scalar constants into bodies.
 
 Does: where a block without reductions computes a value that one other block reads, once for each
-of its points, that one computes it itself and the value is never stored. Inputs that are constants
-of one element become constants of the body.
+of its points, that one computes it itself and the value is never stored, up to so many arrays that
+it reads and ops of its body. Inputs that are constants of one element become constants of the body.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
