@@ -97,3 +97,30 @@ def test_no_room_for_what_is_known_of_an_error(
     err = capsys.readouterr().err
     assert "internal error: ZeroDivisionError" in err
     assert "cannot be written: No space left on device" in err
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "empty"])
+def test_a_project_is_written_whole_or_not_at_all(
+    is_there: bool, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "project"
+    if is_there:
+        folder.mkdir()
+    left = [*(["project"] if is_there else []), "model.onnx"]
+    written: list[Path] = []
+
+    def soon_full(path: Path, data: bytes) -> None:
+        if len(written) == 3:
+            full()
+        written.append(path)
+        write_whole(path, data)
+
+    monkeypatch.setattr("byocir.cli.files.write_whole", soon_full)
+    assert main(["export", model, "-o", str(folder)]) == 1
+    assert len(written) == 3
+    assert sorted(os.listdir(tmp_path)) == sorted(left)
+    assert not is_there or not os.listdir(folder)
+    monkeypatch.undo()
+    assert main(["export", model, "-o", str(folder)]) == 0
+    assert (folder / "Makefile").is_file()
+    assert sorted(os.listdir(tmp_path)) == ["model.onnx", "project"]

@@ -41,6 +41,37 @@ def replaced(path: str | Path) -> Generator[BinaryIO]:
         raise
 
 
+@contextmanager
+def new_folder(path: str | Path) -> Generator[Path]:
+    """A folder to write into, of which all is there in the end or nothing: one that is there
+    already, and is empty, is emptied again where something fails, another only takes its place when
+    all is written. Raises OSError."""
+    place = Path(os.path.realpath(path))
+    is_there = place.exists()
+    scratch = place
+    if not is_there:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        scratch = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}")
+        scratch.mkdir()
+    try:
+        yield scratch
+        if not is_there:
+            scratch.rename(place)
+    except BaseException:
+        _empty(scratch)
+        if not is_there:
+            scratch.rmdir()
+        raise
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+
+
 def _opened(scratch: Path) -> BinaryIO | None:
     try:
         return scratch.open("xb")

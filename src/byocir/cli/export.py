@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from byocir.cli.files import make_folder, write_bytes
+from byocir.cli.files import write_folder
 from byocir.cli.hosts import host_text
 from byocir.cli.run import compile_with_steps, is_package, load_package
 from byocir.errors import ByocirError
@@ -28,11 +28,7 @@ def export(options: argparse.Namespace) -> int:
         )
     package = _package(options)
     files = export_project(package, weights=options.weights_as, name=options.name)
-    make_folder(folder)
-    for inner in sorted({path.rpartition("/")[0] for path in files} - {""}):
-        make_folder(folder / inner)
-    for path, data in files.items():
-        write_bytes(folder / path, data)
+    write_folder(folder, files)
     print(summary(package.report))
     memory = package.report.memory
     if memory:  # the C compiler checks it again

@@ -20,7 +20,7 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
-from byocir.files import read_whole, replaced, write_whole
+from byocir.files import new_folder, read_whole, replaced, write_whole
 from byocir.memory import ask
 
 if TYPE_CHECKING:
@@ -59,6 +59,14 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file; raises ByocirError B112."""
     with _reported(path):
         write_whole(path, data)
+
+
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Writes a new folder of these files, all or none; raises ByocirError B112."""
+    with _reported(path), new_folder(path) as folder:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / name, data)
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
