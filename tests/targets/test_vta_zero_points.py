@@ -1,0 +1,145 @@
+"""Nets and layers with zero points on VTA: the evaluator's integers at each level, no hazards, and
+at most one step from what they were before fix-point."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from test_vta_mixed import LEVELS
+from zero_point_layers import zero_point_convs, zero_point_matmuls
+
+import byocir
+from byocir.dialects.context import load_context
+from byocir.evaluate.module import evaluate_function
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.stages import GRAPH_REWRITES
+
+
+def rewritten(module, passes: str):
+    made = module.clone()
+    run_passes(made, load_context(), passes)
+    return made
+
+
+def inputs_like(x: np.ndarray) -> list[np.ndarray]:
+    """The input, and the ends of its type everywhere."""
+    ends = np.iinfo(x.dtype)
+    return [x, np.full_like(x, ends.min), np.full_like(x, ends.max)]
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize("levels", LEVELS[:2], ids="+".join)
+@given(layer=st.one_of(zero_point_convs(), zero_point_matmuls()))
+@settings(max_examples=settings.default.max_examples // 25)
+def test_layers_give_the_integers_of_the_evaluator(layer, levels, rounding):
+    fixed = f"{GRAPH_REWRITES},fix-point{{rounding={rounding}}}"
+    exact, wanted = (
+        rewritten(layer.module, f"signed-bytes,{passes}") for passes in (GRAPH_REWRITES, fixed)
+    )
+    package = byocir.compile(layer.module, targets=[byocir.Vta(rounding)], levels=levels)
+    for x in inputs_like(layer.x):
+        (found,) = package.run({"arg0": x}, check=True).values()
+        (expected,) = evaluate_function(wanted, "main", [x])
+        np.testing.assert_array_equal(found, expected)
+        (before,) = evaluate_function(exact, "main", [x])
+        assert np.abs(found.astype(int) - before.astype(int)).max() <= 1
+
+
+class Quantised:
+    """A net of u8 or s8 arrays with zero points, layer by layer."""
+
+    def __init__(self, shape: tuple[int, ...], kind: type, weights: type) -> None:
+        self.kind, self.weights, self.shape = kind, weights, shape
+        self.random, self.arrays, self.nodes = np.random.default_rng(0), [], []
+        self.value = self.on_grid("x", 0.05, 0.4)
+
+    def array(self, values: np.ndarray) -> str:
+        self.arrays.append(numpy_helper.from_array(values, f"c{len(self.arrays)}"))
+        return self.arrays[-1].name
+
+    def node(self, kind: str, *inputs: str, **attributes: object) -> str:
+        name = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name, **attributes))
+        return name
+
+    def on_grid(self, value: str, scale: float, middle: float) -> str:
+        """Quantised, with a zero point so far from the least to the greatest byte."""
+        ends = np.iinfo(self.kind)
+        zero = round(ends.min + middle * (int(ends.max) - int(ends.min)))
+        self.scale, grid = scale, (self.array(np.float32(scale)), self.array(self.kind(zero)))
+        quantised = self.node("QuantizeLinear", value, *grid)
+        return self.node("DequantizeLinear", quantised, *grid)
+
+    def weight(self, *shape: int, zero: int = 0) -> str:
+        ends = np.iinfo(self.weights)
+        values = self.random.integers(ends.min, ends.max, shape, self.weights, endpoint=True)
+        grid = self.array(np.float32(0.01)), self.array(self.weights(zero))
+        return self.node("DequantizeLinear", self.array(values), *grid)
+
+    def bias(self, size: int) -> str:
+        values = self.random.integers(-3000, 3000, size, np.int32)
+        return self.node(
+            "DequantizeLinear", self.array(values), self.array(np.float32(self.scale * 0.01))
+        )
+
+    def model(self, value: str, shape: tuple[int, ...]) -> onnx.ModelProto:
+        ports = [("x", self.shape)], [(value, shape)]
+        inputs, outputs = (
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in each]
+            for each in ports
+        )
+        graph = helper.make_graph(self.nodes, "net", inputs, outputs, self.arrays)
+        opset = helper.make_opsetid("", 21)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=10)
+
+
+def residual_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
+    """Convolutions in full and by channel, a residual sum, pools of both kinds, a product."""
+    net = Quantised((1, 16, 6, 7), kind, weights)
+    start, window = net.value, {"pads": [1] * 4}
+    sums = net.node("Conv", start, net.weight(16, 16, 3, 3, zero=zero), net.bias(16), **window)
+    first = net.on_grid(net.node("Relu", sums), 0.8, 0.0)
+    weight = net.weight(16, 1, 3, 3, zero=zero)
+    second = net.on_grid(net.node("Conv", first, weight, group=16, **window), 0.3, 0.55)
+    total = net.on_grid(net.node("Add", second, start), 0.4, 0.45)
+    pools = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    total = net.node("MaxPool", total, **pools)
+    total = net.on_grid(total, net.scale, 0.45)
+    total = net.on_grid(net.node("AveragePool", total, **pools), 0.2, 0.5)
+    flat = net.node("Flatten", net.on_grid(net.node("GlobalAveragePool", total), 0.1, 0.5))
+    flat = net.on_grid(flat, net.scale, 0.5)
+    made = net.node("Gemm", flat, net.weight(16, 10, zero=zero), net.bias(10))
+    return net.model(net.on_grid(made, 0.5, 0.3), (1, 10))
+
+
+def products_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
+    """The product of an array with itself turned around, and with weights."""
+    net = Quantised((2, 5, 8), kind, weights)
+    turned = net.on_grid(net.node("Transpose", net.value, perm=[0, 2, 1]), net.scale, 0.4)
+    scores = net.on_grid(net.node("MatMul", net.value, turned), 0.05, 0.1)
+    made = net.node("MatMul", scores, net.weight(5, 12, zero=zero))
+    return net.model(net.on_grid(made, 0.02, 0.6), (2, 5, 12))
+
+
+@pytest.mark.parametrize("build", [residual_net, products_net])
+@pytest.mark.parametrize(
+    ("kind", "weights", "zero"),
+    [(np.uint8, np.int8, 0), (np.int8, np.uint8, 115)],
+    ids=["u8 by s8", "s8 by u8"],
+)
+def test_nets_run_on_vta_at_each_level(build, kind, weights, zero):
+    model = build(kind, weights, zero)
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    plain = np.random.default_rng(1).normal(0, 3, shape).astype(np.float32)
+    for levels in LEVELS[:2]:
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert package.report.macs["host"] == 0
+        for x in (plain, plain * 1e4, -np.abs(plain)):
+            (found,) = package.run({"x": x}, check=True).values()
+            (expected,) = evaluate_function(wanted, "main", [x])
+            np.testing.assert_array_equal(found, expected)
