@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects.graph import (
     ConvTransposeOp,
+    FlattenOp,
     GatherElementsOp,
     GlobalMaxPoolOp,
     LrnOp,
@@ -122,8 +123,14 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
     return result.astype(x.dtype)
 
 
+def _flatten(op: FlattenOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """onnx's reference cannot tell the sizes of nothing."""
+    return operands[0].reshape(shape_of(op.result.type))
+
+
 ARRAY_RULES: Mapping[type[Operation], Rule] = {
     ConvTransposeOp: _conv_transpose,
+    FlattenOp: _flatten,
     GatherElementsOp: _gather_elements,
     GlobalMaxPoolOp: _global_max_pool,
     LrnOp: _lrn,

@@ -284,6 +284,17 @@ SHOWN: dict[str, list[Case]] = {
         case("Det", floats(0, 2, NAN, 4, shape=(2, 2))),
         case("GridSample", GRID, floats(NAN, NAN, shape=(1, 1, 1, 2)), mode="nearest"),
     ],
+    "resize-to-one": [
+        case(
+            "Resize",
+            ROW[:, :, :4],
+            None,
+            floats(1, 1, 0.3),
+            weights=(2,),
+            mode="linear",
+            coordinate_transformation_mode="pytorch_half_pixel",
+        )
+    ],
     "resize-nearest-steps": [
         case("Resize", ROW[:, :, :6], None, floats(1, 1, 0.7), weights=(2,)),
         case(

@@ -73,3 +73,37 @@ def test_an_empty_batch_is_convolved_back():
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"])
     for found in through_all(make_model([node], x, weights), x):
         assert found.shape == (0, 1, 3)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [0.25, 0.3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_the_first_element_is_left_of_several(mode, scale, dtype):
+    x = {"x": np.array([[[[10, 20, 30, 40], [10, 20, 30, 40]]]], dtype)}
+    weights = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, scale], np.float32)}
+    how = "pytorch_half_pixel"
+    node = helper.make_node(
+        "Resize", ["x", *weights], ["y"], mode=mode, coordinate_transformation_mode=how
+    )
+    for found in through_all(make_model([node], x, weights), x):
+        assert found.ravel().tolist() == [10, 10, 10, 10]
+
+
+def test_the_nearest_element_is_copied_as_it_is():
+    x = {"x": np.array([[[np.nan, 1, 2**24 + 1]]])}
+    weights = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2], np.float32)}
+    model = make_model([helper.make_node("Resize", ["x", *weights], ["y"])], x, weights)
+    wide = {"x": np.array([[[2**63 - 1, 1, -(2**63)]]])}
+    for feeds, kind in ((x, TensorProto.DOUBLE), (wide, TensorProto.INT64)):
+        for port in (*model.graph.input, *model.graph.output):
+            port.type.tensor_type.elem_type = kind
+        for found in through_all(model, feeds):
+            np.testing.assert_array_equal(found, feeds["x"].repeat(2, 2))
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (1, 0)), (1, (0, 0)), (2, (0, 4)), (3, (0, 1))])
+def test_nothing_is_flattened(axis, shape):
+    x = {"x": np.zeros((0, 0, 4), np.float16)}
+    node = helper.make_node("Flatten", ["x"], ["y"], axis=axis)
+    for found in through_all(make_model([node], x), x):
+        assert found.shape == shape

@@ -43,7 +43,9 @@ def _wrong(found: np.ndarray, value: Value) -> np.ndarray:
     """Which elements differ by more than they may."""
     expected = value.data
     if not is_float(value.dtype) and value.dtype.kind != "c":
-        return np.asarray(found != expected)
+        if value.slack is None:
+            return np.asarray(found != expected)
+        return np.abs(found.astype(np.int64) - expected.astype(np.int64)) > value.slack
     wide = np.complex128 if value.dtype.kind == "c" else np.float64
     a, b = found.astype(wide), expected.astype(wide)
     with np.errstate(all="ignore"):

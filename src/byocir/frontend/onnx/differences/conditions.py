@@ -380,3 +380,12 @@ def has_nan_halves(call: Call) -> bool:
     """A NaN among floats of 16 bits."""
     x = call.array(0)
     return has_nan(call) and x is not None and x.dtype.itemsize == 2
+
+
+def leaves_one_of_several(call: Call) -> bool:
+    """One element is left of several, where coordinates are those of `pytorch_half_pixel`."""
+    x = call.array(0)
+    how = call.attribute("coordinate_transformation_mode", "half_pixel")
+    if x is None or how != "pytorch_half_pixel":
+        return False
+    return any(size > 1 and made == 1 for size, made, _ in _scaled(call, x))

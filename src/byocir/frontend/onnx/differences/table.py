@@ -322,6 +322,15 @@ TABLE = (
         onnxruntime="by place: takes NaN for the first element, say",
     ),
     Difference(
+        "resize-to-one",
+        ("Resize",),
+        "`pytorch_half_pixel`, where one element is left of several",
+        on.leaves_one_of_several,
+        "the first element",
+        "the standard says so",
+        reference="the one in the middle, or half an element before the first",
+    ),
+    Difference(
         "resize-nearest-steps",
         ("Resize", "Upsample"),
         "`mode` nearest, and a coordinate that rounding to 32 bits moves over a step",
