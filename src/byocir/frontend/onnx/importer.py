@@ -9,6 +9,7 @@ file. What the op table has a form of is graph ops on tensors of static shape; e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import onnx
@@ -27,6 +28,7 @@ from byocir.frontend.onnx.scope import Context, Scope
 from byocir.frontend.onnx.shapes import Declared, input_shapes
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import type_of
+from byocir.memory import ask
 
 
 def import_onnx(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
@@ -67,6 +69,8 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
     pinned = input_shapes([v for v in inputs if v.type.HasField("tensor_type")], shapes)
     scope = Scope(context, graph)
     for value in inputs:
+        if value.name in shapes:  # nobody could feed it, and what becomes of it is no smaller
+            ask(math.prod(shapes[value.name]), "an input", f"input '{value.name}'")
         scope.add_argument(value.name, _input_type(value, pinned.get(value.name)))
     results = scope.run()
     for port, value in zip(graph.output, results, strict=True):
