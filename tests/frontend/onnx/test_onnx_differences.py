@@ -316,6 +316,7 @@ SHOWN: dict[str, list[Case]] = {
             keep_aspect_ratio_policy="not_larger",
         )
     ],
+    "dropout-mask": [case("Dropout", ROW, outputs=2)._replace(opset=10)],
     "squeeze-no-axes": [case("Squeeze", ROW, np.zeros(0, np.int64), weights=(1,))],
     "non-zero-scalar": [case("NonZero", np.float32(3))],
     "mean-of-nothing": [case("ReduceMean", np.zeros((2, 0), np.float32), AXIS, weights=(1,))],

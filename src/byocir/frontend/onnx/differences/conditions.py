@@ -389,3 +389,8 @@ def leaves_one_of_several(call: Call) -> bool:
     if x is None or how != "pytorch_half_pixel":
         return False
     return any(size > 1 and made == 1 for size, made, _ in _scaled(call, x))
+
+
+def shows_an_old_mask(call: Call) -> bool:
+    """The mask of a Dropout is an output, at an opset that does not say what it is."""
+    return call.opset < 12 and len(call.node.output) > 1 and bool(call.node.output[1])

@@ -350,6 +350,15 @@ TABLE = (
         reference="refuses",
     ),
     Difference(
+        "dropout-mask",
+        ("Dropout",),
+        "the mask is an output, before opset 12",
+        on.shows_an_old_mask,
+        "true: nothing is dropped",
+        "as newer opsets say",
+        onnxruntime="false",
+    ),
+    Difference(
         "squeeze-no-axes",
         ("Squeeze",),
         "`axes` are given, and are none",

@@ -129,6 +129,11 @@ def attention(d: Draft) -> None:
             "attn_mask",
             d.draws.array(kind, shape) if kind == np.bool_ else d.draws.array(dtype, shape, -2, 2),
         )
+    _attention_details(d)
+    d.outputs = d.draws.one([1, 3, 3, 4]) if past else 1
+
+
+def _attention_details(d: Draft) -> None:
     d.attr("is_causal", d.draws.upto(1, 0), 0)
     d.attr("scale", 0.4, 0.0)
     if d.attributes.get("scale") is None:
@@ -138,7 +143,6 @@ def attention(d: Draft) -> None:
     d.attr("qk_matmul_output_mode", d.draws.upto(3, 0), 0)
     d.attr("left_window_size", d.draws.upto(2, 0), -1)
     d.attr("right_window_size", d.draws.upto(2, 0), -1)
-    d.outputs = d.draws.one([1, 3, 3, 4]) if past else 1
 
 
 @rule("LinearAttention")
