@@ -14,6 +14,7 @@ import byocir
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import QuantizeOp
 from byocir.dialects.locations import names
+from byocir.dialects.types import shape_of
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
@@ -95,20 +96,31 @@ _Seen = dict[_Key, list[np.ndarray]]
 
 
 def _computed(module: ModuleOp, feed: Feeds) -> _Seen:
-    """Bytes that a module computes, by the nodes they are the last of and their shape."""
-    last: dict[tuple[tuple[str, ...], tuple[int, ...]], np.ndarray] = {}
+    """Bytes that a module computes, by node and shape: of several ops of one node that work one
+    after the other on a shape, those of the last."""
+    seen: _Seen = {}
 
     def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
-        for array in results if op.operands else ():
+        if not op.operands or not op.results or _goes_on(op):
+            return
+        for array in results:
             if isinstance(array, np.ndarray) and array.dtype in (np.int8, np.uint8):
-                last[names(op.location), array.shape] = array
+                for node in names(op.location):
+                    seen.setdefault((node, array.shape), []).append(array)
 
     evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
-    seen: _Seen = {}
-    for (nodes, shape), array in last.items():
-        for node in nodes:
-            seen.setdefault((node, shape), []).append(array)
     return seen
+
+
+def _goes_on(op: Operation) -> bool:
+    """Whether an op of the same nodes works on its result, and on the same shape."""
+    users = [use.operation for use in op.results[0].uses]
+    return any(
+        user.location == op.location
+        and user.results
+        and shape_of(user.results[0].type) == shape_of(op.results[0].type)
+        for user in users
+    )
 
 
 def _compare(module: ModuleOp, seen: _Seen, feed: Feeds, found: Steps) -> None:
