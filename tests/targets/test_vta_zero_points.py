@@ -143,3 +143,23 @@ def test_nets_run_on_vta_at_each_level(build, kind, weights, zero):
             (found,) = package.run({"x": x}, check=True).values()
             (expected,) = evaluate_function(wanted, "main", [x])
             np.testing.assert_array_equal(found, expected)
+
+
+def test_an_array_with_two_numbers_around_it_is_two_arrays():
+    """Two convolutions read one array by zero points of their own; the host copies it for one."""
+    net = Quantised((1, 16, 4, 5), np.int8, np.int8)
+    (grid,) = [node for node in net.nodes if node.op_type == "DequantizeLinear"]
+    other = net.array(np.int8(9))
+    read = net.node("DequantizeLinear", grid.input[0], grid.input[1], other)
+    sums = [
+        net.on_grid(net.node("Conv", value, net.weight(16, 16, 3, 3), pads=[1] * 4), 0.5, 0.5)
+        for value in (net.value, read)
+    ]
+    model = net.model(net.on_grid(net.node("Add", *sums), 0.5, 0.5), (1, 16, 4, 5))
+    x = np.random.default_rng(1).normal(0, 3, net.shape).astype(np.float32)
+    wanted = rewritten(byocir.import_onnx(model), f"{GRAPH_REWRITES},fix-point")
+    (expected,) = evaluate_function(wanted, "main", [x])
+    for levels in LEVELS[:2]:
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert package.report.macs["host"] == 0
+        np.testing.assert_array_equal([*package.run({"x": x}, check=True).values()], [expected])

@@ -2,7 +2,8 @@
 
 Does: puts a copy on the host between a composite and another that reads its result in another
 layout, or as weights: only the host lays arrays out anew. An array from the host that is read in
-several layouts is copied for all but the first of them. No region can then hold both sides.
+several layouts is copied for all but the first of them, and so is any that is read with several
+numbers around it. No region can then hold both sides.
 
 Requires: composites as `match-composites` makes them at either level, before regions are merged.
 Guarantees: the same results; in a region of what remains every array has one role (`layout`).
@@ -25,6 +26,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, Iter
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.vta import VTA
 from byocir.lowering.tir_to_vta import forms
+from byocir.lowering.tir_to_vta.borders_read import numbers_around
 from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
 from byocir.patterns.targets import machine_of, targets_of
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
@@ -76,6 +78,18 @@ class _Separator:
             for role, places in by_role.items():
                 if role != kept:
                     _copy(value, places)
+        self._separate_borders()
+
+    def _separate_borders(self) -> None:
+        """Copies arrays that are read with one number around them and with another."""
+        uses: dict[SSAValue, dict[int, list[tuple[CompositeOp, int]]]] = {}
+        for composite in self.roles:
+            for i, number in numbers_around(composite).items():
+                value = composite.inputs[i]
+                uses.setdefault(value, {}).setdefault(number, []).append((composite, i))
+        for value, by_number in uses.items():
+            for places in list(by_number.values())[1:]:
+                _copy(value, places)
 
     def _chosen(self, composite: CompositeOp) -> Data:
         """The layout of a composite that may have any: that of what it reads or, where that comes
