@@ -19,7 +19,7 @@ APART = {
         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14\n"
         '#define KEPT_APART __asm__ volatile("")\n'
         "static inline ptrdiff_t apart(ptrdiff_t n)\n"
-        '{\n    __asm__ volatile("" : "+r"(n));\n    return n;\n}\n'
+        "{\n    volatile ptrdiff_t bound = n;\n    return bound;\n}\n"
         "#else\n#define KEPT_APART (void)0\n#define apart(n) (n)\n#endif\n"
     )
 }
