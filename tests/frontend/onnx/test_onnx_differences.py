@@ -99,9 +99,10 @@ def agrees(given: Case, against: Reference) -> bool | None:
 def near(found: np.ndarray, expected: np.ndarray) -> bool:
     if found.shape != expected.shape:
         return False
-    is_float = found.dtype.kind == "f"
-    rtol = {"float64": 1e-10}.get(found.dtype.name, 1e-4 if is_float else 0)
-    return np.allclose(found, expected, rtol=rtol, atol=0, equal_nan=is_float)
+    if found.dtype.kind != "f":
+        return np.array_equal(found, expected)
+    rtol = 1e-10 if found.dtype == np.float64 else 1e-4
+    return np.allclose(found, expected, rtol=rtol, atol=0, equal_nan=True)
 
 
 def floats(*values: float, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -234,6 +235,16 @@ SHOWN: dict[str, list[Case]] = {
     "instance-norm-flat": [
         case("InstanceNormalization", np.ones((1, 1, 1), np.float32), floats(-2.326), floats(0.001))
     ],
+    "conv-integer-channels": [
+        case(
+            "ConvInteger",
+            np.full((1, 2, 1, 1, 1), -86, np.int8),
+            np.full((2, 2, 1, 1, 1), 5, np.int8),
+            None,
+            np.array([-71, -46], np.int8),
+            weights=(1, 3),
+        )
+    ],
     "matmul-integer-rows": [
         case(
             "MatMulInteger",
@@ -294,6 +305,9 @@ SHOWN: dict[str, list[Case]] = {
             mode="linear",
             coordinate_transformation_mode="pytorch_half_pixel",
         )
+    ],
+    "resize-wide-integers": [
+        case("Resize", np.array([[[2**62 + 1]]]), None, floats(1, 1, 2), weights=(2,))
     ],
     "resize-nearest-steps": [
         case("Resize", ROW[:, :, :6], None, floats(1, 1, 0.7), weights=(2,)),

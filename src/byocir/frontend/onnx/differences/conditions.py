@@ -394,3 +394,18 @@ def leaves_one_of_several(call: Call) -> bool:
 def shows_an_old_mask(call: Call) -> bool:
     """The mask of a Dropout is an output, at an opset that does not say what it is."""
     return call.opset < 12 and len(call.node.output) > 1 and bool(call.node.output[1])
+
+
+def has_zero_points_of_channels(call: Call) -> bool:
+    """The weights have a zero point for each channel, where there are not two dimensions."""
+    x, channels = call.array(0), call.array(3)
+    return x is not None and x.ndim != 4 and channels is not None and channels.size > 1
+
+
+def copies_wide_integers(call: Call) -> bool:
+    """Integers that floats of 64 bits do not hold, of which the nearest is taken."""
+    x = call.array(0)
+    if x is None or x.dtype.kind not in "iu" or not x.size:
+        return False
+    greatest = float(np.abs(x.astype(np.float64)).max())
+    return call.attribute("mode", "nearest") == "nearest" and greatest > 2.0**53

@@ -267,6 +267,15 @@ TABLE = (
         onnxruntime="scales first, and loses digits",
     ),
     Difference(
+        "conv-integer-channels",
+        ("ConvInteger",),
+        "`w_zero_point` by channel, of images of another rank than 4",
+        on.has_zero_points_of_channels,
+        "each output channel has its zero point",
+        "the standard says so; ONNX Runtime refuses",
+        reference="takes them for those of input channels, or refuses",
+    ),
+    Difference(
         "matmul-integer-rows",
         ("MatMulInteger",),
         "`a_zero_point` by row",
@@ -329,6 +338,15 @@ TABLE = (
         "the first element",
         "the standard says so",
         reference="the one in the middle, or half an element before the first",
+    ),
+    Difference(
+        "resize-wide-integers",
+        ("Resize",),
+        "integers beyond 2^53 with `mode` nearest",
+        on.copies_wide_integers,
+        "copies them",
+        "the nearest element is one of the input",
+        reference="multiplies them by 1 as floats",
     ),
     Difference(
         "resize-nearest-steps",
