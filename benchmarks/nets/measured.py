@@ -124,26 +124,32 @@ def _goes_on(op: Operation) -> bool:
 
 
 def _compare(module: ModuleOp, seen: _Seen, feed: Feeds, found: Steps) -> None:
-    """Runs a module with the values of another in place of its own quantised ones."""
-    turns: dict[_Key, int] = {}
+    """Runs a module with the values of another in place of its own quantised ones. Where a node has
+    several of one shape, as a join has parts, whose order is not that of the other module, each is
+    compared with the closest that is left."""
+    left = {key: list(arrays) for key, arrays in seen.items()}
 
     def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
         if not isinstance(op, QuantizeOp):
             return
         (value,) = results
-        key = names(op.location)[-1], value.shape
-        turn = turns[key] = turns.get(key, -1) + 1
-        others = seen.get(key, [])
-        if turn >= len(others):
+        others = left.get((names(op.location)[-1], value.shape), [])
+        if not others:
             found.unseen += 1
             return
-        other = others[turn].astype(np.int64)
-        if others[turn].dtype != value.dtype:  # a target's bytes are signed
-            other += 128 if value.dtype == np.uint8 else -128
-        distance = np.abs(other - value.astype(np.int64))
+        distances = [np.abs(_as(value, other) - value.astype(np.int64)) for other in others]
+        closest = min(range(len(others)), key=lambda i: int(distances[i].max(initial=0)))
+        other, distance = others.pop(closest), distances[closest]
         found.largest = max(found.largest, int(distance.max(initial=0)))
         found.moved += int((distance > 0).sum())
         found.values += distance.size
-        value[...] = other
+        value[...] = _as(value, other)
 
     evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
+
+
+def _as(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The numbers of another array on the grid of a value: a target's bytes may be signed."""
+    if other.dtype == value.dtype:
+        return other.astype(np.int64)
+    return other.astype(np.int64) + (128 if value.dtype == np.uint8 else -128)
