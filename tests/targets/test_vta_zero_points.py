@@ -106,6 +106,7 @@ def residual_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
     weight = net.weight(16, 1, 3, 3, zero=zero)
     second = net.on_grid(net.node("Conv", first, weight, group=16, **window), 0.3, 0.55)
     total = net.on_grid(net.node("Add", second, start), 0.4, 0.45)
+    total = net.on_grid(net.node("Sub", total, start), 0.3, 0.6)
     pools = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
     total = net.node("MaxPool", total, **pools)
     total = net.on_grid(total, net.scale, 0.45)
@@ -139,6 +140,9 @@ def test_nets_run_on_vta_at_each_level(build, kind, weights, zero):
     for levels in LEVELS[:2]:
         package = byocir.compile(model, targets=["vta"], levels=levels)
         assert package.report.macs["host"] == 0
+        on_vta = ("Conv", "Add", "Sub", "MaxPool", "AveragePool", "MatMul", "Gemm")
+        kinds = {node.name: node.op_type for node in package.report.nodes}
+        assert not {kinds[name] for name in package.report.host}.intersection(on_vta)
         for x in (plain, plain * 1e4, -np.abs(plain)):
             (found,) = package.run({"x": x}, check=True).values()
             (expected,) = evaluate_function(wanted, "main", [x])

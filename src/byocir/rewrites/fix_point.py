@@ -2,11 +2,12 @@
 
 Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.fixed`: a multiplier
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). A residual
-add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, becomes two
-requantize to a common i32 grid, an i32 add and a shift back. An average pool between dequantize and
-quantize becomes a sum of integers and such a requantize, a leaky relu a residual add of the bytes
-above and below their zero point. With `tables` a softmax between them takes its exponentials from a
-table of integers.
+add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, or a difference,
+becomes two requantize to a common i32 grid, an i32 add and a shift back. An average pool between
+dequantize and quantize becomes a sum of integers and such a requantize, a leaky relu a residual add
+of the bytes above and below their zero point. With `tables` a softmax between them takes its
+exponentials from a table of integers. Weights of nine bits without their zero points, and products
+of two computed arrays that have some, become integers, too (`wide_products`).
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
 that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
@@ -129,15 +130,20 @@ class FloatScalesToMultiplier(Pattern):
 
 @cache
 def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
-    """A quantised sum of two dequantised tensors becomes an i32 sum on a common fine grid."""
+    """A quantised sum of two dequantised tensors, or a difference, becomes an i32 sum on a common
+    fine grid."""
     one_term, other = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
+    either = op("graph.add", one_term, other) | op("graph.sub", one_term, other)
 
-    @to_integers(op("graph.add", one_term, other))
+    @to_integers(either @ "total")
     def residual_add(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
-        """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum."""
+        """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum, and so does a
+        difference."""
         parameters, element = _parameters(m), known_grid(quantize).element
         assert parameters is not None
         factors, shift = parameters
+        if m["total"].op.name == "graph.sub":
+            factors = factors * np.array([1, -1], np.int32)
         to_fine = FixedAttr.of(0, rounding)
         terms: list[SSAValue] = []
         for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):

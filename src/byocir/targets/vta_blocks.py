@@ -209,8 +209,9 @@ def elementwise():
 
     def rescaled(name: str) -> Pattern:
         x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-        plain, offset = _term(None), _term(number(f"zero_{name}"))
-        return block("*i", x["*i"], m["~i"], plain) | block("*i", x["*i"], m["~i"], offset)
+        zero = number(f"zero_{name}")
+        scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
+        return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
 
     total = block("*i", rescaled("a")["*i"], rescaled("b")["*i"], lambda acc, x, y: x + y)
     x = wildcard("x", dtype=i8)

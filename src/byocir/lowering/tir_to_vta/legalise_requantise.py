@@ -109,6 +109,9 @@ class _Steps:
 
     def _fits(self, x: int) -> bool:
         """Whether neither the product nor its sum with the rounding term leaves i32."""
+        if not self.lane.shift:
+            ends = (x * m + added for m in self.factors for added in (0, self.lane.zero))
+            return all(INT32_MIN <= end <= INT32_MAX for end in ends)
         joins = self.lane.shift == self.last_shift
         room = (1 + (abs(self.joined) if joins else 0)) << self.lane.shift
         return all(INT32_MIN + room <= x * m <= INT32_MAX - room for m in self.factors)
