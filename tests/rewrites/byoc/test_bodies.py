@@ -193,16 +193,19 @@ def test_partitioned_equals_unpartitioned(model: onnx.ModelProto, merge, swapped
 
 @pytest.mark.parametrize("kind", ["Loop", "Scan", "If"])
 @pytest.mark.parametrize("host", ["reference", "c"])
-def test_an_attention_in_control_flow_gets_its_second_chance_on_vta(kind: str, host: str):
-    """Products of two activations are none of VTA's patterns at the graph level."""
+@pytest.mark.parametrize(
+    ("level", "pattern"), [("graph", "vta.product"), ("tensor", "vta.contraction")]
+)
+def test_an_attention_in_control_flow_runs_on_vta(kind: str, host: str, level: str, pattern: str):
     model = quantised_attention(kind)
     inner = "flow/then_branch" if kind == "If" else "flow/body"
     module = byocir.import_onnx(model)
     run_passes(module, load_context(), meaning_pipeline(module, "vta"))
-    package = byocir.compile(model, targets="vta", host=host)
+    package = byocir.compile(model, targets="vta", host=host, levels=[level])
     for node in ("scores", "mix"):
         assert package.report.placement[f"{inner}/{node}"] == "vta_0"
-    assert f"{inner}/mix  MatMul  vta_0 (tensor level, vta.contraction)" in explain(package.report)
+    taken = f"{inner}/mix  MatMul  vta_0 ({level} level, {pattern})"
+    assert taken in explain(package.report)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 16, 16), scale=0.6).astype(np.float32)
     feeds = {"x": x, "go": np.array(True)}
@@ -218,7 +221,8 @@ def test_a_module_saved_between_the_hand_offs_gets_its_second(says: bool):
     """One that does not say how far it is shows it: its operators are at the graph level."""
     module = byocir.import_onnx(quantised_attention("Loop"))
     run_passes(module, load_context(), meaning_pipeline(module, "vta"))
-    first = "match-composites,assign-targets,merge-regions,place-constants,outline-regions"
+    matched = "match-composites,vta-separate,assign-targets"
+    first = f"{matched},merge-regions,place-constants,outline-regions"
     run_passes(module, load_context(), first)
     assert str(module.attributes["byoc.levels"]) == '["tensor"]'
     if not says:
@@ -275,9 +279,10 @@ def test_graphs_without_work_for_a_target_stay_whole():
 
 
 def test_without_the_tensor_level_graphs_stay_whole():
-    model = quantised_attention("Loop")
-    report = partition(byocir.import_onnx(model), "vta", levels=["graph"])
-    assert report.placement["flow/body/mix"] == "host"
+    for levels, place in ((["graph"], "host"), (["graph", "tensor"], "s_0")):
+        model = byocir.import_onnx(quantised_attention("Scan"))
+        report = partition(model, [sums("s")()], levels=levels)
+        assert report.placement["flow/body/sum"] == place
 
 
 @settings(max_examples=settings.default.max_examples // 5)
