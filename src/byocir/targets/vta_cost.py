@@ -74,23 +74,27 @@ def cost_of(ops: Sequence[Operation], block: int, rounding: str) -> dict[str, fl
 
 
 def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> Work:
-    work, weights = Work(), dict[SSAValue, int]()
+    work, weights, channels = Work(), dict[SSAValue, int](), 1
     for op in ops:
         if isinstance(op, ConvOp | MatmulOp):
             positions, blocks = _contraction(op, block)
             work.gemm += positions * blocks
-            weights[op.operands[1]] = blocks * block * block
+            matrices = math.prod(shape_of(op.rhs.type)[:-2]) if isinstance(op, MatmulOp) else 1
+            weights[op.operands[1]] = matrices * blocks * block * block
+        if isinstance(op, MatmulOp):
+            channels = len(shape_of(op.result.type)) - 1
+    for op in ops:
         immediate, register = _alu_steps(op, rounding)
-        count = vectors(op.results[0].type, block)
+        count = vectors(op.results[0].type, block, channels)
         work.immediate += immediate * count
         work.register += register * count
         work.multiplies += isinstance(op, RequantizeOp) * count
     if work.moves_nothing:
         return work
     for value in inputs_of(ops):
-        size = nbytes(value.type) if is_constant(value) else padded(value.type, block)
+        size = nbytes(value.type) if is_constant(value) else padded(value.type, block, channels)
         work.read += weights.get(value, size)
-    work.written = sum(padded(result.type, block) for result in ops[0].results)
+    work.written = sum(padded(result.type, block, channels) for result in ops[0].results)
     return work
 
 
@@ -98,8 +102,8 @@ def _contraction(op: ConvOp | MatmulOp, block: int) -> tuple[int, int]:
     """Positions of the result, and blocks of weights that each of them takes."""
     result = shape_of(op.result.type)
     if isinstance(op, MatmulOp):
-        inputs, outputs = shape_of(op.rhs.type)
-        return result[0], math.ceil(inputs / block) * math.ceil(outputs / block)
+        inputs, outputs = shape_of(op.rhs.type)[-2:]
+        return math.prod(result[:-1]), math.ceil(inputs / block) * math.ceil(outputs / block)
     (channels, inputs, *kernel), groups = shape_of(op.weight.type), op.group.value.data
     outputs = channels // groups
     shared = sharing(inputs, outputs, block) if groups > 1 else 1
