@@ -195,6 +195,6 @@ def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
 def test_patterns_prints_what_a_target_takes(capsys: pytest.CaptureFixture[str]):
     assert main(["patterns", "vta"]) == 0
     page = capsys.readouterr().out
-    assert "graph.conv(x: i8, constant w: i8, [constant b])" in page
+    assert "graph.conv(x: i8, %1, [constant b])" in page
     assert "- Groups of channels, several together if they are small, fill whole blocks." in page
     assert main(["patterns", "vtx"]) == 1
