@@ -10,14 +10,22 @@ from collections.abc import Callable
 from itertools import count
 from typing import TypeVar
 
+import numpy as np
 import pytest
 from nets.growing_graphs import Npu, growing
+from xdsl.ir.core import OpOperands
+from xdsl.parser import Parser
 
 import byocir
 from byocir.compiler import generate, hand_over
+from byocir.dialects import uses
+from byocir.dialects.array import Array
+from byocir.dialects.byoc import YieldOp
 from byocir.dialects.context import load_context
+from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
+from byocir.dialects.text import parse_module, print_module
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
@@ -43,8 +51,8 @@ class Calls(Counter[str]):
             self[step] += next(turns)
 
 
-def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], monkeypatch) -> Calls:
-    """The calls of importing, each pass, the report and the rest of generating code."""
+def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], path, monkeypatch) -> Calls:
+    """The calls of importing, each pass, the report, generating code, and loading it again."""
     calls = Calls()
     run = pipeline._run
     with monkeypatch.context() as patch:
@@ -57,7 +65,8 @@ def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], monkeypatch) 
         runner = PassRunner(keeps_start=False)
         report = hand_over(module, targets, runner=runner)
         calls.counted("report", lambda: report_of(module).to_json())
-        generate(module, report, host="c", runner=runner)
+        generate(module, report, host="c", runner=runner).save(path)
+        calls.counted("load", lambda: byocir.load(path, targets=targets))
     return calls
 
 
@@ -70,11 +79,61 @@ def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], monkeypatch) 
         ("wide concat", []),
     ],
 )
-def test_steps_are_linear(shape, targets, monkeypatch):
+def test_steps_are_linear(shape, targets, tmp_path, monkeypatch):
     monkeypatch.setattr(fuse, "MOST_OPS", 16)  # as for a graph that is longer than its bodies
-    once, twice = (calls_of_compiling(shape, n, targets, monkeypatch) for n in (NODES, 2 * NODES))
+    path = tmp_path / "model.bpkg"
+    once, twice = (
+        calls_of_compiling(shape, n, targets, path, monkeypatch) for n in (NODES, 2 * NODES)
+    )
     growth = {step: twice[step] / calls for step, calls in once.items()}
     assert {step: ratio for step, ratio in growth.items() if ratio > BEYOND} == {}
+
+
+@pytest.mark.parametrize("shape", ["many outputs", "wide concat", "wide split"])
+def test_replacing_an_operand_of_a_wide_op_copies_no_others(shape, monkeypatch):
+    copied: list[int] = []
+    set_one = OpOperands.__setitem__
+    monkeypatch.setattr(
+        OpOperands,
+        "__setitem__",
+        lambda operands, *rest: (copied.append(len(operands)), set_one(operands, *rest))[1],
+    )
+    module = byocir.import_onnx(growing(shape, 2 * NODES))
+    generate(module, hand_over(module, [Npu()]), host="c")
+    assert max(copied, default=0) < uses.WIDE
+
+
+def test_reading_a_region_copies_no_names_around_it(monkeypatch):
+    copied: list[int] = []
+    read = Parser.parse_optional_region
+
+    def counted(parser: Parser, arguments=None):
+        names = parser.ssa_values
+        copied.append(len(names) if names.copy() is not names else 0)
+        return read(parser, arguments)
+
+    monkeypatch.setattr(Parser, "parse_optional_region", counted)
+    module = byocir.import_onnx(growing("elementwise", NODES))
+    hand_over(module, [])
+    parse_module(print_module(module))
+    assert len(copied) > NODES
+    assert max(copied) == 0
+
+
+def test_a_list_of_operands_reads_as_a_tuple_of_them():
+    values = [ConstantOp.of(Array.of(np.array(i))).result for i in range(uses.WIDE)]
+    op, same = (YieldOp.create(operands=values) for _ in range(2))
+    other = ConstantOp.of(Array.of(np.array(99))).result
+    uses.set_operand(op, 3, other)
+    assert op.operands != same.operands
+    assert [*values[3].uses] == [use for use in values[3].uses if use.operation is same]
+    assert [(use.operation, use.index) for use in other.uses] == [(op, 3)]
+    uses.replace_uses(other, values[3])
+    assert op.operands == same.operands
+    assert same.operands == op.operands
+    assert type(op.operands[2:5]) is type(same.operands[2:5])
+    assert op.operand_types == same.operand_types
+    assert op.clone().is_structurally_equivalent(same)
 
 
 def test_each_location_of_equal_ops_is_fused_once(monkeypatch):

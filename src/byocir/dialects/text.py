@@ -12,17 +12,19 @@ Printing and reading back loses nothing but the bytes of large arrays, which tra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
-from xdsl.ir import Attribute, BlockArgument, Operation, TypeAttribute
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
+from xdsl.utils.scoped_dict import ScopedDict
 
 from byocir.dialects.array import ArrayStore, ByocirContext
 from byocir.dialects.collector import collector_paused
@@ -177,6 +179,7 @@ class SourceParser(Parser):
         _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
         self._parser_state = ParserState(QuickLexer(Input(text, file)))
+        self.ssa_values: Any = _Names()
         self.attribute_aliases = _Aliases(self, max(LEAST_PARTS, PARTS * len(text)))
         self._types: dict[str, TypeAttribute] = {}
         self.spans = spans
@@ -211,6 +214,17 @@ class SourceParser(Parser):
             found = f"{type(error).__name__}: {error}"
             raise ParseError(self._here(), f"expected readable text, found {found}") from error
 
+    def parse_optional_region(
+        self, arguments: Iterable[Parser.Argument] | None = None
+    ) -> Region | None:
+        """A region, which opens a scope; xDSL would copy all names there are for each."""
+        outer = self.ssa_values
+        self.ssa_values = _Names(outer)
+        try:
+            return super().parse_optional_region(arguments)
+        finally:
+            self.ssa_values = outer
+
     def parse_optional_type(self) -> TypeAttribute | None:
         """A type; plain ones, of which a module has few and writes many, are read once."""
         text = _PLAIN_TYPE.match(self.lexer.input.content, self.pos)
@@ -235,6 +249,15 @@ class SourceParser(Parser):
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
+
+
+class _Names(ScopedDict[str, tuple[SSAValue, ...]]):
+    """The values that a region can name, its own and those around it."""
+
+    def copy(self) -> _Names:
+        """What xDSL's parser keeps while it reads a region, and goes back to: this scope, since
+        each region has one of its own."""
+        return self
 
 
 LEAST_PARTS, PARTS = 2**18, 8

@@ -25,6 +25,7 @@ from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
 from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype, static_shape
+from byocir.dialects.uses import set_operand
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
@@ -201,7 +202,7 @@ def model_of(
     mapping = dict(zip(captures, block.args[len(op.operands) :], strict=True))
     inner = op.clone(value_mapper=dict[SSAValue, SSAValue](mapping))
     for index in range(len(op.operands)):
-        inner.operands[index] = block.args[index]
+        set_operand(inner, index, block.args[index])
     block.add_ops([inner, ReturnOp(*inner.results)])
     results = [result.type for result in op.results]
     return export_onnx(FuncOp("op", (types, results), Region(block)))

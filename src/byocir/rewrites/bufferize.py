@@ -40,6 +40,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed, origins
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
@@ -190,7 +191,7 @@ class _Body:
             after.name_hint, after.location = before.name_hint, before.location
             self.buffers[before] = after
             if isinstance(before.type, MemRefType):
-                before.replace_all_uses_with(after)
+                replace_uses(before, after)
         for op in list(self.old.ops):
             self._convert(op)
         return self.new
@@ -270,7 +271,7 @@ class _Body:
         made = tir.ForOp.of(op.extent.value.data, op.kind.data, op.location)
         made.attributes.update(op.attributes)
         self._add(made)
-        op.index.replace_all_uses_with(made.index)
+        replace_uses(op.index, made.index)
         made.index.name_hint = op.index.name_hint
         self.buffers.update(zip(op.carried, carried, strict=True))
         yielded = list(op.yielded)
@@ -323,14 +324,16 @@ class _Body:
     def _return(self, op: ReturnOp | byoc.YieldOp) -> None:
         """Results are computed where the caller wants them, or copied there."""
         ports = self.new.args[len(self.old.args) :]
+        moved: dict[SSAValue, SSAValue] = {}
         for value, port in zip(op.operands, ports, strict=True):
             port.name_hint = value.name_hint if isinstance(value, OpResult) else None
             source = self.buffers[value]
+            source = moved.get(source, source)
             if isinstance(source.owner, tir.AllocOp):
-                source.replace_all_uses_with(port)
+                replace_uses(source, port)
                 source.owner.detach()
                 source.owner.erase()
-                self.buffers = {v: port if b is source else b for v, b in self.buffers.items()}
+                moved[source] = port
             else:
                 self._copied(source, port, op)
         done = ReturnOp() if isinstance(op, ReturnOp) else byoc.YieldOp.create()

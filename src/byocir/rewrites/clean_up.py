@@ -40,6 +40,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
+from byocir.dialects.uses import replace_uses
 from byocir.patterns import Bound, Match, either, wildcard
 from byocir.patterns import Pattern as ValuePattern
 from byocir.patterns import op as op_pattern
@@ -91,7 +92,7 @@ def _merge_equal(block: Block) -> None:
         if first is op:
             continue
         for old, kept in zip(op.results, first.results, strict=True):
-            old.replace_all_uses_with(kept)
+            replace_uses(old, kept)
         gone.setdefault(first, []).append(erase_dead(op))
     for first, locations in gone.items():  # all at once: each fusing names all anew
         if not isinstance(first, ConstantOp):

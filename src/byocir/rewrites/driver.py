@@ -25,6 +25,7 @@ from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
 from byocir.dialects.locations import fuse, names, of_names
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.patterns.match import Bound
 
@@ -157,7 +158,7 @@ def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
     for old, replacement in zip(op.results, results, strict=True):
         if replacement.name_hint is None:
             replacement.name_hint = old.name_hint
-        old.replace_all_uses_with(replacement)
+        replace_uses(old, replacement)
     _keep_location(erase_dead(op), new.ops, results)
     users = [use.operation for value in results for use in value.uses]
     return [*new.ops, *users, *(p for p in producers if p.parent is not None)]

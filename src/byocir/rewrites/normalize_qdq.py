@@ -50,6 +50,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.locations import fuse
 from byocir.dialects.types import dtype_of, f32, shape_of
+from byocir.dialects.uses import set_operand
 from byocir.evaluate.windows import window_counts
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
@@ -105,7 +106,7 @@ def _give_each_use_its_own(op: DequantizeOp) -> None:
         copy = op.clone()
         copy.result.name_hint = op.result.name_hint
         Rewriter.insert_op(copy, InsertPoint.after(op))
-        use.operation.operands[use.index] = copy.result
+        set_operand(use.operation, use.index, copy.result)
 
 
 def _again(like: Bound, value: SSAValue, axis: int, new: NewOps) -> SSAValue:

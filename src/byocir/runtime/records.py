@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -38,7 +39,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 
 def _record(kind: type[Any], value: Mapping[str, Any], where: str) -> Any:
-    types = get_type_hints(kind)
+    types = _types_of(kind)
     names: Sequence[str] = getattr(kind, "_fields", ()) or [field.name for field in fields(kind)]
     made = {
         name: _read(types[name], value[name], f"{where}.{name}") for name in names if name in value
@@ -47,6 +48,11 @@ def _record(kind: type[Any], value: Mapping[str, Any], where: str) -> Any:
         return kind(**made)
     except TypeError as error:  # one is missing
         raise ValueError(f"expected a record as {where}, found: {error}") from error
+
+
+@cache
+def _types_of(kind: type[Any]) -> Mapping[str, Any]:
+    return get_type_hints(kind)  # which evaluates each annotation anew
 
 
 def _expect(holds: bool, expected: str, found: object, where: str) -> None:

@@ -224,7 +224,8 @@ class Report:
     def from_dict(data: object) -> Report:
         """The report that `to_dict` wrote; raises ValueError for what is none."""
         report = read_as(Report, data, "report")
-        lost = [node.name for node in report.nodes if node.name not in report.placement]
+        placement = report.placement
+        lost = [node.name for node in report.nodes if node.name not in placement]
         if lost:
             raise ValueError(f"expected a place of each node, found none of '{lost[0]}'")
         if report.memory and not {"arena", "arena_lower_bound"} <= report.memory.keys():

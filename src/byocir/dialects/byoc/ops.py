@@ -36,6 +36,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEf
 
 from byocir.dialects.byoc.records import LEVELS, CutAttr, HandedOffAttr, TargetAttr
 from byocir.dialects.checks import expect
+from byocir.dialects.uses import replace_uses
 
 
 @irdl_op_definition
@@ -347,11 +348,11 @@ def inline(op: CompositeOp | RegionOp) -> None:
     """Replaces a composite or region by the ops of its body."""
     block = op.body.block
     for arg, value in zip(list(block.args), op.inputs, strict=True):
-        arg.replace_all_uses_with(value)
+        replace_uses(arg, value)
     terminator = block.last_op
     assert isinstance(terminator, YieldOp)
     for result, value in zip(op.outputs, terminator.values, strict=True):
-        result.replace_all_uses_with(value)
+        replace_uses(result, value)
     terminator.detach()
     terminator.erase()
     parent = op.parent

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import (
     TARGET,
@@ -25,6 +24,7 @@ from byocir.dialects.byoc import (
     inline,
 )
 from byocir.dialects.locations import names, of_names
+from byocir.dialects.uses import replace_op
 from byocir.errors import ByocirError, did_you_mean
 
 BEFORE_LOWERING = "export the module as it is before it is lowered to the tensor level"
@@ -78,7 +78,7 @@ def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
         if isinstance(op, RegionOp):
             inline(op)
         elif isinstance(op, BeginOp | EndOp):
-            Rewriter.replace_op(op, [], [op.input])
+            replace_op(op, [], [op.input])
     return whole, places
 
 
@@ -100,9 +100,9 @@ def _region_of(call: CallOp, callee: FuncOp) -> RegionOp:
         op.location = of_names(kept) if kept else op.location
     terminator = body.block.last_op
     assert isinstance(terminator, ReturnOp)
-    Rewriter.replace_op(terminator, YieldOp.create(operands=list(terminator.arguments)))
+    replace_op(terminator, YieldOp.create(operands=list(terminator.arguments)))
     region = RegionOp.of(target, list(call.inputs), types, body, call.location)
-    Rewriter.replace_op(call, region)
+    replace_op(call, region)
     return region
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph.foreign import YieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.uses import replace_op
 from byocir.errors import ByocirError
 
 Lowered = SSAValue | Sequence[SSAValue]
@@ -78,4 +78,4 @@ def lower_op(op: Operation) -> None:
     emitter = Emitter(op.location)
     lowered = lowering(emitter, op)
     results = [lowered] if isinstance(lowered, SSAValue) else list(lowered)
-    Rewriter.replace_op(op, emitter.ops, results)
+    replace_op(op, emitter.ops, results)

@@ -21,6 +21,7 @@ from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir.affine import canonical
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import element_type_of, has_element, is_integer, shape_of, width_of
+from byocir.dialects.uses import replace_uses
 from byocir.evaluate.scalar import number
 from byocir.lowering.scf_to_tir.indices import Indices, conditions
 from byocir.lowering.scf_to_tir.statements import Access, Loop, NotRaised, Statement
@@ -234,7 +235,7 @@ class Bodies:
         for access, arg in zip(accesses[:count], body.block.args[:count], strict=True):
             if access in accesses[count:]:
                 same = body.block.args[accesses.index(access, count)]
-                arg.replace_all_uses_with(same)
+                replace_uses(arg, same)
         return Statement(loops, guards, accesses[:count], accesses[count:], body, op.location)
 
     def _own_loops(

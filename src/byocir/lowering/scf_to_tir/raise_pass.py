@@ -37,6 +37,7 @@ from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import shape_of
+from byocir.dialects.uses import replace_uses
 from byocir.evaluate.loops import array_of
 from byocir.lowering.scf_to_tir.reader import Reader, is_scalar
 from byocir.lowering.scf_to_tir.statements import Unit
@@ -105,7 +106,7 @@ def _in_order(op: scf.ParallelOp) -> None:
         body = Block(arg_types=[IndexType()])
         loop = scf.ForOp(low, high, step, [], body)
         loop.location = op.location
-        arg.replace_all_uses_with(body.args[0])
+        replace_uses(arg, body.args[0])
         body.args[0].name_hint = arg.name_hint
         place.add_op(loop)
         if place is not outside:
@@ -138,7 +139,7 @@ def _replace(units: list[Unit], reader: Reader) -> None:
         Rewriter.insert_op(unit.made, InsertPoint.before(op))
         for result in op.results:
             if result.first_use is not None:
-                result.replace_all_uses_with(_loaded(result, op, reader))
+                replace_uses(result, _loaded(result, op, reader))
         op.detach()
         op.erase()
 
@@ -169,7 +170,7 @@ def _ours(op: Operation, module: ModuleOp) -> Operation:
     Rewriter.insert_op(made, InsertPoint.before(op))
     for old, new in zip(op.results, made.results, strict=True):
         new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+        replace_uses(old, new)
     op.detach()
     op.erase()
     return made

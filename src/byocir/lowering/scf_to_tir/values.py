@@ -30,6 +30,7 @@ from byocir.dialects import tir
 from byocir.dialects.byoc import NAME
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.uses import replace_uses
 
 MOST_ELEMENTS = 1 << 26
 """Up to here it is worked out whether several blocks together write all of a buffer."""
@@ -168,7 +169,7 @@ class _Values:
             if is_input and not op.reductions:
                 read = body.block.insert_arg(arg.type, len(ins))
                 arg = body.block.args[len(ins) + 1 + position]
-                arg.replace_all_uses_with(read)
+                replace_uses(arg, read)
                 ins.append(buffer)
                 maps.append(op.out_maps[position])
                 pads = [*pads, None]

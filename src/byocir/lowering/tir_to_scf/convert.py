@@ -42,6 +42,7 @@ from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.locations import names
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_scf.constants import Constants
 from byocir.lowering.tir_to_scf.indices import Numbers
@@ -205,7 +206,7 @@ class _Writer:
     def _for(self, op: tir.ForOp) -> None:
         inner = op.body.block
         body = Block(arg_types=[IndexType()])
-        op.index.replace_all_uses_with(body.args[0])
+        replace_uses(op.index, body.args[0])
         body.args[0].name_hint = op.index.name_hint
         for moved in list(inner.ops):
             moved.detach()
@@ -253,6 +254,6 @@ def _replace(op: Operation, made: Block, results: Iterable[SSAValue]) -> None:
         inner.detach()
     Rewriter.insert_op(ops, InsertPoint.before(op))
     for old, new in zip(op.results, results, strict=True):
-        old.replace_all_uses_with(new)
+        replace_uses(old, new)
     op.detach()
     op.erase()

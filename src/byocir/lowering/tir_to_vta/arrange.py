@@ -33,6 +33,7 @@ from byocir.dialects.tir import (
     IteratorKind,
 )
 from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.uses import replace_uses, set_operand
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
@@ -87,7 +88,7 @@ class _Ports:
             if _moves(order):
                 ops = _transposed(value, order, call.location)
                 _insert(call, ops, after=False)
-                call.operands[index] = ops[-1].results[0]
+                set_operand(call, index, ops[-1].results[0])
         for result, order in zip(list(call.outputs), self.outputs, strict=True):
             if _moves(order):
                 users = list(result.uses)
@@ -96,7 +97,7 @@ class _Ports:
                 ops = _transposed(made, back, call.location)
                 _insert(call, ops, after=True)
                 for use in users:
-                    use.operation.operands[use.index] = ops[-1].results[0]
+                    set_operand(use.operation, use.index, ops[-1].results[0])
 
 
 def _insert(call: CallOp, ops: Sequence[Operation], *, after: bool) -> None:
@@ -255,7 +256,7 @@ def _permute_op(op: Operation, body: Block, inside: dict[SSAValue, Order], resul
         return
     body.insert_op_before(made, op)
     for before, after in zip(op.results, made.results, strict=True):
-        before.replace_all_uses_with(after)
+        replace_uses(before, after)
         inside[after] = result
     op.detach()
     op.erase()

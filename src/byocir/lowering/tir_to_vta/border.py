@@ -40,6 +40,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of, tensor
+from byocir.dialects.uses import set_operand
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
@@ -256,7 +257,7 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
     assert block is not None
     for i, border in enumerate(borders[: len(call.inputs)]):
         if border is not None:
-            call.operands[i] = _surrounded(call, call.inputs[i], border, block)
+            set_operand(call, i, _surrounded(call, call.inputs[i], border, block))
     for result, border in zip(list(call.outputs), borders[len(call.inputs) :], strict=True):
         if border is None:
             continue
@@ -269,7 +270,7 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
                 parts = Parts.of(user)
                 parts.with_map(index, border.inside(parts.maps[index])).put(user)
             else:
-                user.operands[index] = _cut_out(call, made, plain, border, block)
+                set_operand(user, index, _cut_out(call, made, plain, border, block))
 
 
 def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) -> SSAValue:

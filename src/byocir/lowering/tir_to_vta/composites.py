@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.uses import replace_uses
 from byocir.dialects.vta.config import VTA
 from byocir.errors import ByocirError
 from byocir.patterns.targets import machine_of
@@ -46,7 +47,7 @@ def sink_constants(composite: CompositeOp) -> None:
         first = body.first_op
         assert first is not None
         body.insert_op_before(copy, first)
-        argument.replace_all_uses_with(copy.result)
+        replace_uses(argument, copy.result)
         body.erase_arg(argument)
     composite.operands = kept
 

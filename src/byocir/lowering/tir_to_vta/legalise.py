@@ -34,6 +34,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of
+from byocir.dialects.uses import replace_uses
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
@@ -94,7 +95,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range], block: int)
     yielded = _emit(lanes, new, composite)
     # The new blocks still read arguments and weights of the old body.
     for before, after in zip(old.args, new.args, strict=True):
-        before.replace_all_uses_with(after)
+        replace_uses(before, after)
     _take_constants(old, new)
     last = old.last_op
     assert last is not None

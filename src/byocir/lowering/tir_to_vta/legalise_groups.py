@@ -26,6 +26,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import Linear, decompose, linear
 from byocir.dialects.types import i8
+from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta.legalise_space import evaluated
 
 
@@ -125,7 +126,7 @@ def regrouped(op: BlockOp, block: int) -> BlockOp:
     if found is None or not groups_fit(found.groups, found.inputs, found.outputs, block):
         return op
     made = _Regrouping(op, found, sharing(found.inputs, found.outputs, block)).made()
-    op.results[0].replace_all_uses_with(made.results[0])
+    replace_uses(op.results[0], made.results[0])
     op.detach()
     op.erase()
     return made

@@ -10,6 +10,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import shape_of
+from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta.layout import weights_of
 
 _ZERO = AffineExpr.constant(0)
@@ -48,7 +49,7 @@ def normalise(op: BlockOp) -> BlockOp:
     block = op.parent
     assert block is not None
     block.insert_op_before(made, op)
-    op.results[0].replace_all_uses_with(made.results[0])
+    replace_uses(op.results[0], made.results[0])
     op.detach()
     op.erase()
     return made

@@ -15,6 +15,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, i8, i32
+from byocir.dialects.uses import replace_uses
 
 MOST_BYTES = 3
 """255, the farthest that a byte is from a zero point, is a sum of three bytes."""
@@ -59,7 +60,7 @@ def with_bytes_as_weights(op: BlockOp) -> BlockOp:
         location=op.location,
     )
     block.insert_ops_before([weights, made], op)
-    op.results[0].replace_all_uses_with(made.results[0])
+    replace_uses(op.results[0], made.results[0])
     op.detach()
     op.erase()
     return made

@@ -37,6 +37,7 @@ from byocir.dialects.tir import (
     IteratorKind,
 )
 from byocir.dialects.types import element_type_of, i8, shape_of, tensor
+from byocir.dialects.uses import set_operand
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
@@ -172,7 +173,7 @@ def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -
         for op in (empty, pack):
             op.location = call.location
         Rewriter.insert_op([empty, pack], InsertPoint.before(call))
-        call.operands[index] = pack.results[0]
+        set_operand(call, index, pack.results[0])
     for result in list(call.outputs):
         unpacked = result.type
         users = list(result.uses)
@@ -181,7 +182,7 @@ def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -
             op.location = call.location
         Rewriter.insert_op([empty, unpack], InsertPoint.after(call))
         for use in users:
-            use.operation.operands[use.index] = unpack.results[0]
+            set_operand(use.operation, use.index, unpack.results[0])
 
 
 def _names(rank: int) -> list[str]:

@@ -24,6 +24,7 @@ from byocir.dialects.graph import MatmulOp
 from byocir.dialects.locations import named
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.uses import set_operand
 from byocir.dialects.vta import VTA
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.borders_read import numbers_around
@@ -118,7 +119,7 @@ def _tell_apart(composite: CompositeOp) -> None:
         if sums and op.operands[0] in arguments:
             factor = composite.inputs[arguments.index(op.operands[0])]
             composite.operands = [*composite.operands, factor]
-            op.operands[1] = composite.body.block.insert_arg(factor.type, len(arguments))
+            set_operand(op, 1, composite.body.block.insert_arg(factor.type, len(arguments)))
 
 
 def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
@@ -136,7 +137,7 @@ def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
     copy = BlockOp(iterators, [value], [empty.results[0]], maps, forms.moving(), location=location)
     block.insert_ops_before([empty, copy], first)
     for user, index in places:
-        user.operands[index] = copy.results[0]
+        set_operand(user, index, copy.results[0])
 
 
 def _position(op: Operation) -> int:

@@ -31,6 +31,7 @@ from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, LoopKind, buffer
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.types import Shape, i8, i32
+from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import (
@@ -251,7 +252,7 @@ def _without_widening(op: BlockOp) -> Region:
         for use in list(argument.uses):
             widening = use.operation
             assert isinstance(widening, arith.ExtSIOp)
-            widening.result.replace_all_uses_with(argument)
+            replace_uses(widening.result, argument)
             widening.detach()
             widening.erase()
         Rewriter.replace_value_with_new_type(argument, type_)

@@ -22,6 +22,7 @@ from byocir.dialects.byoc import (
     enclosing_body,
 )
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -65,7 +66,7 @@ def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> None:
     inner: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
     for result, outer in zip(composite.outputs, region.outputs, strict=True):
         outer.name_hint = result.name_hint
-        result.replace_all_uses_with(outer)
+        replace_uses(result, outer)
     composite.detach()
     composite.operands = [inner[value] for value in composite.inputs]
     body.add_op(composite)

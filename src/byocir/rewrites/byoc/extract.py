@@ -10,6 +10,7 @@ from xdsl.traits import ConstantLike
 from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
+from byocir.dialects.uses import set_operand
 from byocir.patterns.dataflow import ancestor_in
 from byocir.patterns.match import Attempt
 from byocir.rewrites.byoc.order import free_values
@@ -78,7 +79,7 @@ def enclose(
         result.name_hint = value.name_hint
         for use in list(value.uses):
             if ancestor_in(body, use.operation) is None:
-                use.operation.operands[use.index] = result
+                set_operand(use.operation, use.index, result)
     return made
 
 
@@ -104,4 +105,4 @@ def _replace(op: Operation, replacements: Mapping[SSAValue, SSAValue]) -> None:
     for inner in op.walk():
         for i, value in enumerate(inner.operands):
             if value in replacements:
-                inner.operands[i] = replacements[value]
+                set_operand(inner, i, replacements[value])

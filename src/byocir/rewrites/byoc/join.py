@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from byocir.dialects.byoc import CutAttr, RegionOp, YieldOp
 from byocir.dialects.locations import fuse
+from byocir.dialects.uses import replace_uses
 
 
 @dataclass
@@ -51,7 +52,7 @@ def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
     for region in regions:
         for arg, value in zip(region.body.block.args, region.inputs, strict=True):
             inner[value].name_hint = inner[value].name_hint or arg.name_hint
-            arg.replace_all_uses_with(inner[value])
+            replace_uses(arg, inner[value])
         _move(region, body, inner)
     members: set[Operation] = set(regions)
     results = [result for region in regions for result in region.outputs]

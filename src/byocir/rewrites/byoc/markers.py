@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import BeginOp, EndOp
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
 
@@ -34,7 +35,7 @@ def erase_markers(block: Block) -> None:
     """Removes all markers."""
     for op in list(block.ops):
         if isinstance(op, BeginOp | EndOp):
-            op.output.replace_all_uses_with(op.input)
+            replace_uses(op.output, op.input)
             op.detach()
             op.erase()
 

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import (
     TARGET,
@@ -30,6 +29,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.locations import fuse, names
+from byocir.dialects.uses import replace_op
 from byocir.rewrites.byoc.join import Replaced
 
 
@@ -134,7 +134,7 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
     inputs, outputs = [v.type for v in first.inputs], [r.type for r in first.outputs]
     terminator = first.body.block.last_op
     assert isinstance(terminator, YieldOp)
-    Rewriter.replace_op(terminator, ReturnOp(*terminator.values))
+    replace_op(terminator, ReturnOp(*terminator.values))
     body = first.detach_region(first.body)
     function = FuncOp(symbol, (inputs, outputs), body, visibility="private")
     function.attributes[TARGET] = first.target

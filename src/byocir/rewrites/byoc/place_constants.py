@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.byoc import STORED, TARGET, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
+from byocir.dialects.uses import replace_uses
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import constant_array
 from byocir.patterns.targets import Taker, find
@@ -100,7 +101,7 @@ def _bind_in(composite: CompositeOp, value: SSAValue, constant: Operation) -> No
     clone.results[0].name_hint = constant.results[0].name_hint
     body.insert_op_before(clone, _first(body))
     for arg in taken:
-        arg.replace_all_uses_with(clone.results[0])
+        replace_uses(arg, clone.results[0])
     _drop_inputs(composite, taken)
 
 
@@ -115,7 +116,7 @@ def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
             if outer not in arguments:
                 arguments[outer] = _add_input(region, outer)
             inner = _add_input(composite, arguments[outer])
-            constant.results[0].replace_all_uses_with(inner)
+            replace_uses(constant.results[0], inner)
             constant.erase()
 
 

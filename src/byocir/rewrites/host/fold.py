@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.array import Array, SharedMemory
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, blocks_in, ops_around
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.uses import replace_op
 from byocir.evaluate.tir import update_block
 
 
@@ -63,7 +63,7 @@ def _fold(op: BlockOp, memory: SharedMemory) -> None:
     update_block(op, [owner.value.data.values()], [values])
     values.flags.writeable = False  # nobody else has them: no need for a copy
     made = ConstantOp.of(Array.of(values), location=op.location)
-    Rewriter.replace_op(op, made)
+    replace_op(op, made)
     if not list(start.results[0].uses):
         start.detach()
         start.erase()

@@ -23,7 +23,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
@@ -31,6 +30,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.scalar import is_unsigned, number_op
 from byocir.dialects.types import element_type_of, i1, shape_of
+from byocir.dialects.uses import replace_op, replace_uses
 from byocir.rewrites.host.contraction import is_contraction
 
 MOST_INPUTS = 12
@@ -142,7 +142,7 @@ def _fused(op: BlockOp, position: int) -> BlockOp:
         where=op.where.data if op.where is not None else None,
         location=fuse(producer.location, op.location),
     )
-    Rewriter.replace_op(op, made)
+    replace_op(op, made)
     producer.detach()
     producer.erase()
     return made
@@ -166,10 +166,10 @@ def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
     _drop(block, block.args[inputs:])
     others = [arg for i, arg in enumerate(old.args[: len(op.ins)]) if i != position]
     for i, arg in enumerate(others):
-        arg.replace_all_uses_with(block.insert_arg(arg.type, i))
+        replace_uses(arg, block.insert_arg(arg.type, i))
     for arg in old.args[len(op.ins) :]:
-        arg.replace_all_uses_with(block.insert_arg(arg.type, len(block.args)))
-    old.args[position].replace_all_uses_with(computed)
+        replace_uses(arg, block.insert_arg(arg.type, len(block.args)))
+    replace_uses(old.args[position], computed)
     for inner in list(old.ops):
         inner.detach()
         block.add_op(inner)
@@ -238,7 +238,7 @@ def _with_number(op: BlockOp, position: int) -> BlockOp:
     value.location = op.location
     assert block.first_op is not None
     block.insert_op_before(value, block.first_op)
-    block.args[position].replace_all_uses_with(value.results[0])
+    replace_uses(block.args[position], value.results[0])
     block.erase_arg(block.args[position])
     maps, pads = [*op.in_maps, *op.out_maps], list(op.pad_values)
     del maps[position], pads[position]
@@ -253,5 +253,5 @@ def _with_number(op: BlockOp, position: int) -> BlockOp:
         where=op.where.data if op.where is not None else None,
         location=op.location,
     )
-    Rewriter.replace_op(op, made)
+    replace_op(op, made)
     return made

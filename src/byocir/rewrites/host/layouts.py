@@ -33,6 +33,7 @@ from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.uses import replace_op, replace_uses
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
 
@@ -232,7 +233,7 @@ class _Layouts:
             where=op.where.data if op.where is not None else None,
             location=op.location,
         )
-        Rewriter.replace_op(op, made)
+        replace_op(op, made)
 
     def _restore(self, op: Operation) -> None:
         for inner in op.walk():
@@ -253,7 +254,7 @@ class _Layouts:
         made = emit.elementwise(shape, element, [read], lambda x: x)
         Rewriter.insert_op(emit.ops, InsertPoint.before(op))
         del self.placed[value]
-        value.replace_all_uses_with(made)
+        replace_uses(value, made)
 
     # -- frames
 

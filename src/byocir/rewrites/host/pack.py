@@ -34,6 +34,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
 from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, ui8
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
@@ -202,7 +203,7 @@ def _pack(packing: _Packing) -> None:
         read = Read(result, space.parallel)
         result = emit.elementwise(shape, element_type_of(result.type), [read], lambda x: x)
     Rewriter.insert_op(emit.ops, InsertPoint.before(op))
-    op.results[0].replace_all_uses_with(result)
+    replace_uses(op.results[0], result)
     op.detach()
     op.erase()
     if not list(fill.results[0].uses):

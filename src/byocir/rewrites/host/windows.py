@@ -23,7 +23,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
@@ -32,6 +31,7 @@ from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import replace_op
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_contraction
 
@@ -207,7 +207,7 @@ def _flatten(op: BlockOp) -> None:
     at = Space.over(shape).parallel
     index = [*at[:-2], at[-2] * window.columns.length + at[-1]]
     result = emit.elementwise(shape, element, [Read(flat, index)], lambda x: x)
-    Rewriter.replace_op(op, emit.ops, [result])
+    replace_op(op, emit.ops, [result])
 
 
 def _planes(emit: Emitter, window: _Window) -> SSAValue:

@@ -34,6 +34,7 @@ from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, IteratorAttr
+from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
 from byocir.patterns import BoundBlock, Composite
@@ -163,7 +164,7 @@ def _reorder(body: Block, order: Sequence[int]) -> None:
     for i in order:
         moved = body.insert_arg(old[i].type, len(body.args))
         moved.name_hint, moved.location = old[i].name_hint, old[i].location
-        old[i].replace_all_uses_with(moved)
+        replace_uses(old[i], moved)
     for arg in old:
         body.erase_arg(arg)
 

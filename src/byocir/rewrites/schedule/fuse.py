@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.tir import ForOp, LoopKind, LoopKindAttr
+from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.blocks import body_of
 from byocir.rewrites.schedule.index import Indices
 from byocir.rewrites.schedule.reorder import nest_of
@@ -41,7 +42,7 @@ def fuse(outer: ForOp, inner: ForOp) -> ForOp:
         op.location = outer.location
         body.insert_op_before(op, first)
         for use in uses:
-            use.operation.operands[use.index] = op.result
+            set_operand(use.operation, use.index, op.result)
     inner.detach()
     inner.erase()
     outer.properties["extent"] = IntegerAttr(outer.extent.value.data * times, i64)

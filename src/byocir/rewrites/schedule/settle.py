@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.uses import replace_uses
 from byocir.rewrites.schedule.index import innermost, is_index_arithmetic, loops_behind
 
 _Key = tuple[Block, type[Operation], tuple[SSAValue, ...], Attribute | None]
@@ -29,7 +30,7 @@ def settle(body: Block) -> None:
         number = op.value if isinstance(op, arith.ConstantOp) else None
         key = (home, type(op), tuple(op.operands), number)
         if key in known:
-            op.results[0].replace_all_uses_with(known[key])
+            replace_uses(op.results[0], known[key])
             op.detach()
             op.erase()
             continue

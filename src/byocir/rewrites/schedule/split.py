@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import AllocOp, BlockOp, ForOp, LoopKind, LoopKindAttr
+from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.blocks import Parts, body_of
 from byocir.rewrites.schedule.index import Indices, Sum, base_sums, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
@@ -66,7 +67,7 @@ def _split(loop: ForOp, factor: int) -> ForOp:
     whole = Sum(((index, factor), (inner.index, 1)))
     value = Indices(body_of(loop), loop.location).value(whole, body, first)
     for use in uses:
-        use.operation.operands[use.index] = value
+        set_operand(use.operation, use.index, value)
     return inner
 
 

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import set_operand
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import (
     Access,
@@ -257,7 +258,7 @@ def _redirect(access: Access, local: SSAValue, starts: Sequence[Sum], indices: I
     elif isinstance(op, CopyOp):
         _redirect_copy(op, access.operand, local, starts, indices)
     else:
-        op.operands[access.operand] = local
+        set_operand(op, access.operand, local)
 
 
 def _redirect_copy(

@@ -27,6 +27,7 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.tir import ConstantOp, ExternOp
 from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.uses import replace_uses
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
 from byocir.lowering.graph_to_tir.bounded.held import held
 from byocir.lowering.graph_to_tir.bounded.loops import loop_of
@@ -69,7 +70,7 @@ class _Conversion:
             for result in op.results:
                 array = self.arrays.of(result)
                 if array is not None and result.first_use is not None:
-                    result.replace_all_uses_with(array.packed())
+                    replace_uses(result, array.packed())
             op.detach()
             op.erase()
         _erase_unused([op for op in block.walk() if op not in before])

@@ -31,6 +31,7 @@ from byocir.dialects.types import (
     shape_of,
     static_shape,
 )
+from byocir.dialects.uses import replace_uses
 from byocir.lowering.graph_to_tir.bounded.numbers import integers_of
 from byocir.lowering.graph_to_tir.bounded.sizes import (
     Bounded,
@@ -237,7 +238,7 @@ def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
     if plan.skipped:
         given = [*_controls(inner, plan, loop), *given]
     for argument, value in zip(block.args, given, strict=True):
-        argument.replace_all_uses_with(value)
+        replace_uses(argument, value)
     yielded, slices = list(plan.yielded), list(plan.slices)
     body = loop.body.block
     body.add_ops(inner.ops)

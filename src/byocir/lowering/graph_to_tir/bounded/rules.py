@@ -18,6 +18,7 @@ from byocir.dialects.graph import GraphOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import dtype_of, element_type_of, i64, is_float, shape_of, tensor
+from byocir.dialects.uses import replace_uses, set_operand
 from byocir.frontend.onnx.reader import Value
 from byocir.lowering.graph_to_tir.bounded.sizes import Dim, Size, bound_of, bounds_of, number_of
 from byocir.lowering.graph_to_tir.operands import accumulator_of
@@ -45,7 +46,7 @@ class Walk:
 
     def replace(self, old: OpResult, new: SSAValue) -> None:
         """Another value takes the place of a result."""
-        old.replace_all_uses_with(new)
+        replace_uses(old, new)
         self._replaced[old] = new
         self.known[new] = self.known[old]
 
@@ -100,7 +101,7 @@ class Walk:
             other = self.emit.constant(np.array(number, dtype_of(element)))
             value = self.make(g.WhereOp, inside, value, other)
         self.known[value] = dims
-        op.operands[index] = value
+        set_operand(op, index, value)
 
 
 Rule = Callable[[Walk, Any], Sequence[Dims] | None]

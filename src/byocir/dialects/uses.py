@@ -1,0 +1,68 @@
+"""Replaces values in the ops that use them, in time that does not depend on how wide those are.
+
+xDSL keeps operands as a tuple and copies all of it for each one that is set, so that a graph of
+20 000 outputs whose values are replaced one by one copies 20 000 operands 20 000 times. Here a wide
+op keeps them as a list from the first time that one is set; xDSL reads both alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.core import SSAValues
+from xdsl.rewriter import Rewriter
+
+WIDE = 32
+"""As many operands as are worth a list."""
+
+
+class _ListOfOperands(list[SSAValue]):
+    """Operands that can be set in place. Slices are xDSL's tuples, as of its own operands."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = cast("Any", super().__getitem__(index))
+        return SSAValues[SSAValue](found) if isinstance(index, slice) else found
+
+    def __eq__(self, other: object) -> bool:
+        mine = SSAValues(self)
+        return mine == (SSAValues(other) if isinstance(other, _ListOfOperands) else other)
+
+
+def set_operand(op: Operation, index: int, value: SSAValue) -> None:
+    """Makes a value an operand of an op, in place of the one that is there."""
+    operands: Any = op._operands  # pyright: ignore[reportPrivateUsage]
+    if len(operands) < WIDE:
+        op.operands[index] = value
+        return
+    if not isinstance(operands, _ListOfOperands):
+        operands = _ListOfOperands(operands)
+        op._operands = operands  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    use = op._operand_uses[index]  # pyright: ignore[reportPrivateUsage]
+    operands[index].remove_use(use)
+    value.add_use(use)
+    operands[index] = value
+
+
+def replace_uses(old: SSAValue, new: SSAValue) -> None:
+    """Replaces a value by another one in all ops that use it; the other one takes its name hint if
+    it has none."""
+    if old is new:
+        return
+    for use in tuple(old.uses):
+        set_operand(use.operation, use.index, new)
+    if new.name_hint is None:
+        new.name_hint = old.name_hint
+
+
+def replace_op(
+    op: Operation, made: Operation | Sequence[Operation], results: Sequence[SSAValue] | None = None
+) -> None:
+    """Replaces an op by others and its results by these values, or by the results of the last."""
+    ops = [made] if isinstance(made, Operation) else list(made)
+    if results is None:
+        results = ops[-1].results if ops else ()
+    for old, new in zip(op.results, results, strict=True):
+        replace_uses(old, new)
+    Rewriter.replace_op(op, ops, results)
