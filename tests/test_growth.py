@@ -29,7 +29,7 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime.report import report_of
+from byocir.runtime.report import Report, report_of
 
 T = TypeVar("T")
 NODES = 32
@@ -118,6 +118,20 @@ def test_reading_a_region_copies_no_names_around_it(monkeypatch):
     parse_module(print_module(module))
     assert len(copied) > NODES
     assert max(copied) == 0
+
+
+def test_reading_a_report_looks_for_places_once(monkeypatch):
+    looked: list[int] = []
+    place = Report.placement.fget
+    monkeypatch.setattr(
+        Report, "placement", property(lambda report: (looked.append(1), place(report))[1])
+    )
+    module = byocir.import_onnx(growing("alternating", NODES))
+    hand_over(module, [Npu()])
+    data = report_of(module).to_dict()
+    looked.clear()
+    Report.from_dict(data)
+    assert len(looked) == 1
 
 
 def test_a_list_of_operands_reads_as_a_tuple_of_them():
