@@ -205,6 +205,8 @@ def _write_fixed(op: RequantizeOp, rounding: FixedAttr, graph: GraphWriter) -> s
         odd = graph.node("Mod", [shifted(product), number(2)])
         below_half = graph.node("Add", [product, number((1 << (shift - 1)) - 1)])
         product = shifted(graph.node("Add", [below_half, odd]))
+    if op.zero_point.value.data:
+        product = graph.node("Add", [product, number(op.zero_point.value.data)])
     # In float64, which is exact where it is not clipped: ONNX Runtime 1.31 lets some int64 values
     # beyond 2^31 through Clip.
     limits = np.iinfo(dtype_of(op.to))
