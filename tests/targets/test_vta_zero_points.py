@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from exported_models import assert_same, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -147,6 +148,18 @@ def test_nets_run_on_vta_at_each_level(build, kind, weights, zero):
             (found,) = package.run({"x": x}, check=True).values()
             (expected,) = evaluate_function(wanted, "main", [x])
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("build", [residual_net, products_net])
+def test_nets_with_weights_of_nine_bits_are_written_to_onnx(build):
+    """ONNX multiplies integers of 8 bits alone."""
+    model = build(np.int8, np.uint8, 115)
+    module = byocir.import_onnx(model)
+    written = byocir.export_onnx(module, byocir.Vta(), rewritten=True)
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).normal(0, 3, shape).astype(np.float32)
+    wanted = byocir.compile(module, targets=["vta"], host="reference").run({"x": x})
+    assert_same(run(written, {"x": x}), wanted)
 
 
 def test_an_array_with_two_numbers_around_it_is_two_arrays():

@@ -69,7 +69,8 @@ def _one_grid(of_x, of_y):
     """Both have the same grid, with zero point 0."""
     grids = [grid_at(of_x), grid_at(of_y)]
     same = str(grids[0]) == str(grids[1])
-    return all(g is not None and g.is_8_bit and g.symmetric for g in grids) and same, [str(g) for g in grids]
+    plain = all(g is not None and g.is_8_bit and g.symmetric for g in grids)
+    return plain and same, [str(g) for g in grids]
 
 
 @pytest.mark.parametrize("rewrite", [*of(*INTEGERS), residual], ids=lambda rewrite: rewrite.name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import onnx
 from xdsl.ir import SSAValue
@@ -20,7 +23,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.quant import HALF_UP
-from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, i16, is_float, shape_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
@@ -92,7 +95,7 @@ def _scalar(node: NodeReader, index: int) -> SSAValue:
 
 
 def write_conv(op: GraphOp, graph: GraphWriter) -> str:
-    """Conv for floats; ConvInteger and an addition for 8-bit integers."""
+    """Conv for floats; ConvInteger and an addition for integers."""
     assert isinstance(op, ConvOp)
     window = {
         name: list(int_tuple(values))
@@ -106,7 +109,7 @@ def write_conv(op: GraphOp, graph: GraphWriter) -> str:
     inputs = [graph.name(value) for value in op.operands]
     if is_float(element(op.input)):
         return graph.node("Conv", inputs, group=group, **window)
-    result = graph.node("ConvInteger", inputs[:2], group=group, **window)
+    result = _integer_products("ConvInteger", op.operands[:2], graph, group=group, **window)
     if op.bias is None:
         return result
     column = np.array([-1] + [1] * (len(shape(op.input)) - 2), np.int64)
@@ -115,11 +118,37 @@ def write_conv(op: GraphOp, graph: GraphWriter) -> str:
 
 
 def write_matmul(op: GraphOp, graph: GraphWriter) -> str:
-    """MatMul, or MatMulInteger for 8-bit integers."""
+    """MatMul, or MatMulInteger for integers that are summed in wider ones."""
     assert isinstance(op, MatmulOp)
-    widens = element(op.lhs) != element(op.result)
-    inputs = [graph.name(op.lhs), graph.name(op.rhs)]
-    return graph.node("MatMulInteger" if widens else "MatMul", inputs)
+    if element(op.lhs) != element(op.result):
+        return _integer_products("MatMulInteger", op.operands, graph)
+    return graph.node("MatMul", [graph.name(op.lhs), graph.name(op.rhs)])
+
+
+def _integer_products(
+    op_type: str, factors: Sequence[SSAValue], graph: GraphWriter, **attributes: Any
+) -> str:
+    """ConvInteger or MatMulInteger, which take 8 bits alone: of weights of 16 bits, one for each
+    term of 8 bits that they are the sum of."""
+    x, weights = factors
+    wide = constant_values(weights) if element(weights) == i16 else None
+    if wide is None:
+        return graph.node(op_type, [graph.name(x), graph.name(weights)], **attributes)
+    total = ""
+    for term in _terms_of_8_bits(wide):
+        result = graph.node(op_type, [graph.name(x), graph.array(term)], **attributes)
+        total = graph.node("Add", [total, result]) if total else result
+    return total
+
+
+def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
+    """Arrays of 8 bits with this sum: [300, -5] -> [127, -5], [127, 0], [46, 0]."""
+    terms: list[np.ndarray] = []
+    rest: np.ndarray = wide.astype(np.int32)
+    while not terms or rest.any():
+        terms.append(np.clip(rest, -128, 127).astype(np.int8))
+        rest -= terms[-1]
+    return terms
 
 
 def write_sum_pool(op: GraphOp, graph: GraphWriter) -> str:
