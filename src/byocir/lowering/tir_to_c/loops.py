@@ -243,7 +243,9 @@ class BlockWriter:
         elif rest:
             inner = rest.pop()
             position, make = inner.position, partial(_for, inner.name, inner.extent)
-        lines = self._innermost(outs, store, position, make)
+        # Lanes lie in an array of their own, so that turns around them leave no groups when joined.
+        is_nested = lanes is None and (bool(rest) or outs is not None)
+        lines = self._innermost(outs, store, position, make, is_nested=is_nested)
         left = [guard for guard in self.guards if position not in guard.used_dims()]
         for loop in reversed(rest):
             here = [guard for guard in left if loop.position in guard.used_dims()]
@@ -257,6 +259,8 @@ class BlockWriter:
         store: Callable[[int, str], str],
         position: int | None,
         make: _MakeLoop,
+        *,
+        is_nested: bool,
     ) -> list[str]:
         """The body in the loop at `position`, which `make` puts around it. What does not depend on
         that loop is asked before it."""
@@ -275,7 +279,8 @@ class BlockWriter:
             return make([KEPT_APART, *lines] if varies and self._has_groups else lines, varies)
 
         if not before:
-            return loop(inside)
+            varies = bool(guards) or any(inside.values())
+            return [*([KEPT_APART] if varies and is_nested else []), *loop(inside)]
         conditions = [
             self.indices.condition(check) for checks in before.values() for check in checks
         ]
@@ -365,7 +370,7 @@ class BlockWriter:
         if lane is None:
             return _nest(self.parallel, self._accumulated(None))
         rest = [loop for loop in self.parallel if loop is not lane]
-        size = LANES if self._follows(lane) else STRIDED_LANES
+        size = LANES if self._is_near(lane) else STRIDED_LANES
         if lane.extent <= size:
             return _nest(rest, self._accumulated(_Lanes(lane, lane.extent)))
         full, remainder = divmod(lane.extent, size)
@@ -388,9 +393,15 @@ class BlockWriter:
         return self.parallel[-1] if self.parallel and self.parallel[-1].extent > 1 else None
 
     def _follows(self, loop: Loop) -> bool:
+        return self._is_near(loop) and all(
+            loop.position not in access.fixed for access in self._accesses()
+        )
+
+    def _is_near(self, loop: Loop) -> bool:
+        """Whether elements along a loop count as following each other, if they are inside."""
         return all(
             abs(access.offset.coefficient(loop.position)) <= NEAR
-            and loop.position not in access.fixed
+            and loop.position not in access.offset.in_terms
             for access in self._accesses()
         )
 
@@ -427,7 +438,7 @@ class BlockWriter:
         condition = f"{self.indices.expr(last)} < {self.end}"
         if lanes is None or lanes.loop.position not in last.used_dims():
             return when(condition, make(lines, False))
-        return make(_if(condition, late), True)
+        return [KEPT_APART, *make(_if(condition, late), True)]
 
     @property
     def end(self) -> int | None:

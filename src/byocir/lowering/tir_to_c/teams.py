@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from byocir.dialects.tir import LoopKind
+from byocir.lowering.tir_to_c.conditions import KEPT_APART
 from byocir.lowering.tir_to_c.loops import TAB, indented
 from byocir.lowering.tir_to_c.steps import Compute, Copy, Fill, Repeat, Step
 
@@ -98,6 +99,7 @@ def _counts(statement: Sequence[str]) -> list[int]:
     """How many iterations each of the loops has that begin a statement and hold nothing but each
     other, outermost first."""
     counts: list[int] = []
+    statement = [line for line in statement if line.strip() != KEPT_APART]
     for depth, line in enumerate(statement):
         head, indent = _HEAD.fullmatch(line), TAB * depth
         if head is None or head[1] != indent:

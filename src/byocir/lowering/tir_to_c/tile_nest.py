@@ -9,7 +9,7 @@ from math import prod
 
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
-from byocir.lowering.tir_to_c.conditions import apart, either
+from byocir.lowering.tir_to_c.conditions import KEPT_APART, apart, either
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
@@ -190,7 +190,7 @@ class TileNest:
             lines = [told, *either(f"left >= {width}", along(width), along("left"))]
         elif condition is not None:
             inner = [f"if ({condition}) {{", *(indented(line) for line in inner), "}"]
-            lines = along(apart(width))
+            lines = [KEPT_APART, *along(apart(width))]
         else:
             lines = along(width)
         for i in reversed(range(len(heights))):
