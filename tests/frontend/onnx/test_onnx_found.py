@@ -107,3 +107,25 @@ def test_nothing_is_flattened(axis, shape):
     node = helper.make_node("Flatten", ["x"], ["y"], axis=axis)
     for found in through_all(make_model([node], x), x):
         assert found.shape == shape
+
+
+def test_a_constant_is_sliced_back_from_before_its_first_element():
+    x = {"x": np.array([1], np.int64)}
+    weights = {
+        "data": np.array([5, 6]),
+        "starts": np.array([-3]),
+        "ends": np.array([-9]),
+        "axes": np.array([0]),
+        "steps": np.array([-1]),
+    }
+    nodes = [
+        helper.make_node("Slice", [*weights], ["s"]),
+        helper.make_node("Add", ["x", "s"], ["y"]),
+    ]
+    for found in through_all(make_model(nodes, x, weights), x):
+        assert found.tolist() == [6]
+    of_two = weights | {"data": np.array([2, 3])}
+    x = {"x": np.arange(6)[:2]}
+    nodes[1] = helper.make_node("Reshape", ["x", "s"], ["y"])
+    for found in through_all(make_model(nodes, x, of_two), x):
+        assert found.tolist() == [0, 1]

@@ -6,13 +6,14 @@ static here, so the chain is known; no graph op is needed for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import onnx
 
 from byocir.dialects.array import Array
+from byocir.dialects.graph.movement import sliced
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reference import NotComputed, Reference
 
@@ -71,6 +72,17 @@ def fold_integers(
         if not isinstance(source, Array) or source.size > LIMIT or source.dtype.kind not in "iub":
             return None
         feeds[name] = source.values()
+    sliced_here = node.op_type == "Slice" and len(node.input) > 2
+    made = _slice(node, feeds) if sliced_here else _by_reference(node, feeds, opset)
+    if made is None or made.dtype.kind not in "iub" or made.size > LIMIT:
+        return None
+    return Array.of(made)
+
+
+def _by_reference(
+    node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int
+) -> np.ndarray | None:
+    """The result of a node in onnx's reference evaluator; None where that cannot compute it."""
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=node.output[0])]
     model = onnx.helper.make_model(
@@ -81,7 +93,23 @@ def fold_integers(
         (made,) = Reference(model).run(feeds)
     except NotComputed:
         return None
-    if not isinstance(made, np.ndarray):
+    return cast("np.ndarray[Any, Any]", made) if isinstance(made, np.ndarray) else None
+
+
+def _slice(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The result of a Slice with starts and ends as inputs; None for one that is wrong. onnx's
+    reference takes nothing where a slice steps back from before the first element."""
+    names = [*node.input, "", ""][:5]
+    data, starts, ends, axes, steps = (feeds.get(name) for name in names)
+    if data is None or starts is None or ends is None or starts.ndim != 1:
         return None
-    values = cast("np.ndarray[Any, Any]", made)
-    return Array.of(values) if values.dtype.kind in "iub" and values.size <= LIMIT else None
+    axes = np.arange(starts.size) if axes is None else axes
+    steps = np.ones_like(starts) if steps is None else steps
+    if not starts.shape == ends.shape == axes.shape == steps.shape or not steps.all():
+        return None
+    if any(not -data.ndim <= axis < data.ndim for axis in axes):
+        return None
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        taken = sliced(int(start), int(end), int(step), data.shape[axis])
+        data = data.take(np.array(taken, np.int64), axis=int(axis))
+    return data
