@@ -1,4 +1,4 @@
-"""What the functions of the public API may be given: each argument is looked at before any work.
+"""Checks the arguments of the public API before any work is done.
 
 An argument of another type gives ByocirError B142, which names the argument, what it is to be and
 what was found. What the values mean is checked where they are used.
@@ -16,7 +16,7 @@ SHORT = 40
 
 
 class Kind(NamedTuple):
-    """What an argument is to be, in words, and whether a value is that."""
+    """Names the kind of an argument in words, and tests values for it."""
 
     words: str
     holds: Callable[[Any], bool]

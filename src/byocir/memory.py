@@ -30,7 +30,7 @@ MOST = 2**62
 """More than any machine has."""
 
 CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where control groups of version 2 and 1 have their limits."""
+"""The files in which control groups of version 2 and 1 have their limits."""
 
 _given: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 

@@ -27,7 +27,7 @@ from byocir.targets.ort_session import Session
 PAGE = "docs/differences.md"
 
 CLOSE = 1e-3
-"""How far one node's floats may be apart, relative to the value and to the spread."""
+"""The tolerance for one node's floats, relative to the value and to the spread."""
 
 FEW = 64
 """Arrays of so many numbers may be shapes, axes or pads, which import wants to know."""

@@ -1,4 +1,4 @@
-"""Where the tools begin: their imports take a while, and may be interrupted like the rest."""
+"""Starts both tools: an interrupt during their imports is handled like any other."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ BROKEN = (
     RuntimeError,
     MemoryError,
 )
-"""What reading a damaged file of arrays raises."""
+"""The exceptions that reading a damaged file of arrays raises."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What ends both tools: every error becomes one message and an exit code, never a traceback, also
+"""Ends both tools: every error becomes one message and an exit code, never a traceback, also
 where standard output or error is closed or full.
 
 Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 130 interrupted.

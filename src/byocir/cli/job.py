@@ -174,7 +174,7 @@ def _not_a_job(path: Path, expected: str, found: object) -> ByocirError:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a model: how many of its answers are right in ONNX Runtime and of byocir."""
+    """The outcome of a model: how many of its answers are right in ONNX Runtime and of byocir."""
 
     name: str
     package: Package
@@ -183,7 +183,7 @@ class Judged:
 
     @property
     def share(self) -> float:
-        """How much of the work a target took, in percent."""
+        """The share of the work that a target took, in percent."""
         macs = self.package.report.macs
         total = sum(macs.values())
         return 100 * (total - macs["host"]) / total if total else 0.0

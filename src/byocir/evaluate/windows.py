@@ -1,4 +1,4 @@
-"""How many values each pool window covers."""
+"""Counts the values that each pool window covers."""
 
 from __future__ import annotations
 

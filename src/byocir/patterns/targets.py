@@ -55,7 +55,7 @@ class Taker(Protocol):
         ...
 
     signed_bytes: ClassVar[bool]
-    """Whether it computes on signed bytes alone."""
+    """Tells whether it computes on signed bytes alone."""
 
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""

@@ -9,7 +9,7 @@ from byocir.patterns.rules import Rule
 
 
 def leaves_zero_point_open(pattern: Pattern) -> bool:
-    """Whether a pattern matches a requantize and does not say with which zero point."""
+    """Tells whether a pattern matches a requantize and does not say with which zero point."""
     if not isinstance(pattern, OpPattern) or pattern.name != RequantizeOp.name:
         return False
     return "zero_point" not in pattern.attrs

@@ -85,7 +85,7 @@ class FixPointPass(ModulePass):
     rounding: str = "half_up"
     """Where values half-way between two integers go: `half_up` or `half_even`."""
     tables: bool = False
-    """Whether a target has tables of 256 entries."""
+    """Tells whether a target has tables of 256 entries."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rounding = _ROUNDINGS.get(self.rounding)

@@ -271,7 +271,7 @@ class MoveDequantizeAfterSplit(Pattern):
 
 
 def _only_quantized(value: SSAValue) -> bool:
-    """Whether a value is used by one quantize op and nothing else."""
+    """Tells whether a value is used by one quantize op and nothing else."""
     users = [use.operation for use in value.uses]
     return len(users) == 1 and isinstance(users[0], QuantizeOp) and _is_scalar(users[0])
 
@@ -295,7 +295,7 @@ def a_resize_copies_elements(shape: Bound) -> tuple[bool, str]:
 
 
 def is_nearest(op: ResizeOp) -> bool:
-    """Whether a resize copies elements of its input."""
+    """Tells whether a resize copies elements of its input."""
     crops = op.coordinate_transformation_mode.data == "tf_crop_and_resize"
     return op.mode.data == "nearest" and not crops
 

@@ -56,7 +56,7 @@ from byocir.rewrites.grid import constant_array
 from byocir.rewrites.normalize_qdq import is_nearest
 
 OFFSET = 128
-"""How much less a signed byte is than the unsigned one that it stands for."""
+"""The number by which a signed byte is less than the unsigned one that it stands for."""
 
 _SAME_FOR_BOTH = (
     ReshapeOp,

@@ -132,7 +132,7 @@ def _in_order(last: GraphOp, ops: Container[Operation]) -> list[GraphOp]:
 
 
 def _is_on_bytes(op: GraphOp) -> bool:
-    """Whether the grid of a quantize or dequantize op, if it is one, is of bytes."""
+    """Tells whether the grid of a quantize or dequantize op, if it is one, is of bytes."""
     if not isinstance(op, QuantizeOp | DequantizeOp):
         return True
     grid = grid_of(op)

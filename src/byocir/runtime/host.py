@@ -79,7 +79,7 @@ class _Either:
 
 
 def _reference_first(model: onnx.ModelProto) -> bool:
-    """Whether ONNX Runtime is not asked for a model."""
+    """Tells whether ONNX Runtime is not asked for a model."""
     scalars = {
         value.name
         for value in model.graph.input

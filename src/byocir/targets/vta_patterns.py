@@ -160,7 +160,7 @@ def scale_is_per_output(m: Match) -> tuple[bool, Any]:
 
 
 def _is_per_output(shape: tuple[int, ...], m: Match) -> bool:
-    """Whether numbers of this shape are one, or one for each output of a product."""
+    """Tells whether numbers of this shape are one, or one for each output of a product."""
     outputs = m["matmul"].type.shape[-1:]
     return all(size == 1 for size in shape[:-1]) and shape[-1:] in ((), (1,), outputs)
 

@@ -12,7 +12,7 @@ Letters = tuple[str, ...]
 """A letter for each dimension; those that an ellipsis stands for are numbered."""
 
 TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
-"""What an equation has for each operand."""
+"""The terms of an equation, one for each operand."""
 
 
 def read_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Letters], Letters]:

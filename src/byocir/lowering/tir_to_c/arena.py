@@ -97,7 +97,7 @@ class _Sweep:
     most: int = 0
     """The most bytes alive at once."""
     pairs: int = 0
-    """How many pairs of buffers are alive together."""
+    """Counts the pairs of buffers that are alive together."""
     _gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Room and address of each gap, by room."""
     _begins: dict[int, int] = field(default_factory=dict[int, int])

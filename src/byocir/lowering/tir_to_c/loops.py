@@ -398,7 +398,7 @@ class BlockWriter:
         )
 
     def _is_near(self, loop: Loop) -> bool:
-        """Whether elements along a loop count as following each other, if they are inside."""
+        """Tells whether elements along a loop count as following each other, if they are inside."""
         return all(
             abs(access.offset.coefficient(loop.position)) <= NEAR
             and loop.position not in access.offset.in_terms

@@ -88,7 +88,7 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
 
 
 def _is_short(*blocks: BlockOp) -> bool:
-    """Whether the bodies of blocks make one of a length that helps."""
+    """Tells whether the bodies of blocks make one of a length that helps."""
     ops = (inner for block in blocks for inner in block.body.block.ops)
     return all(total <= MOST_OPS for total in accumulate(LONG_OPS.get(type(op), 1) for op in ops))
 

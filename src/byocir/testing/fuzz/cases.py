@@ -62,7 +62,7 @@ class Case:
     shown: set[str] = field(default_factory=set[str])
     """Values that are outputs though a node reads them."""
     shaped: bool = True
-    """Whether the types of its outputs have sizes."""
+    """Tells whether the types of its outputs have sizes."""
 
     @property
     def values(self) -> dict[str, Value]:

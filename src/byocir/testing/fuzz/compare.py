@@ -1,4 +1,4 @@
-"""How far results are from what references made."""
+"""Measures how far results are from those of references."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from byocir.testing.fuzz.reference import is_float, largest
 
 
 def compare(found: Any, value: Value) -> str:
-    """How a result differs from what is expected; nothing if it does not."""
+    """Tells how a result differs from what is expected; nothing if it does not."""
     if value.is_sequence:
         return _compare_sequences(found, value)
     if not isinstance(found, np.ndarray):

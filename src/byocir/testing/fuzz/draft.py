@@ -46,7 +46,7 @@ class Draft:
         return any(each.name == name for each in self.schema.inputs)
 
     def has(self, name: str) -> bool:
-        """Whether there is such an attribute, at this opset."""
+        """Tells whether there is such an attribute, at this opset."""
         return name in self.schema.attributes
 
     def formal(self, name: str) -> Formal:

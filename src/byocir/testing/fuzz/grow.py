@@ -83,7 +83,7 @@ def add(case: Case, schema: defs.OpSchema, draws: Draws) -> bool:
 
 
 def _worth_it(value: Value, special: bool) -> bool:
-    """Whether others may go on from a value: one that is not huge, nor anything."""
+    """Tells whether others may go on from a value: one that is not huge, nor anything."""
     if value.is_sequence:
         return True
     if value.data.size > MOST:

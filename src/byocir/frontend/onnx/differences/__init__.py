@@ -1,4 +1,4 @@
-"""Where byocir, ONNX Runtime and onnx's reference evaluator are known to differ.
+"""Lists where byocir, ONNX Runtime and onnx's reference evaluator are known to differ.
 
 One table for all who compare: the page `docs/differences.md`, `byocir run --verify`, `byocir
 bisect` and the differential fuzzer. A difference that no row explains is a bug.
