@@ -1,4 +1,4 @@
-"""How the texts of command-line options are read; both tools read them here."""
+"""Reads the texts of command-line options, for both tools."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def _all_values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Valu
 
 
 def _agrees(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, step: int) -> bool:
-    """Whether we compute from the same inputs what ONNX Runtime did, but for this step of quantised
-    values; true where that cannot be said, of values that are no arrays, say."""
+    """Tells if we compute the same as ONNX Runtime from the same inputs, but for this step of
+    quantised values. True where that cannot be said, of values that are no arrays, say."""
     names = list(dict.fromkeys(name for name in _uses(node) if name in values))
     outputs = [name for name in node.output if name]
     if not all(isinstance(values[name], np.ndarray) for name in [*names, *outputs]):

@@ -93,7 +93,8 @@ def _drop(stream: TextIO) -> None:
 
 
 def _of_the_system(error: Exception) -> ByocirError | None:
-    """What the system refuses that no file is at fault for: where files are opened that is told."""
+    """Words a refusal of the system for which no file is at fault; None for others, of which those
+    who open files tell."""
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.ENAMETOOLONG:

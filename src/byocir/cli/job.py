@@ -84,7 +84,7 @@ FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """What `job.json` says, with paths resolved against its folder."""
+    """The content of `job.json`, with paths resolved against its folder."""
 
     models: list[Path]
     float_model: Path
@@ -254,7 +254,7 @@ def _outputs(
 
 
 def _accuracy(outputs: Iterable[Mapping[str, np.ndarray]], labels: np.ndarray) -> int:
-    """How many of the first outputs have their largest value at the label."""
+    """Counts the first outputs whose largest value is at the label."""
     guesses = [int(next(iter(output.values())).argmax()) for output in outputs]
     return int((np.array(guesses) == labels).sum())
 

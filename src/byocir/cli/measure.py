@@ -123,7 +123,7 @@ def _timed(
 
 
 def _works(module: ModuleOp) -> dict[str, Work]:
-    """What the functions of regions of one composite are matched on."""
+    """Gives the work of each function that is a region of one composite, by symbol."""
     works: dict[str, Work] = {}
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET in function.attributes:

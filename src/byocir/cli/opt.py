@@ -99,7 +99,7 @@ class ByocirOptMain(xDSLOptMain):
         )
 
     def _add_files(self, arg_parser: argparse.ArgumentParser) -> None:
-        """How modules are read and written."""
+        """Adds the options by which modules are read and written."""
         arg_parser.set_defaults(print_debuginfo=True)
         arg_parser.add_argument(
             "--no-debuginfo",
@@ -127,7 +127,7 @@ class ByocirOptMain(xDSLOptMain):
         )
 
     def _add_extensions(self, arg_parser: argparse.ArgumentParser) -> None:
-        """What is made known beside what is installed, and how much memory there is."""
+        """Adds the options that bring targets and passes of files, and the limit on memory."""
         add_limit(arg_parser)
         arg_parser.add_argument(
             "--load-target",

@@ -1,4 +1,4 @@
-"""Where a target's programs spend their time, as tables."""
+"""Tables of the time that a target's programs spend, by cause and by layer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cycles_table(profile: Profile) -> str:
 
 
 def _causes(profile: Profile) -> list[str]:
-    """What each unit's cycles go to, in a table; its rows add up to the total."""
+    """A table of each unit's cycles by cause; its rows add up to the total."""
     if not profile.units:
         return []
     causes = list(next(iter(profile.units.values())))
@@ -38,7 +38,7 @@ def _causes(profile: Profile) -> list[str]:
 
 
 def _bounds(profile: Profile) -> list[str]:
-    """How far the program is from the least it could take."""
+    """A line that compares the program's cycles with the least that it could take."""
     if not profile.bounds or not profile.cycles:
         return []
     by_size = sorted(profile.bounds.items(), key=lambda item: -item[1])

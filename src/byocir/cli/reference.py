@@ -15,7 +15,7 @@ from byocir.targets.ort_session import NoRuntime, Session
 def run_onnxruntime(
     model: Path, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """What ONNX Runtime makes of a model, for one feed after the other. Raises ByocirError B118
+    """Runs a model with ONNX Runtime, for one feed after the other. Raises ByocirError B118
     when it is not installed, B119 when it cannot run the model."""
     try:
         session = Session(model)

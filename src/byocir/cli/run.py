@@ -215,7 +215,7 @@ def write_report(report: Report, path: Path | None) -> None:
 
 
 def is_package(path: Path) -> bool:
-    """Whether a file is meant to be a package, be it sound or not."""
+    """Tells if a file is meant to be a package, be it sound or not."""
     return path.suffix == PACKAGE_SUFFIX or (path.is_file() and zipfile.is_zipfile(path))
 
 

@@ -21,7 +21,7 @@ def list_targets(*, as_json: bool) -> str:
 
 
 def supported_operators(target: str) -> str:
-    """What each of these targets takes, as markdown."""
+    """Lists the composites that each of these targets takes, as markdown."""
     attributes = parse_targets(named_target(target))
     return "\n".join(document(a.target_name.data, composites_of(a)) for a in attributes)
 

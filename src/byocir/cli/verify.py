@@ -39,7 +39,8 @@ Arrays = Mapping[str, np.ndarray]
 def verify(
     model: Path, shapes: Shapes, targets: Sequence[str], feeds: Arrays, outputs: Arrays
 ) -> tuple[list[str], int]:
-    """What to print, and the exit code."""
+    """Compares outputs with the evaluator's and ONNX Runtime's; gives lines to print, and the exit
+    code."""
     module = byocir.import_onnx(model, shapes=shapes)
     run_passes(module, load_context(), meaning_pipeline(module, targets))
     meant = evaluate(module, feeds)
@@ -92,8 +93,8 @@ def _near(array: np.ndarray, reference: np.ndarray) -> tuple[bool, str]:
 
 
 def _difference(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
-    """How far each element is from its reference (0 where both are NaN or the same infinity), and
-    the spread of the finite ones."""
+    """Measures how far each element is from its reference (0 where both are NaN or the same
+    infinity), and the spread of the finite ones."""
     ours, theirs = array.astype(np.float64), reference.astype(np.float64)
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     with np.errstate(invalid="ignore"):

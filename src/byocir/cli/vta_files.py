@@ -50,7 +50,7 @@ def config_of(path: str | None) -> VTAConfig:
 
 
 def beside(path: str, suffix: str) -> str:
-    """Where the result goes if nothing else is said: the same name with another suffix."""
+    """Names the result's file if the user does not: the same name with another suffix."""
     if path == PIPE:
         return PIPE
     result = str(Path(path).with_suffix(suffix)) if Path(path).name else path

@@ -1,4 +1,4 @@
-"""What a run counted, for people and for programs."""
+"""Prints the counts of a run, for people and for programs."""
 
 from __future__ import annotations
 

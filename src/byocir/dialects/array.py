@@ -121,7 +121,7 @@ class Array:
 
 
 def _differ_at_ends(one: Array, other: Array) -> bool:
-    """Whether a look at the ends tells two arrays of one type apart."""
+    """Tells if two arrays of one type differ in their first or last elements."""
     if one.maybe_values is None or other.maybe_values is None:
         return False
     first, second = one.maybe_values.reshape(-1), other.maybe_values.reshape(-1)

@@ -23,7 +23,7 @@ def collector_paused() -> Generator[None]:
 
 
 class _Pauses:
-    """How many pauses there are, for the collector is one of all threads."""
+    """Counts the pauses of all threads, as they share one collector."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -43,14 +43,14 @@ def verify_dominance(module: ModuleOp) -> None:
 
 
 def _all_reach(module: ModuleOp) -> bool:
-    """Whether a walk meets every value before its uses. So it is in all programs that are right,
+    """Tells if a walk meets every value before its uses. So it is in all programs that are right,
     unless control flow goes from block to block."""
     visible: set[SSAValue] = set()
     return all(_reach(op, visible) for op in module.body.block.ops)
 
 
 def _reach(op: Operation, visible: set[SSAValue]) -> bool:
-    """Whether the operands of an op, and of those inside, are visible; adds its results."""
+    """Tells if the operands of an op, and of those inside, are visible; adds its results."""
     if not all(value in visible for value in op.operands):
         return False
     if op.regions:
@@ -85,7 +85,7 @@ def _problem(
     order: dict[Operation, int],
     regions: dict[Region, DominanceInfo],
 ) -> str:
-    """Why a value does not reach its user; empty when it does."""
+    """Says why a value does not reach its user; empty when it does."""
     home = value.owner.parent if isinstance(value, OpResult) else value.owner
     if not isinstance(home, Block) or (isinstance(value, OpResult) and value.op not in order):
         return "a value of an op that is not in the module"

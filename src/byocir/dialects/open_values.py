@@ -24,21 +24,22 @@ from byocir.dialects.types import element_type_of, has_element, static_shape
 
 
 def is_open(type_: Attribute) -> bool:
-    """Whether values of a type are no arrays of static shape and of elements that can be computed
-    with. Numbers of type `index` and memrefs are not."""
+    """Tells if values of a type have no static shape, or elements that cannot be computed with.
+    Numbers of type `index` and memrefs are never open."""
     if isinstance(type_, IndexType | MemRefType):
         return False
     return static_shape(type_) is None or not has_element(element_type_of(type_))
 
 
 def read_by(op: Operation) -> list[SSAValue]:
-    """What an op reads: its operands, and what the graphs of a foreign one use from outside."""
+    """Lists the values an op reads: its operands, and those that the graphs of a foreign one use
+    from outside."""
     return [*op.operands, *(op.captures() if isinstance(op, ForeignOp) else [])]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value became open: an input of the function, or an op."""
+    """The place where a value became open: an input of the function, or an op."""
 
     value: SSAValue
 
@@ -64,7 +65,8 @@ class Origin:
 
     @property
     def pin(self) -> str:
-        """How to pin the sizes of an input, e.g. `x=batch,3,8`; empty for what is none."""
+        """The option that pins the sizes of an input, e.g. `x=batch,3,8`; empty for other
+        values."""
         if not isinstance(self.value, Argument):
             return ""
         return f"{_port(self.value, NAME)}={_port(self.value, DIMS) or 'D,D,…'}"
@@ -74,7 +76,7 @@ class Origin:
 
 
 def origins(values: Iterable[SSAValue]) -> list[Origin]:
-    """Where those of some values that are open became so, each place once."""
+    """Finds the places where the open ones of some values became so, each place once."""
     found: dict[object, Origin] = {}
     seen: set[SSAValue] = set()
     rest = [value for value in values if is_open(value.type)][::-1]
@@ -95,7 +97,8 @@ def _open_before(value: SSAValue) -> list[SSAValue]:
 
 
 def _before(value: SSAValue) -> list[SSAValue]:
-    """What a value is made of: through functions that are called, and from the graphs of an If."""
+    """Lists the values that a value is made of: through called functions, and from the graphs of an
+    If."""
     if isinstance(value, Argument):
         calls = _calls_of(value.block.parent_op())
         return [call.operands[value.index] for call in calls]
@@ -127,7 +130,7 @@ def listed(found: Sequence[Origin], most: int = 3) -> str:
 
 
 def how_to_close(found: Sequence[Origin]) -> str:
-    """What a user can do about it."""
+    """Words the help line that tells a user how to give open values a static shape."""
     pins = " ".join(f"--shape {origin.pin}" for origin in found if origin.is_input)
     ops = ", ".join(dict.fromkeys(origin.name for origin in found if not origin.is_input))
     help_ = [f"pin the sizes of the inputs, {pins}"] if pins else []
@@ -139,7 +142,8 @@ def how_to_close(found: Sequence[Origin]) -> str:
 
 
 def _port(argument: Argument, attribute: str) -> str:
-    """What the function says of an argument: its name, or its sizes as the model names them."""
+    """Reads a note of the function on an argument: its name, or its sizes as the model names
+    them."""
     function = argument.block.parent_op()
     entries = function.arg_attrs if isinstance(function, FuncOp) else None
     told = entries.data[argument.index].data.get(attribute) if entries is not None else None

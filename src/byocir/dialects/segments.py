@@ -44,7 +44,8 @@ class _Segment:
 
 @lru_cache(maxsize=1024)
 def _ends(packed: bytes) -> list[tuple[int, int]]:
-    """Where each list begins and ends, for the bytes of an array of i32."""
+    """Gives the begin and end of each list, from the bytes of an i32 array of lengths: 2, 3 → (0,
+    2), (2, 5)."""
     ends, end = list[tuple[int, int]](), 0
     for (size,) in struct.iter_unpack("<i", packed):
         ends.append((end, end + size))

@@ -104,7 +104,7 @@ def text_error(
     spans: Mapping[Operation, Span],
     file: str,
 ) -> ByocirError:
-    """What went wrong with a text, as a user error; `spans` are where its ops stand."""
+    """Turns an error in a text into a user error; `spans` are the places of its ops."""
     if isinstance(error, ParseError):
         return ByocirError(
             "B120", _sentence(error.msg), where=_position(error.span), help=_hint(error, context)
@@ -255,7 +255,7 @@ class _Names(ScopedDict[str, tuple[SSAValue, ...]]):
     """The values that a region can name, its own and those around it."""
 
     def copy(self) -> _Names:
-        """What xDSL's parser keeps while it reads a region, and goes back to: this scope, since
+        """Gives xDSL's parser, which keeps a copy while it reads a region, this very scope, since
         each region has one of its own."""
         return self
 

@@ -1,4 +1,4 @@
-"""How often the graphs of control flow and the bodies of loops run, where a program says so before
+"""Counts the runs of control flow's graphs and of loops' bodies, where a program fixes them before
 it runs."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from byocir.dialects.types import static_shape
 
 
 def turns_of(op: ForeignOp) -> int | None:
-    """How often a graph of control flow runs each time that the op does, None where that depends on
-    values: a Scan as long as what it scans, a Loop of a constant number of turns whose condition
+    """Counts the runs of a control-flow graph each time that the op runs, None where that depends
+    on values: a Scan as long as what it scans, a Loop of a constant number of turns whose condition
     holds throughout, an If once at most."""
     if op.op_type.data == "Scan":
         return _scanned(op)
@@ -25,7 +25,8 @@ def turns_of(op: ForeignOp) -> int | None:
 
 
 def turns_around(op: Operation) -> int | None:
-    """How often an op runs each time that its function does, None where that depends on values."""
+    """Counts the runs of an op each time that its function runs, None where that depends on
+    values."""
     turns, around = 1, op.parent_op()
     while around is not None:
         if isinstance(around, ForeignOp) and around.is_control_flow:

@@ -103,22 +103,22 @@ def static_shape(type_: Attribute) -> Shape | None:
 
 
 def has_dtype(dtype: np.dtype) -> bool:
-    """Whether tensors of this numpy dtype can be held."""
+    """Tells if tensors of this numpy dtype can be held."""
     return np.dtype(dtype) in _TYPES
 
 
 def is_core(dtype: np.dtype) -> bool:
-    """Whether graph ops compute on tensors of this numpy dtype."""
+    """Tells if graph ops compute on tensors of this numpy dtype."""
     return np.dtype(dtype) in _CORE.values()
 
 
 def has_element(element: Attribute) -> bool:
-    """Whether this is a scalar type that tensors of graph ops can have."""
+    """Tells if this is a scalar type that tensors of graph ops can have."""
     return element in _CORE
 
 
 def holds_numbers(element: Attribute) -> bool:
-    """Whether this is a scalar type that tensors can have, if only to be held."""
+    """Tells if this is a scalar type that tensors can have, if only to be held."""
     return element in _DTYPES
 
 
@@ -151,7 +151,8 @@ def nbytes(type_: Attribute) -> int:
 
 
 def too_deep(type_: Attribute) -> str:
-    """What a tensor or memref is that has more dimensions than can be computed with; else empty."""
+    """Words the message on a tensor or memref of too many dimensions to compute with; else
+    empty."""
     if not isinstance(type_, TensorType | MemRefType):
         return ""
     rank = len(cast("TensorType | MemRefType", type_).shape)
@@ -161,12 +162,12 @@ def too_deep(type_: Attribute) -> str:
 
 
 def is_float(element: Attribute) -> bool:
-    """Whether a scalar type is a floating-point type."""
+    """Tells if a scalar type is a floating-point type."""
     return isinstance(element, AnyFloat)
 
 
 def is_integer(element: Attribute) -> bool:
-    """Whether a scalar type is an integer type, booleans included; `index` is none."""
+    """Tells if a scalar type is an integer type, booleans included; `index` is none."""
     return isinstance(element, IntegerType)
 
 

@@ -37,13 +37,13 @@ def verify_module(module: ModuleOp) -> None:
 
 
 class _Facts(NamedTuple):
-    """What an op was when it was found right; it need not be looked at until one of this changes.
+    """The facts of an op when it was found right; until one of them changes it stays so.
     Whether its operands reach it is not here: that is checked every time."""
 
     types: list[Attribute]
     """Of operands, results and the arguments of blocks inside."""
     counts: tuple[int, ...]
-    """How many operands and results, and arguments of each block."""
+    """The numbers of operands and results, and of each block's arguments."""
     around: object
     """The class of the op around it; for the last op of a block, what that op is."""
     properties: dict[str, Attribute] | None
@@ -83,7 +83,7 @@ class Verifier:
             self._right = trace
 
     def _verify_op(self, op: Operation, before: dict[Operation, _Facts]) -> bool:
-        """Whether an op had to be looked at; what is inside comes first."""
+        """Verifies an op after the ops inside it; tells if any of them had changed."""
         inside = False
         for region in op.regions:
             for block in region.blocks:
@@ -153,7 +153,7 @@ def _verify_alone(op: Operation) -> None:
 
 
 def _facts(op: Operation) -> _Facts | None:
-    """What decides whether an op by itself is right; None if that takes more."""
+    """Collects the facts that decide if an op by itself is right; None if that takes more."""
     if _dialect(op.name) not in LOCAL_DIALECTS or isinstance(op, FuncCallOp):
         return None
     operands, results = op.operands, op.results
@@ -178,7 +178,7 @@ def _facts(op: Operation) -> _Facts | None:
 
 
 def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
-    """What ops without regions have in common that are right or wrong alike: the very same types
+    """Makes a key that ops without regions share if they are right or wrong alike: the same types
     and attributes in the same places. None where the rules look at more."""
     if not isinstance(facts.around, type) and not isinstance(op, YieldOp):
         return None
@@ -194,7 +194,7 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
 
 @cache
 def _looks_around(kind: type[Operation]) -> bool:
-    """Whether rules of an op that is not the last of its block ask where it is."""
+    """Tells if the rules of an op that is not the last of its block look at the op around it."""
     return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
 
 

@@ -40,8 +40,8 @@ def run_control_flow(
 
 
 def may_outgrow(op: ForeignOp, inputs: Sequence[Value]) -> bool:
-    """Whether what the turns of a Loop leave may take more memory than the limit, were they as many
-    as it is told. Only where turns are run one by one it is asked as it grows."""
+    """Tells if the scan outputs of a Loop may take more memory than the limit with the number of
+    iterations it is given. Where iterations run one by one, memory is asked for as they grow."""
     if op.op_type.data != "Loop":
         return False
     block, given = op.named_graphs()[0][1].block, op.optional_inputs()
@@ -124,8 +124,8 @@ def _scalar(value: Value) -> Any:
 
 
 def _stacked(elements: Sequence[np.ndarray], type_: Attribute, axis: int) -> np.ndarray:
-    """What every turn gave, along a new axis; of no turns an array without elements. Sizes that
-    are open are 0 then."""
+    """Stacks the arrays of all iterations along a new axis: n arrays of [a, b] → [n, a, b]. Without
+    iterations the result has no elements, and its open sizes are 0."""
     if elements:
         return np.ascontiguousarray(np.stack(elements, axis))
     if not isinstance(type_, TensorType):

@@ -61,7 +61,7 @@ def evaluate_foreign(
 
 
 def _is_only_returned(value: SSAValue) -> bool:
-    """Whether nothing computes with a value: then it may have other sizes than the model says."""
+    """Tells if a value is only returned: then its sizes may differ from those the model states."""
     return all(isinstance(use.operation, ReturnOp) for use in value.uses)
 
 
@@ -102,7 +102,7 @@ _RULES: Mapping[str, Callable[[ForeignOp, Sequence[np.ndarray | None]], Sequence
 
 
 def _is_mixed(interpreter: Interpreter, op: ForeignOp) -> bool:
-    """Whether something in the graphs of an op has no ONNX form, such as a call of a region."""
+    """Tells if something in the graphs of an op has no ONNX form, such as a call of a region."""
     if op not in interpreter.plans and not all(_has_onnx_form(inner) for inner in op.walk()):
         interpreter.plans[op] = run_control_flow
     return interpreter.plans.get(op) is run_control_flow
@@ -222,7 +222,7 @@ def _type_of_value(value: Value) -> Attribute:
 
 
 def mismatch(value: Value, type_: Attribute) -> str:
-    """What a value is that is not of a type; empty if it is, as far as the type is known."""
+    """Describes a value that is not of a type; empty if it is, as far as the type is known."""
     if not isinstance(type_, TensorType | UnrankedTensorType | MemRefType):
         return ""
     element = cast("TensorType", type_).element_type
@@ -242,7 +242,7 @@ def mismatch(value: Value, type_: Attribute) -> str:
 
 
 def fits(found: Shape, shape: Shape | None) -> bool:
-    """Whether a shape is one that this type has; None is any shape."""
+    """Tells if a shape is one that this type has; None is any shape."""
     if shape is None:
         return True
     return len(found) == len(shape) and all(

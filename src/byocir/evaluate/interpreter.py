@@ -153,7 +153,7 @@ class Interpreter:
         return self._programs.get(name)
 
     def value(self, value: SSAValue) -> Value:
-        """What a value stands for that is known so far."""
+        """Looks up the array or number of a value computed before."""
         return self._values[value]
 
     def assume(self, values: Mapping[SSAValue, Value]) -> None:

@@ -99,7 +99,7 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
 
 
 def _about(entry: FuncOp, name: str) -> str:
-    """What to do for an input that has a value of its own; empty if it is none."""
+    """Gives the help line for an input that has a value of its own; empty if it has none."""
     initialised = entry.attributes.get(INITIALISED)
     if not isinstance(initialised, ArrayAttr):
         return ""
@@ -182,7 +182,7 @@ def _open(function: FuncOp, name: str) -> str:
 
 
 def _pin(function: FuncOp, name: str) -> str:
-    """How to pin the sizes of an input: those that are open as 1."""
+    """Words the help line that pins the sizes of an input, with 1 for those that are open."""
     sizes = [size if size.isdigit() else "1" for size in _dims(function, name)] or ["1"]
     return f'e.g. --shape {name}={",".join(sizes)} or shapes={{"{name}": ({", ".join(sizes)},)}}'
 

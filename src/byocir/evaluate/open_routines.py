@@ -87,8 +87,8 @@ def joint_size(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
 
 
 def stretch(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
-    """Where the elements of a dimension of one size are that becomes one of another: the same
-    place, or always the first. What is beyond both is any place inside."""
+    """Gives the source index of each element of a dimension that is broadcast from one size to
+    another: the same index, or always 0. Beyond both sizes it is any index inside."""
     own, joint = (int(size.item()) for size in arrays)
     places = np.arange(count, dtype=np.int64)
     return [places * 0 if own == 1 and joint != 1 else np.clip(places, 0, max(own - 1, 0))]

@@ -1,4 +1,4 @@
-"""What functions take and give, on tensors or in memory.
+"""Inputs and outputs of functions, on tensors or in memory.
 
 A function in memory has no results: it takes its inputs and then memrefs for its outputs, which are
 those that it writes.
@@ -26,7 +26,7 @@ from byocir.errors import ByocirError
 
 
 def is_in_memory(function: FuncOp) -> bool:
-    """Whether a function takes memrefs and has no results."""
+    """Tells if a function takes memrefs and has no results."""
     types = function.function_type
     found = any(isinstance(type_, MemRefType) for type_ in types.inputs)
     return found and not types.outputs.data

@@ -34,7 +34,7 @@ def ask_for_results(op: Operation) -> None:
 
 
 def kind_of(op: Operation) -> str:
-    """What an op is called in messages."""
+    """Names an op in messages: a foreign one by its ONNX type."""
     return op.kind if isinstance(op, ForeignOp) else op.name
 
 
@@ -59,8 +59,8 @@ def ask_for(op: Operation, shape: Sequence[int], dtype: np.dtype) -> None:
 
 
 def told_of(value: Any) -> Hashable:
-    """What tells, of a value, how much memory its users need: its shape, and its elements if these
-    may be sizes."""
+    """Gives all of a value that decides how much memory its users need: its shape, and its elements
+    if these may be sizes."""
     if not _is_array(value):
         return None
     return value.shape, value.tobytes() if _may_be_sizes(value) else None

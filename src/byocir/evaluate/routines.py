@@ -49,7 +49,7 @@ class Routine:
 
 
 def routine_of(op: ExternOp) -> Routine:
-    """What an op calls; raises ByocirError B307 for a name that is none."""
+    """Finds the routine that an op calls; raises ByocirError B307 for an unknown name."""
     found = ROUTINES.get(op.routine.data)
     if found is None:
         raise _wrong(op, "a routine", op.routine.data, did_you_mean(op.routine.data, [*ROUTINES]))

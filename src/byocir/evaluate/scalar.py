@@ -265,7 +265,7 @@ def _look_up(array: np.ndarray, *indices: np.ndarray) -> np.ndarray:
 
 
 def _converts_scalars(op: Operation) -> bool:
-    """Whether this is a conversion of one scalar; a cast must also keep its size."""
+    """Tells if this is a conversion of one scalar; a cast must also keep its size."""
     if not isinstance(op, UnrealizedConversionCastOp):
         return True
     types = [value.type for value in (*op.operands, *op.results)]

@@ -70,7 +70,7 @@ def _call(interpreter: Interpreter, op: func.CallOp, arguments: Sequence[Value])
 
 
 def _routine(declared: func.FuncOp, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """What a declared routine computes: its attributes are those of `tir.extern`."""
+    """Runs a declared routine, whose attributes are those of `tir.extern`."""
     op = ExternOp.create(
         properties={name: declared.attributes[name] for name in ("routine", "numbers")}
     )
@@ -93,7 +93,7 @@ def _call_region(
 
 
 def _checked(results: object, op: byoc.CallOp, symbol: str) -> Sequence[Value]:
-    """What a target's code returned, if it is what the call promises."""
+    """Checks that the arrays a target's code returned are those that the call promises."""
     arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
     types = list(op.result_types)
     if len(arrays) != len(types) or any(map(mismatch, arrays, types)):

@@ -1,4 +1,4 @@
-"""How a block's index maps become views of arrays.
+"""Turns the index maps of a block into views of arrays.
 
 A view has one axis per iterator, of size 1 where the map of an input does not use the iterator, so
 that views broadcast against each other. Linear maps give strided views without copying; maps that
@@ -82,7 +82,7 @@ class Access:
         return self._strided(array, starts)
 
     def is_in_place(self, array: np.ndarray, bases: Sequence[int]) -> bool:
-        """Whether `view` gives a view into this array, not a copy."""
+        """Tells if `view` gives a view into this array, not a copy."""
         return self.is_linear and self._inside(array, self._starts(bases))
 
     def _inside(self, array: np.ndarray, starts: list[int]) -> bool:

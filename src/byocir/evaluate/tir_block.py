@@ -20,7 +20,7 @@ from byocir.evaluate.tir_reduce import recognise
 
 
 class BlockPlan:
-    """What is worked out once for a block that runs many times."""
+    """The part of running a block that is worked out once, though the block may run many times."""
 
     def __init__(self, op: BlockOp) -> None:
         """Raises ByocirError B312 for more iterators than numpy's arrays have dimensions."""

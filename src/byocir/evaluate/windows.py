@@ -13,9 +13,9 @@ from byocir.evaluate.room import ask_for
 
 
 def window_counts(op: PoolOp, include_pads: bool) -> np.ndarray:
-    """How many positions of each window lie in the input, or in the padded input: int64 of the
-    result's spatial shape. Positions past the padded input, which windows of ceil_mode reach, never
-    count. Raises ByocirError B140 for more windows than there is memory for."""
+    """Counts the positions of each window that lie in the input, or in the padded input: int64 of
+    the result's spatial shape. Positions past the padded input, which windows of ceil_mode reach,
+    never count. Raises ByocirError B140 for more windows than there is memory for."""
     sizes = shape_of(op.result.type)[2:]
     ask_for(op, sizes, np.dtype(np.int64))
     per_axis = [_axis_counts(op, axis, len(sizes), include_pads) for axis in range(len(sizes))]
@@ -37,8 +37,8 @@ def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.nda
 
 
 def reached_beyond(op: PoolOp) -> list[int]:
-    """How many positions windows reach past the input along each spatial dimension: before all of
-    them, then behind all."""
+    """Counts the positions that windows reach past the input: before it along each spatial
+    dimension, then behind it along each."""
     sizes = shape_of(op.input.type)[2:]
     pads, kernel = int_tuple(op.pads), int_tuple(op.kernel_shape)
     windows = zip(int_tuple(op.strides), int_tuple(op.dilations), kernel, strict=True)

@@ -196,7 +196,7 @@ class BlockPattern(Pattern):
         yield from self._match_block(value, op, bound, progress)
 
     def refusal(self, op: tir.BlockOp) -> str:
-        """Why a block cannot match whatever its iterators stand for; empty when it may."""
+        """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
         named = self.iterators.parallel or self.iterators.parallel_groups
         if named and len(op.iterators) > MOST_ITERATORS:
             return f"expected at most {MOST_ITERATORS} iterators, found {len(op.iterators)}"
@@ -253,7 +253,7 @@ class BlockPattern(Pattern):
                 yield order, numbers
 
     def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
-        """Whether a block reads and writes as this pattern does, whatever it computes. Every
+        """Tells if a block reads and writes as this pattern does, whatever it computes. Every
         elementwise block is shaped like an elementwise pattern, which tells nothing."""
         if not self.iterators.parallel and not self.iterators.reduction_groups:
             return False
@@ -276,7 +276,7 @@ class BlockPattern(Pattern):
                 yield space, {**defaults, **unknowns}
 
     def _pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
-        """How the numbers read outside the operands differ; empty when they do not. A block may do
+        """Says how the numbers read outside the arrays differ; empty if they agree. A block may do
         without the pad of a pattern: then all it reads is inside."""
         pads = op.pad_values
         for read, operand in zip(self.reads, order, strict=True):

@@ -140,7 +140,7 @@ class Composite:
 
     @cached_property
     def size(self) -> int:
-        """How many ops the longest alternative has."""
+        """Counts the ops of the longest alternative."""
         return max(len(pattern.parts) for pattern in self.patterns)
 
     def walk(self) -> Iterator[Pattern]:
@@ -156,8 +156,8 @@ class Composite:
             pending.extend(pattern.children())
 
     def matched_in(self, composite: CompositeOp) -> Match | None:
-        """What the pattern bound where it made this composite, found again in its body: how code
-        generators read sizes, strides and which iterator is which. None where the body was
+        """Matches the pattern against the body of a composite that it made once more. So code
+        generators read sizes, strides and the iterators of each name. Gives None where the body was
         rewritten into something that the pattern does not match. Inputs may be constants that were
         bound."""
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
@@ -199,7 +199,7 @@ class Composite:
         return best or replace(missed, near=progress.near)
 
     def illegality(self, state: State, root: Operation) -> str:
-        """Why a match must not be taken whatever its rules say; empty when it may."""
+        """Says why a match must not be taken, whatever its rules say; empty when it may."""
         return illegality(state, root)
 
     def states(self, root: Operation, progress: Progress) -> Iterator[State]:

@@ -29,13 +29,13 @@ class Producer:
         return self.reason if self.op is None else self.op.name
 
     def node(self, value: SSAValue) -> Operation | SSAValue:
-        """What identifies the value: a buffer holds another value after each write."""
+        """Identifies the value: for a buffer by its last write, as each write gives it another."""
         in_buffer = isinstance(value.type, MemRefType) and self.op is not None
         return self.op if in_buffer and self.op is not None else value
 
 
 def producer(use: Use) -> Producer:
-    """Who produced the value of this operand."""
+    """Finds the op that produced the value of this operand."""
     value = use.operation.operands[use.index]
     if isinstance(value.type, MemRefType):
         return _writer_before(value, use.operation)
@@ -43,7 +43,7 @@ def producer(use: Use) -> Producer:
 
 
 def producer_of(value: SSAValue) -> Producer:
-    """Who produced this tensor."""
+    """Finds the op that produced this tensor."""
     if isinstance(value.owner, Operation):
         return Producer(value.owner)
     return Producer(None, "an input of the function")
@@ -63,7 +63,7 @@ def uses(value: SSAValue, writer: Operation | None = None) -> list[Operation]:
 
 
 def escapes(value: SSAValue, writer: Operation) -> bool:
-    """Whether something outside the block may read what `writer` wrote: the memref outlives the
+    """Tells if something outside the block may read what `writer` wrote: the memref outlives the
     block and no later op of it overwrites the whole."""
     if not isinstance(value.type, MemRefType):
         return False

@@ -1,5 +1,5 @@
-"""How a block differs from what a pattern expects, in the words in which bodies and indices are
-written."""
+"""Describes how a block differs from what a pattern expects, in the words in which bodies and
+indices are written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _short(text: str) -> str:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Whether one pair of parentheses holds all of a text, whose end may be cut off."""
+    """Tells if one pair of parentheses encloses all of a text, whose end may be cut off."""
     depth = 0
     for i, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

@@ -30,7 +30,7 @@ from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPatter
 
 
 def document(target: str, composites: Iterable[Composite]) -> str:
-    """What a target takes, as markdown: its composites in order, with their patterns and rules."""
+    """Lists the composites of a target in order, with their patterns and rules, as markdown."""
     lines = [
         f"# What {target} takes",
         "",
@@ -64,7 +64,7 @@ class _Writer:
         self._unnamed = 0
 
     def name(self, pattern: Pattern) -> str:
-        """What stands for a pattern where it is used."""
+        """Names a pattern where it is used, and adds the line that defines it once."""
         if isinstance(pattern, WildcardPattern | ConstantPattern):
             return _leaf(pattern)
         if id(pattern) not in self._names:

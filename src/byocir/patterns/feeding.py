@@ -76,8 +76,8 @@ def _either(kinds: Sequence[Kinds]) -> Kinds:
 
 
 def may_fit(op: Operation, ways: Mapping[str, Sequence[Way]]) -> bool:
-    """Whether what feeds an op is of the kinds that a pattern asks for; `ways` are those of the
-    pattern's roots."""
+    """Tells if the producers of an op's operands are of the kinds that a pattern asks for. `ways`
+    are those of the pattern's roots."""
     operands = op.ins if isinstance(op, BlockOp) else op.operands
     return any(_feeds(operands, way) for way in ways.get(op.name, ()))
 

@@ -20,7 +20,7 @@ FILE_MODULE = "byocir_target_"
 
 
 def imported_from(kind: type, module: ModuleType) -> bool:
-    """Whether a class was defined by a file, or by another of its folder."""
+    """Tells if a class was defined by this file, or by another of its folder."""
     return kind.__module__.split(".")[0] == module.__name__
 
 

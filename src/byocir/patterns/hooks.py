@@ -40,8 +40,8 @@ def mistakes_of(
 
 
 def ask(target: Any, hook: str, *arguments: Any) -> Any:
-    """What a method or property of a target gives, or what it has as an attribute instead; raises
-    ByocirError B219 where it fails."""
+    """Calls a method of a target, or reads a property or attribute of that name. Raises
+    ByocirError B219 where the target's code fails."""
     kind = cast("type[Any]", type(target))
     found: Any = getattr(kind, hook)
     function: Any = found.fget if isinstance(found, property) else found

@@ -212,14 +212,14 @@ def _match_dimensions(
 
 
 def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: Space) -> bool:
-    """Whether a dimension is an iterator of one of these groups."""
+    """Tells if a dimension is an iterator of one of these groups."""
     return list(live.values()) == [1] and any(
         i in space.groups[group.name] for i in live for group in groups
     )
 
 
 def _is_complete(group: Group, members: Sequence[int], space: Space) -> bool:
-    """Whether the iterators of the group among these are all, each once and in order."""
+    """Tells if the group's iterators are all among these, each once and in order."""
     wanted = space.groups[group.name]
     found = [i for i in members if i in wanted]
     needed = {i for i in wanted if space.extents[i] > 1 and not group.broadcast}

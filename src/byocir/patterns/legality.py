@@ -1,4 +1,4 @@
-"""When a match may become a composite."""
+"""Decides if a match may become a composite."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def describe(op: Operation) -> str:
 
 
 def illegality(state: State, root: Operation) -> str:
-    """Why a match cannot be one node: an input comes from inside it, an inner value is used outside
-    it, or a path leaves it and comes back. Empty when it can."""
+    """Says why a match cannot be one node: an input comes from inside it, an inner value is used
+    outside it, or a path leaves it and comes back. Empty when it can."""
     inside = set(state.ops)
     for op in state.ops:
         if op in state.sources:
@@ -38,7 +38,7 @@ def illegality(state: State, root: Operation) -> str:
 
 
 def _leak(op: Operation, inside: set[Operation]) -> str:
-    """Who outside the match uses what an inner op gives."""
+    """Names an op outside the match that uses the result of an inner op; empty if there is none."""
     for value in produced(op):
         for user in uses(value, op):
             if ancestor_in(op.parent, user) not in inside:

@@ -1,4 +1,4 @@
-"""What matching gives: bindings, rule results and attempts. Data first, text second."""
+"""Classes that hold the outcome of matching: bindings, results of rules, and attempts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TypeView:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a name of a pattern is bound to: a value, and the op that produced it if it matched."""
+    """The value that a name of a pattern is bound to, and the op that produced it if it matched."""
 
     value: SSAValue
     op: Operation | None = None
@@ -111,7 +111,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class BoundBlock(Bound):
-    """What the name of a block pattern is bound to: the block, and how it reads its iterators.
+    """The block that the name of a block pattern is bound to, and how it reads its iterators.
 
     `block("m n | k", …) @ "gemm"` gives `m["gemm"].extents["m"]`. `iterators` has for each name and
     group of the pattern the positions of the block's iterators that stand for it: one for a name
@@ -142,7 +142,7 @@ class BoundBlock(Bound):
 
     @property
     def extents(self) -> dict[str, int]:
-        """How far each name of the pattern counts, a group's iterators taken together."""
+        """The extent of each name of the pattern: of a group, the product over its iterators."""
         return {
             name: math.prod(self.block.extents[i] for i in positions)
             for name, positions in self.iterators.items()
@@ -167,8 +167,8 @@ def constant_array(value: SSAValue) -> Array | None:
 
 
 class State(NamedTuple):
-    """How far a match has come. Immutable, so alternatives share what came before them; a tuple,
-    for matching makes many."""
+    """A partial match. It is immutable, so alternatives share what came before them, and a tuple,
+    as matching makes many."""
 
     block: Block | None
     """The IR block all matched ops must be in."""
@@ -176,9 +176,9 @@ class State(NamedTuple):
     constants: tuple[Operation, ...] = ()
     exposed: frozenset[Operation] = frozenset()
     sources: frozenset[Operation] = frozenset()
-    """What produced the inputs; it must be outside the match."""
+    """The ops that produced the inputs; they must be outside the match."""
     nodes: Mapping[int, object] = MappingProxyType[int, object]({})
-    """What each pattern object stands for (by id): the same object binds the same node."""
+    """The node of each pattern object, by the object's id: one object binds one node."""
     names: Mapping[str, Bound | int | float] = MappingProxyType[str, Bound | int | float]({})
 
     def with_node(self, pattern: object, thing: object) -> State | None:
@@ -269,7 +269,7 @@ class Match:
 
     @property
     def result(self) -> Bound:
-        """What the root gives: its first result or, in buffer form, the memref it writes."""
+        """The first result of the root or, in buffer form, the memref it writes."""
         return Bound(produced(self.root)[0], self.root)
 
     @property
@@ -280,7 +280,8 @@ class Match:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one pattern made of one place: taken by its rules, or how far it came and why not."""
+    """The trial of one pattern at one place: a match that its rules took, or how far it came and
+    why not."""
 
     composite: Composite
     root: Operation

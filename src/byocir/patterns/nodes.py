@@ -41,7 +41,7 @@ COMMUTATIVE = frozenset(
 
 
 class Pattern(ABC):
-    """What a value may be. The same pattern object always stands for the same node."""
+    """A description of the values that match. One pattern object always stands for one node."""
 
     label: str | None = None
 
@@ -112,7 +112,7 @@ class ValuePattern(Pattern):
         return bound
 
     def refusal(self, value: SSAValue) -> str:
-        """Why a value does not fit, as "of …, found …"; empty when it does."""
+        """Says why a value does not fit, as "of …, found …"; empty when it does."""
         if self.dtype is not None and _element(value) != self.dtype:
             return f"of {self.dtype}, found {_element(value)}"
         refused = refusal(self.tests, value)
@@ -121,7 +121,7 @@ class ValuePattern(Pattern):
     @property
     @abstractmethod
     def shown(self) -> str:
-        """What messages call it."""
+        """Gives the words by which messages call this pattern."""
 
     def root_names(self) -> frozenset[str]:
         return frozenset()
@@ -216,8 +216,8 @@ class OpPattern(Pattern):
         return bound.with_op(op, exposed=self.exposed)
 
     def refusal(self, op: Operation) -> str:
-        """Why an op of this kind does not fit by its attributes or its number of operands; empty
-        when it does."""
+        """Says why an op of this kind does not fit by its attributes or its number of operands;
+        empty when it does."""
         for name, expected in self.attrs.items():
             found = python_value(op.properties[name]) if name in op.properties else None
             if not attribute_fits(expected, found):
@@ -254,12 +254,12 @@ class OpPattern(Pattern):
 
 
 def attribute_fits(expected: Any, found: Any) -> bool:
-    """Whether an attribute is what a pattern wants: a value, or one that a function admits."""
+    """Tells if an attribute is the value that a pattern asks for, or one its function admits."""
     return bool(expected(found)) if callable(expected) else found == expected
 
 
 def wanted(expected: Any) -> str:
-    """What a pattern wants of an attribute, as messages tell it."""
+    """Words the demand of a pattern on an attribute for messages."""
     return " ".join((expected.__doc__ or "").split()) if callable(expected) else str(expected)
 
 
@@ -329,7 +329,7 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def _is(name: str, op: Operation, value: SSAValue, state: State) -> bool:
-    """Whether this op is of the kind, and `value` is what patterns call its result."""
+    """Tells if this op is of the kind, and `value` is the result by which patterns know it."""
     return op.name == name and _is_first(op, value) and op.parent is state.block
 
 

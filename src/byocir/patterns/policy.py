@@ -1,4 +1,4 @@
-"""What a target wants of its regions and of the constants they use."""
+"""Settings by which a target says how its regions are gathered and where their constants go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSTANT_POLICIES: tuple[str, ...] = get_args(ConstantPolicy)
 
 @dataclass(frozen=True)
 class RegionPolicy:
-    """How a target's composites are gathered into regions, each of which is one call.
+    """The way in which a target's composites are gathered into regions, each of which is one call.
 
     `merge`: "any" gathers all that can run in one call, connected or not, which gives the fewest
     calls; "connected" joins neighbours only; "none" leaves every composite alone. Smaller regions

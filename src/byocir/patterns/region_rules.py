@@ -28,8 +28,8 @@ from byocir.patterns.rules import sentence_of
 
 @dataclass(frozen=True)
 class GatheredRegion:
-    """What would be one call: the names of its composites, the types of what goes in, constants
-    aside, and of what comes out, and its multiply-accumulates."""
+    """A region that would be one call: the names of its composites, the types of its inputs
+    (constants aside) and of its outputs, and its multiply-accumulates."""
 
     composites: tuple[str, ...]
     inputs: tuple[Attribute, ...]

@@ -24,7 +24,7 @@ Fix = str | Callable[[Match], str]
 
 @dataclass(frozen=True)
 class Vary:
-    """Where generators of tests look: a size of a named value (`w.shape[1]`) or an attribute of a
+    """A hint for generators of tests: a size of a named value (`w.shape[1]`) or an attribute of a
     named op (`conv.group`), the numbers with which the rule holds and those with which it fails."""
 
     name: str
@@ -77,7 +77,7 @@ class Rule:
             return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
 
     def holds(self, match: Match) -> bool:
-        """Whether it holds, without a text of what was seen; errors as `evaluate`."""
+        """Tells if the rule holds, without a text of what was seen; errors as `evaluate`."""
         with self._blamed(match):
             holds, _ = self.check(match)
             return bool(holds)

@@ -58,7 +58,7 @@ NumberOf = Callable[[str], Number]
 
 
 class ScalarPattern(Scalar):
-    """What a scalar of a body may be."""
+    """A description of the scalars of a body that match."""
 
     def binary(self, name: str, other: Scalar | Number) -> ScalarPattern:
         return _Binary(name, self, _scalar(other))
@@ -94,7 +94,7 @@ class ScalarPattern(Scalar):
         raise NotImplementedError
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
-        """What this describes as ops at the current implicit builder: `arguments` are those of the
+        """Emits this scalar as ops at the current implicit builder: `arguments` are those of the
         body, inputs first; `number` gives those that a pattern leaves open."""
         raise NotImplementedError
 
@@ -131,8 +131,8 @@ def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
 def emit_pattern(
     body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
 ) -> Emitted:
-    """What a body describes, as ops that are emitted; `arguments` are the inputs and
-    then the result so far. Raises TypeError for a body that nothing gives a type."""
+    """Emits the ops that a body describes; `arguments` are the inputs and then the result so far.
+    Raises TypeError for a body that nothing gives a type."""
     block = Block()
     *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
     return _typed(_scalar(body(acc, *inputs)).emit(arguments, number))
@@ -306,7 +306,7 @@ class _Compared(ScalarPattern):
 
 
 def comparison(op: arith.CmpiOp | arith.CmpfOp) -> str | None:
-    """What a comparison is called in bodies; None for unsigned ones and others of floats."""
+    """Names a comparison as bodies write it; None for unsigned ones and others of floats."""
     if isinstance(op, arith.CmpiOp):
         found = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         name = found.removeprefix("s")

@@ -177,9 +177,10 @@ def repeat(
 
 
 def path(start: Pattern, *through: str) -> Pattern:
-    """What comes from `start` by nothing but these ops, whatever the graph between: every path back
-    from the value passes them only, until it reaches the one value that `start` matches. As many as
-    can be are taken, none at all is a path, too; constants on the way belong to the match."""
+    """Matches a value that comes from `start` through these ops alone, whatever the graph between:
+    each path back from the value passes them only, until it reaches the one value that `start`
+    matches. As many as can be are taken, and none at all is a path, too. Constants on the way
+    belong to the match."""
     return PathPattern(start, frozenset(through))
 
 

@@ -1,4 +1,4 @@
-"""Which targets there are, by name: entry points and those that the user of this process gave.
+"""Finds targets by name: entry points and those that the user of this process gave.
 
 Passes find a target's patterns here by the `#byoc.target` that the module carries. A module names
 its target; code is imported only from an entry point of the group `byocir.targets`, or registered
@@ -43,15 +43,15 @@ OBJECTIVES = ("latency", "energy", "bytes")
 
 
 class Taker(Protocol):
-    """What takes composites: a target, as passes see it."""
+    """A target as passes see it: something that takes composites."""
 
     name: ClassVar[str]
 
     constants: ClassVar[ConstantPolicy]
-    """Where constants go that its composites use."""
+    """The way in which its composites get their constants."""
 
     def composites(self) -> tuple[Composite, ...]:
-        """What it takes with its options, in order of priority."""
+        """Lists the composites that it takes with its options, in order of priority."""
         ...
 
     signed_bytes: ClassVar[bool]
@@ -71,12 +71,12 @@ class Taker(Protocol):
 
     @property
     def region_policy(self) -> RegionPolicy:
-        """How its composites are gathered into regions."""
+        """The way in which its composites are gathered into regions."""
         ...
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
-        """What a match of a composite costs: seconds by "latency", joules by "energy", what crosses
-        by "bytes"; empty where the target does not know."""
+        """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
+        "bytes" what crosses; empty where the target does not know."""
         ...
 
     def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
@@ -92,7 +92,7 @@ class Taker(Protocol):
         ...
 
     def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
-        """What to store for a constant of a composite, None for its numbers."""
+        """Gives what is stored for a constant of a composite; None stands for its numbers."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec: ...
@@ -127,7 +127,7 @@ def _known(name: str) -> TakerClass | None:
 
 
 def file_of(name: str) -> str:
-    """How a target of a file was given, `path/to/npu.py:Npu`; empty for others."""
+    """Spells a target of a file as it was given, `path/to/npu.py:Npu`; empty for others."""
     kind = _known(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
@@ -189,7 +189,7 @@ def instantiate(spec: ArgSpec) -> Taker:
 
 
 def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
-    """Which option has a value of another type; empty where that is not what is wrong."""
+    """Words the message about an option whose value has another type; empty if none has."""
     types = get_type_hints(kind)
     for option, values in spec.parameters.items():
         expected = types.get(option.replace("-", "_"))
@@ -310,7 +310,8 @@ def targets_of(module: ModuleOp) -> list[TargetAttr]:
 
 
 def objective_of(module: ModuleOp) -> str:
-    """What targets compete on, empty if on nothing; raises ByocirError B246 for what is none."""
+    """Reads the objective that targets compete on, empty if none; raises ByocirError B246 for an
+    unknown one."""
     attribute = module.attributes.get(OBJECTIVE)
     objective = attribute.data if isinstance(attribute, StringAttr) else ""
     if objective not in ("", *OBJECTIVES):

@@ -176,7 +176,7 @@ def _climb(
     start: _Fits,
     taken: Mapping[Operation, str],
 ) -> Attempt | None:
-    """How far a path leads from this op; None when it leads to the root."""
+    """Follows a path from this op as far as it fits; None when it leads to the root."""
     reached, candidates = tuple[Operation, ...](), [op]
     for node in path:
         if reached:

@@ -32,7 +32,7 @@ Where = ValueTest | Iterable[ValueTest]
 
 
 def refusal(tests: Iterable[ValueTest], value: SSAValue) -> str:
-    """Which test fails, and what was seen; empty if all hold."""
+    """Names the first test that fails, with what was seen; empty if all hold."""
     for test in tests:
         holds, seen = _looked(test, value)
         if not holds:
@@ -41,7 +41,7 @@ def refusal(tests: Iterable[ValueTest], value: SSAValue) -> str:
 
 
 def _looked(test: ValueTest, value: SSAValue) -> tuple[bool, Any]:
-    """What a test says; raises ByocirError B202 for a test that fails."""
+    """Runs a test on a value; raises ByocirError B202 if the test itself fails."""
     try:
         return test.look(value)
     except ByocirError:

@@ -1,4 +1,4 @@
-"""What the tests of a target import: random programs and mutations of them, onnx's own tests.
+"""Tools for the tests of a target: random programs and mutations of them, onnx's own tests.
 
 `matching(composite)` and `near_miss(composite)` make programs that a target takes and just misses;
 `unflipped(composite)` lists the rules that nothing was found to break. `check_rewrite(rewrite)`

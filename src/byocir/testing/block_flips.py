@@ -1,4 +1,4 @@
-"""What can be changed about a block pattern: body, indices, the number it starts from, pads."""
+"""Changes to block patterns: body, indices, the number it starts from, pads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from byocir.testing.rebuilding import Change, Told, changed
 
 
 def block_changes(part: BlockPattern) -> Iterator[Change]:
-    """What can be changed about a block pattern."""
+    """Lists the changes that a block pattern allows."""
     yield from (_other_body(part), _other_index(part), _one_input_more(part), _guarded(part))
     if part.init is not None and not isinstance(part.init, Pattern):
         yield _other_init(part, part.init)

@@ -102,7 +102,7 @@ def _number(value: float, element: Attribute) -> Attribute:
 
 
 def _pad(choose: Choose, pad: float | str, element: Attribute) -> Attribute:
-    """What is read outside: the number that a pattern says, or any where it names one."""
+    """Makes the pad of a block: the number that a pattern gives, or any where it names one."""
     return _number(choose(-3, 3) if isinstance(pad, str) else pad, element)
 
 

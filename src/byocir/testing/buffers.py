@@ -57,11 +57,11 @@ class Program:
 
     @property
     def arguments(self) -> Sequence[SSAValue]:
-        """What it reads, and last what it writes."""
+        """The memrefs that it reads, and last the one that it writes."""
         return self.function.body.block.args
 
     def run(self, module: ModuleOp | None = None, seed: int = 0) -> np.ndarray:
-        """What it, or another form of it, computes from `inputs`."""
+        """Runs it, or another form of it, on `inputs`."""
         arrays = self.inputs(seed)
         interpreter = Interpreter(module or self.module)
         interpreter.call(interpreter.function("main"), arrays)

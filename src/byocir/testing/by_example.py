@@ -1,4 +1,4 @@
-"""What an op of the graph level may be given, made of the example in its own description.
+"""Proposes operands and attributes for graph ops, from the example in each op's description.
 
 Every op's docstring shows one line of MLIR that holds. Other operands and attributes are made from
 it: sizes and element types are replaced, the same everywhere, and numbers of attributes vary.
@@ -95,7 +95,7 @@ def by_example(name: str, d: Draft) -> Proposal:
 
 @cache
 def is_elementwise(name: str) -> bool:
-    """Whether nothing in the example depends on how many dimensions operands have."""
+    """Tells if nothing in the example depends on the operands' number of dimensions."""
     example = example_of(name)
     values = example.properties.values() if example is not None else ()
     return not any(isinstance(value, DenseArrayBase) for value in values)
@@ -163,8 +163,8 @@ def _operands(name: str, d: Draft) -> list[TensorType]:
 
 
 def _sizes(types: Sequence[TensorType], d: Draft) -> dict[int, int]:
-    """What stands for each size of the example: what is known or wanted of an operand, else another
-    size, now and then."""
+    """Replaces each size of the example: by the one that is known or wanted of an operand, else now
+    and then by another."""
     sizes: dict[int, int] = {}
     for i, type_ in enumerate(types):
         known = d.known(i)
@@ -181,7 +181,7 @@ def _sizes(types: Sequence[TensorType], d: Draft) -> dict[int, int]:
 
 
 def _elements(types: Sequence[TensorType], d: Draft) -> dict[Attribute, Attribute]:
-    """What stands for each element type of the example."""
+    """Replaces each element type of the example."""
     elements: dict[Attribute, Attribute] = {}
     for i, type_ in enumerate(types):
         element, slot = element_type_of(type_), d.slots[i]

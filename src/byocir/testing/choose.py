@@ -20,7 +20,7 @@ def seeded(seed: int) -> Choose:
 
 
 def strategy(make: Callable[[Choose], T]) -> SearchStrategy[T]:
-    """What `make` makes, as a Hypothesis strategy that shrinks towards low choices."""
+    """Turns `make` into a Hypothesis strategy that shrinks towards low choices."""
     from hypothesis import strategies as st
 
     @st.composite

@@ -1,4 +1,4 @@
-"""What is known of an op to be, before its operands and attributes are proposed."""
+"""Facts about a future op, before its operands and attributes are proposed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Unfit(Exception):
 
 @dataclass
 class Slot:
-    """What is known of one operand: its type, or the element type that the pattern wants, and the
-    name under which rules know it."""
+    """Facts about one operand: its type, or the element type that the pattern wants, and the name
+    under which rules know it."""
 
     type: TensorType | None = None
     element: Attribute | None = None

@@ -106,7 +106,7 @@ def _flips(whole: Pattern) -> Iterator[Flip | OtherNode]:
 
 
 def _is_root(part: Pattern, whole: Pattern) -> bool:
-    """Whether a pattern stands for the last op."""
+    """Tells if a pattern stands for the last op."""
     roots, pending = set[int](), [whole]
     while pending:
         current = pending.pop()
@@ -119,7 +119,8 @@ def _is_root(part: Pattern, whole: Pattern) -> bool:
 
 
 def _uses(part: Pattern, whole: Pattern) -> int:
-    """How many patterns use this one, alternatives not counted: only one of them is there."""
+    """Counts the patterns that use this one, alternatives not counted: only one of them is
+    there."""
     users = (p for p in below(whole) if not isinstance(p, AlternativesPattern))
     return sum(child is part for user in users for child in user.children())
 
@@ -250,7 +251,7 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
 
 
 def _same(part: Pattern) -> str:
-    """What messages ask for where a pattern is used again."""
+    """Words the demand of messages where a pattern is used again."""
     if isinstance(part, OpPattern | AnyOperandsPattern):
         return f"the same {part.name}"
     if isinstance(part, BlockPattern):
@@ -259,7 +260,7 @@ def _same(part: Pattern) -> str:
 
 
 def _comes_back(part: OpPattern) -> Change:
-    """What is made of a further result of the match, as an input of it."""
+    """Makes an input of the match from a further result of it, by an op outside."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         outside = OpPattern("graph.abs", (part,), {}, exposed=False)

@@ -111,7 +111,7 @@ class _Builder:
         self.tensor_level = False
 
     def value(self, pattern: Pattern) -> SSAValue:
-        """What stands for a pattern of ops; always the same."""
+        """Gives the value made for a pattern of ops; always the same."""
         if pattern not in self.nodes:
             self.nodes[pattern] = self._make(pattern)
         return self.nodes[pattern]
@@ -204,7 +204,7 @@ class _Builder:
     def _operand(
         self, pattern: Pattern, type_: TensorType, place: tuple[str, int] = ("", 0)
     ) -> SSAValue:
-        """What stands for an operand of this type; `place` is the op and which operand it is."""
+        """Gives a value for an operand of this type; `place` is the op and the operand's number."""
         chosen = self._chosen(pattern)
         if isinstance(chosen, OpPattern) and chosen not in self.nodes:
             count = self.choose(chosen.required, len(chosen.operands))

@@ -66,7 +66,7 @@ class Example:
     flipped: str = ""
 
     def named_by(self, attempt: Attempt) -> bool:
-        """Whether an attempt declines for the very reason, and no other."""
+        """Tells if an attempt declines for this very reason, and no other."""
         failed = [rule.sentence for rule in attempt.rules if not rule.holds]
         by_rule = f"1 of {len(attempt.rules)} rules fail"
         if attempt.fits:

@@ -54,8 +54,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: one of the words above, whether byocir computed all of it itself (as
-    C, if that is the host), and what went wrong."""
+    """The outcome of a case: one of the words above, a flag that says if byocir computed all of it
+    itself (as C, if that is the host), and a text of what went wrong."""
 
     case: Case
     result: str

@@ -1,4 +1,4 @@
-"""What an op of the graph level may be given: types of its operands and its attributes, at random.
+"""Proposes operand types and attributes for ops of the graph level, at random.
 
 A proposal need not fit, for what fits is decided by the op's own type inference; it should fit
 often. Ops without a proposal of their own take what the example in their description shows

@@ -64,7 +64,7 @@ def resolved(choose: Choose, pattern: Pattern, known: dict[int, Pattern]) -> Pat
 
 
 def leads_to(pattern: Pattern, part: Pattern) -> bool:
-    """Whether a part is this pattern, or below it."""
+    """Tells if a part is this pattern, or below it."""
     return any(each is part for each in below(pattern))
 
 

@@ -59,7 +59,7 @@ def near_misses(rewrite: MatchedRewrite) -> Iterator[Example]:
 
 
 def _is_rewritten(rewrite: MatchedRewrite, root: Operation) -> bool:
-    """Whether a rewrite fits at an op; a program may hold other matches, which do not count."""
+    """Tells if a rewrite fits at an op; a program may hold other matches, which do not count."""
     new = NewOps()
     fits = rewrite.rewrite(root, new) is not None
     for op in reversed(new.ops):
@@ -70,8 +70,8 @@ def _is_rewritten(rewrite: MatchedRewrite, root: Operation) -> bool:
 def _is_same(
     rewrite: MatchedRewrite, example: Example, seed: int, rtol: float, atol: float
 ) -> bool:
-    """Whether a rewrite changed a program that can be run; raises AssertionError where that changed
-    its meaning."""
+    """Tells if a rewrite changed a program that can be run. Raises AssertionError where it changed
+    the program's meaning."""
     module = example.module.clone()
     with np.errstate(all="ignore"):
         if not rewrite_module(module, [rewrite]):
@@ -94,8 +94,8 @@ def _is_same(
 
 
 def _computed(module: ModuleOp, feeds: Outputs) -> Outputs | None:
-    """What a program computes; None where it cannot be run on these values: an index of a gather
-    may be drawn outside of its array."""
+    """Runs a program; None where it cannot be run on these values, as an index of a gather may be
+    drawn outside of its array."""
     try:
         return evaluate(module, feeds)
     except ByocirError as error:

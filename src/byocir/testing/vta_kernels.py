@@ -128,7 +128,7 @@ class _Plan:
         return tile % self._kernel.accumulators * self.layer.points
 
     def _operands(self, tile: int, step: int) -> tuple[int, int, int]:
-        """Where the accumulators, the input and the weights of a step are."""
+        """Gives the first entries of the accumulators, the input and the weights of a step."""
         buffer = (tile * self.layer.depth + step) % self._kernel.inputs
         rows, columns = self.layer.window
         weights = step if self._kernel.resident else buffer
@@ -222,7 +222,7 @@ class _Plan:
         return _load(Memory.INP, sram, start, extent, sizes[1], pads | tokens)
 
     def opening(self, tile: int) -> list[Row]:
-        """What sets the accumulators of a tile; the first waits until they are free."""
+        """Rows that set the accumulators of a tile; the first waits until they are free."""
         layer, start = self.layer, self._accumulator(tile)
         tokens = {"pop_next": 1} if tile >= self._kernel.accumulators else {}
         if layer.bias is None:

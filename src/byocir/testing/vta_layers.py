@@ -51,7 +51,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Kernel:
-    """How layers, each reading what the one before stored, are turned into a stream.
+    """Settings that turn layers, each reading the result of the one before, into a stream.
 
     ``inputs`` and ``accumulators`` are numbers of buffers; ``resident`` loads the weights of a
     layer once; ``carriers`` puts every token on an instruction of its own; ``early_uops`` loads all

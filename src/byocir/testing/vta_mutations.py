@@ -102,7 +102,7 @@ def random_mutation(
 
 
 def _works(insn: Instruction) -> bool:
-    """Whether the instruction does more than carry tokens."""
+    """Tells if the instruction does more than carry tokens."""
     if insn.opcode in (Opcode.LOAD, Opcode.STORE):
         return insn.fields["x_size"] > 0
     return insn.opcode != Opcode.FINISH

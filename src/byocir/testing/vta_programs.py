@@ -183,7 +183,7 @@ def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig)
 
 
 def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> Iterator[Access]:
-    """What each row reads and writes, DRAM by the byte."""
+    """Lists the reads and writes of each row, DRAM by the byte."""
     decoded = decode(encode_rows(rows, config), config)
     reader, image = AccessReader(config, dram, {}), Space("DRAM", len(dram))
     spaces = {memory: Space(memory, config.depth(memory)) for memory in Memory}

@@ -105,7 +105,7 @@ def built_and_loaded(
 
 
 def takes(flags: Sequence[str]) -> bool:
-    """Whether the compiler builds anything with these flags: it may not know a processor, or have
+    """Tells if the compiler builds anything with these flags: it may not know a processor, or have
     no OpenMP. Raises ByocirError B401, B402."""
     try:
         build_shared("probe", {"probe.c": _PROBE}, flags)
@@ -143,7 +143,7 @@ def load_shared(path: Path) -> ctypes.CDLL:
 
 
 def cache_folder() -> Path:
-    """Where built libraries are kept; it may not exist yet."""
+    """Finds the folder of built libraries; it may not exist yet."""
     chosen = os.environ.get("BYOCIR_CACHE")
     if chosen:
         return Path(chosen)
@@ -163,7 +163,7 @@ def _own_folder() -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether there is a file and, of ELF's format, all of it: the table of sections is its end.
+    """Tells if there is a file and, of ELF's format, all of it: the table of sections is its end.
     Loading part of one may end the process."""
     try:
         with path.open("rb") as file:

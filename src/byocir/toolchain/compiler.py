@@ -1,4 +1,4 @@
-"""Which C compiler to run: `$CC`, `cc`, `gcc`, `clang`, else the one in the `ziglang` wheel."""
+"""Finds the C compiler to run: `$CC`, `cc`, `gcc`, `clang`, else the one in the `ziglang` wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedules need to know of a processor: one table, by name."""
+"""The processors that schedules know: one table, by name."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Cpu:
     features: tuple[str, ...] = ()
 
     def runs_on(self, level: int, features: Collection[str]) -> bool:
-        """Whether a machine of an x86-64 level and these features runs code for it."""
+        """Tells if a machine of an x86-64 level and these features runs code for it."""
         return self.level <= level and set(self.features) <= set(features)
 
     @property
     def adds_pairs(self) -> bool:
-        """Whether it multiplies vectors of 16-bit integers and adds neighbours in one instruction,
+        """Tells if it multiplies vectors of 16-bit integers and adds neighbours in one instruction,
         as all x86-64 do that have a level."""
         return self.level > 0
 
     @property
     def adds_quads(self) -> bool:
-        """Whether it multiplies vectors of unsigned by signed 8-bit integers and adds four
+        """Tells if it multiplies vectors of unsigned by signed 8-bit integers and adds four
         neighbours to 32 bits in one instruction."""
         return VNNI in self.features
 

@@ -1,4 +1,4 @@
-"""What this machine's processor can run."""
+"""Asks this machine's processor what it can run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def x86_64_level() -> int:
 
 @cache
 def x86_64_features() -> frozenset[str]:
-    """What this machine runs of the features beyond a level that processors of the table have."""
+    """Lists those features beyond a level, of processors in the table, that this machine has."""
     return frozenset(name for name in (VNNI,) if _asked(f"has_{name}"))
 
 

@@ -106,7 +106,7 @@ class RuleAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
-    """What a pattern made of a place in the program.
+    """The outcome of one pattern at one place in the program.
 
     `nodes` are the model's nodes of the ops it reached; `outcome` is "taken" or "declined";
     `matched` of `total` ops fitted; `reason` says where it stopped, empty when all ops fitted.
@@ -138,9 +138,9 @@ class TakenAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class CutAttr(ParametrizedAttribute):
-    """Why a region is not one with an earlier one of its target: a path from nodes of the earlier
-    one (`leaves`) through nodes outside both (`first` … `last`) into this one (`enters`). `by` is
-    what the path passes first: an op of the host, or another target's region."""
+    """The reason why a region is apart from an earlier one of its target: a path from nodes of the
+    earlier one (`leaves`) through nodes outside both (`first` … `last`) into this one (`enters`).
+    `by` is the first thing that the path passes: an op of the host, or another target's region."""
 
     name = "byoc.cut"
 
@@ -163,8 +163,8 @@ def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
 
 @irdl_attr_definition
 class HandedOffAttr(ParametrizedAttribute):
-    """What a call runs on its target: the composites in order, the types that cross, and what kept
-    it apart from earlier calls."""
+    """The work that a call runs on its target: the composites in order, the types that cross, and
+    the cuts that kept it apart from earlier calls."""
 
     name = "byoc.handed_off"
 

@@ -1,4 +1,4 @@
-"""What a target stores for a constant in place of its numbers, such as weights in its own order.
+"""Arrays that a target stores in place of a constant's numbers, such as weights in its own order.
 
 It stands beside the constant: the program keeps its meaning, and a module that was saved says what
 to store without asking again.
@@ -15,8 +15,8 @@ STORED = "byoc.stored"
 
 
 def stored(constant: Operation) -> Array:
-    """What to store for a `graph.constant` or `tir.constant`: what its target made of it, else its
-    numbers."""
+    """Gives the array to store for a `graph.constant` or `tir.constant`: the one its target made,
+    else its numbers."""
     own = constant.attributes.get(STORED, constant.properties.get("value"))
     assert isinstance(own, ArrayAttr), "expected a constant"
     return own.data

@@ -1,4 +1,4 @@
-"""What all graph ops share: type inference, from which building and verifying follow."""
+"""The base of all graph ops: type inference, from which building and verifying follow."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class GraphOp(IRDLOperation):
             draft.erase(safe_erase=False)  # else it would stay a user of the operands
 
     def is_exact(self) -> bool:
-        """Whether the operands fix every bit of the results, whatever computes them. Not so where
+        """Tells if the operands fix every bit of the results, whatever computes them. Not so where
         the order of float additions matters or a library's exponential."""
         return False
 
     def macs(self) -> int:
-        """How many multiply-accumulates this takes, those on padding counted; 0 for ops that are no
+        """Counts the multiply-accumulates, those on padding included; 0 for ops that are no
         contraction."""
         return 0
 
@@ -182,12 +182,12 @@ def int_tuple(attribute: DenseArrayBase[I64]) -> tuple[int, ...]:
 
 
 def is_number(element: Attribute) -> bool:
-    """Whether arithmetic is defined on this element type: floats and integers, not bool."""
+    """Tells if arithmetic is defined on this element type: floats and integers, not bool."""
     return is_float(element) or (isinstance(element, IntegerType) and element != i1)
 
 
 def is_signed(element: Attribute) -> bool:
-    """Whether this element type has negative numbers."""
+    """Tells if this element type has negative numbers."""
     return is_number(element) and element not in (ui8, ui16, ui32, ui64)
 
 

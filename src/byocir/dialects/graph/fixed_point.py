@@ -105,7 +105,7 @@ def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, 
 
 
 def clamps_after(multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding) -> bool:
-    """Whether results of accumulators within `clamp_bounds` still have to be clamped to [lo, hi].
+    """Tells if results of accumulators within `clamp_bounds` still have to be clamped to [lo, hi].
 
     Never for scales up to 1, except that with a scale so small that no int32 reaches [lo, hi] from
     0 (always so with multiplier 0 and 0 outside [lo, hi]) the clamp alone makes the result."""

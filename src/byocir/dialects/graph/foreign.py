@@ -165,8 +165,8 @@ class ForeignOp(IRDLOperation):
 
     @property
     def is_control_flow(self) -> bool:
-        """Whether it runs its graphs, op by op, in the order that ONNX defines; so what is inside
-        can be handed over like what is outside."""
+        """Tells if it runs its graphs, op by op, in the order that ONNX defines; so ops inside can
+        be handed over like those outside."""
         since = CONTROL_FLOW.get(self.op_type.data) if not self.domain.data else None
         return since is not None and self.opset.value.data >= since
 
@@ -293,7 +293,7 @@ def _verify_mask(name: str, mask: DenseArrayBase[I64] | None, count: int) -> Non
 
 
 def _is_attribute(value: Attribute) -> bool:
-    """Whether an attribute is of a kind that ONNX's attributes have."""
+    """Tells if an attribute is of a kind that ONNX's attributes have."""
     if isinstance(value, IntegerAttr):
         return cast("IntegerAttr", value).type == i64
     if isinstance(value, FloatAttr):

@@ -27,7 +27,7 @@ class CompareOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class EqualOp(CompareOp):
-    """Whether two elements are equal; NaN equals nothing, e.g. `graph.equal %a, %b :
+    """Tests if two elements are equal; NaN equals nothing, e.g. `graph.equal %a, %b :
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.equal"
@@ -38,7 +38,7 @@ class EqualOp(CompareOp):
 
 @irdl_op_definition
 class LessOp(CompareOp):
-    """Whether the left element is less than the right one, e.g. `graph.less %a, %b :
+    """Tests if the left element is less than the right one, e.g. `graph.less %a, %b :
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.less"
@@ -46,7 +46,7 @@ class LessOp(CompareOp):
 
 @irdl_op_definition
 class LessOrEqualOp(CompareOp):
-    """Whether the left element is at most the right one, e.g. `graph.less_or_equal %a, %b :
+    """Tests if the left element is at most the right one, e.g. `graph.less_or_equal %a, %b :
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.less_or_equal"
@@ -54,7 +54,7 @@ class LessOrEqualOp(CompareOp):
 
 @irdl_op_definition
 class GreaterOp(CompareOp):
-    """Whether the left element is greater than the right one, e.g. `graph.greater %a, %b :
+    """Tests if the left element is greater than the right one, e.g. `graph.greater %a, %b :
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.greater"
@@ -62,7 +62,7 @@ class GreaterOp(CompareOp):
 
 @irdl_op_definition
 class GreaterOrEqualOp(CompareOp):
-    """Whether the left element is at least the right one, e.g. `graph.greater_or_equal %a, %b :
+    """Tests if the left element is at least the right one, e.g. `graph.greater_or_equal %a, %b :
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.greater_or_equal"
@@ -83,14 +83,14 @@ class ClassifyOp(Exact, GraphOp):
 
 @irdl_op_definition
 class IsNanOp(ClassifyOp):
-    """Whether an element is NaN, e.g. `graph.is_nan %x : (tensor<8x4xf32>) -> tensor<8x4xi1>`."""
+    """Tests if an element is NaN, e.g. `graph.is_nan %x : (tensor<8x4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.is_nan"
 
 
 @irdl_op_definition
 class IsInfOp(ClassifyOp):
-    """Whether an element is an infinity that the flags ask for, e.g. `graph.is_inf %x
+    """Tests if an element is an infinity that the flags ask for, e.g. `graph.is_inf %x
     {detect_negative = 1 : i64, detect_positive = 1 : i64} : (tensor<8x4xf32>) ->
     tensor<8x4xi1>`."""
 
@@ -117,7 +117,7 @@ class LogicOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class AndOp(LogicOp):
-    """Whether both elements are true, e.g. `graph.and %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
+    """Tests if both elements are true, e.g. `graph.and %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
     tensor<8x4xi1>`."""
 
     name = "graph.and"
@@ -125,7 +125,7 @@ class AndOp(LogicOp):
 
 @irdl_op_definition
 class OrOp(LogicOp):
-    """Whether an element is true, e.g. `graph.or %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
+    """Tests if either element is true, e.g. `graph.or %a, %b : (tensor<8x4xi1>, tensor<4xi1>) ->
     tensor<8x4xi1>`."""
 
     name = "graph.or"
@@ -133,7 +133,7 @@ class OrOp(LogicOp):
 
 @irdl_op_definition
 class XorOp(LogicOp):
-    """Whether exactly one element is true, e.g. `graph.xor %a, %b : (tensor<8x4xi1>, tensor<4xi1>)
+    """Tests if exactly one element is true, e.g. `graph.xor %a, %b : (tensor<8x4xi1>, tensor<4xi1>)
     -> tensor<8x4xi1>`."""
 
     name = "graph.xor"
@@ -141,7 +141,7 @@ class XorOp(LogicOp):
 
 @irdl_op_definition
 class NotOp(Exact, UnaryOp):
-    """Whether an element is false, e.g. `graph.not %x : (tensor<8x4xi1>) -> tensor<8x4xi1>`."""
+    """Tests if an element is false, e.g. `graph.not %x : (tensor<8x4xi1>) -> tensor<8x4xi1>`."""
 
     name = "graph.not"
 

@@ -63,7 +63,7 @@ def window_shape(
     dilations: Sequence[int],
     ceil: bool = False,
 ) -> Shape:
-    """How many windows fit along each spatial dimension, as ONNX defines it: with `ceil` a window
+    """Counts the windows along each spatial dimension, as ONNX defines it: with `ceil` a window
     may end outside, but not start outside on the right. Raises VerifyException."""
     rank = len(sizes)
     for name, values, count in (

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class _Arrays(NamedTuple):
-    """What the rules look at time and again, of `ins` and then of `outs`."""
+    """Facts that many rules look at, of `ins` and then of `outs`."""
 
     inputs: int
-    """How many of them are of `ins`."""
+    """The number of them that are of `ins`."""
     types: Sequence[Attribute]
     shapes: Sequence[Shape]
     elements: Sequence[Attribute]

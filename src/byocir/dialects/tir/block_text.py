@@ -32,7 +32,7 @@ def format_iterators(iterators: Sequence[IteratorAttr]) -> str:
 
 
 def parse_iterators(parser: Parser) -> list[IteratorAttr]:
-    """What `format_iterators` prints, in brackets."""
+    """Parses the text that `format_iterators` prints, in brackets."""
     iterators: list[IteratorAttr] = []
     kind = IteratorKind.PARALLEL
     parser.parse_punctuation("[")

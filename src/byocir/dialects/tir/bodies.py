@@ -23,7 +23,7 @@ RANGES: dict[Attribute, tuple[int, int]] = {
 
 
 def first(x: S, acc: S) -> S:
-    """What overwrites."""
+    """The body of a block that overwrites its result: (x, acc) → x."""
     return x
 
 

@@ -1,4 +1,4 @@
-"""What passes write blocks with: named iteration spaces, reads, and an emitter of ops."""
+"""Tools with which passes write blocks: named iteration spaces, reads, and an emitter of ops."""
 
 from __future__ import annotations
 
@@ -237,8 +237,8 @@ def _pad(space: Space, read: Read) -> Attribute | None:
 
 
 def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:
-    """Where an array of shape `own` that broadcasts to `shape` is read when the first iterators run
-    over `shape`: trailing dimensions align, sizes of 1 stay at index 0."""
+    """Gives the index at which an array of shape `own` that broadcasts to `shape` is read when the
+    first iterators run over `shape`: trailing dimensions align, sizes of 1 stay at index 0."""
     start = len(shape) - len(own)
     return [
         AffineExpr.dimension(start + axis) if size == shape[start + axis] else ZERO

@@ -34,7 +34,7 @@ from byocir.dialects.types import DYNAMIC, Shape, shape_of, static_shape
 
 @irdl_op_definition
 class ExternOp(IRDLOperation):
-    """What a routine of the runtime makes of arrays and integers, e.g. `%v, %i = tir.extern "top_k"
+    """Calls a routine of the runtime on arrays and integers, e.g. `%v, %i = tir.extern "top_k"
     (%x) with {axis = 1 : i64, k = 3 : i64, largest = 1 : i64} : (tensor<8x10xf32>) ->
     (tensor<8x3xf32>, tensor<8x3xi64>)`. The table `byocir.evaluate.routines` says what each
     computes, and names its C source.

@@ -10,7 +10,7 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class IteratorKind(StrEnum):
-    """Whether the points along an iterator are independent or are combined into one value."""
+    """The kind of an iterator: its points are independent, or are combined into one value."""
 
     PARALLEL = "parallel"
     REDUCTION = "reduction"
@@ -18,7 +18,7 @@ class IteratorKind(StrEnum):
 
 @irdl_attr_definition
 class IteratorKindAttr(EnumAttribute[IteratorKind], SpacedOpaqueSyntaxAttribute):
-    """Whether an iterator is parallel or a reduction."""
+    """The kind of an iterator, parallel or reduction, as an attribute."""
 
     name = "tir.kind"
 

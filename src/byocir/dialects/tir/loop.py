@@ -37,7 +37,7 @@ from byocir.dialects.types import tensor
 
 
 class LoopKind(StrEnum):
-    """How the iterations of a `tir.for` may run."""
+    """The ways in which the iterations of a `tir.for` may run."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
@@ -52,7 +52,7 @@ IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLL)
 
 @irdl_attr_definition
 class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
-    """How a loop runs: in order, or as schedules may have it."""
+    """The kind of a loop as an attribute: in order, or as schedules may have it."""
 
     name = "tir.loop"
 

@@ -1,4 +1,4 @@
-"""What stands around `tir.block`: fills, constants, buffers and copies."""
+"""The ops around `tir.block`: fills, constants, buffers and copies."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Whether this is an unsigned integer type; i1 counts as unsigned (true is 1)."""
+    """Tells if this is an unsigned integer type; i1 counts as unsigned (true is 1)."""
     return type_ in (i1, ui8, ui16, ui32, ui64)
 
 

@@ -111,7 +111,7 @@ def _place_known(ops: Iterable[ConstantOp | FillOp], layout: _Layout) -> NDArray
 
 
 def _filled(op: FillOp, layout: _Layout) -> tuple[int, NDArray[np.uint8]]:
-    """Where a filled array begins, and its bytes."""
+    """Gives the address of a filled array, and its bytes."""
     number, array = op.value, op.destination
     assert array is not None
     assert isinstance(number, IntegerAttr)

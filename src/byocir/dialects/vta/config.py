@@ -1,4 +1,4 @@
-"""Which VTA a function is for: read from the options of its target."""
+"""Reads the configuration of the VTA that a function is for from the options of its target."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from byocir.vta_sim.isa import INSN_BYTES
 
 @irdl_attr_definition
 class PortAttr(ParametrizedAttribute):
-    """Where an input or output lies in DRAM: byte address and type, e.g.
+    """The place of an input or output in DRAM: byte address and type, e.g.
     `#vta.port<4096, memref<1x4x14x14x16xi8>>`."""
 
     name = "vta.port"
@@ -179,7 +179,7 @@ class ProgramOp(IRDLOperation):
 
     @property
     def function_type(self) -> FunctionType:
-        """What a `byoc.call` sees: a function on buffers, inputs then outputs."""
+        """The type that a `byoc.call` sees: a function on buffers, inputs then outputs."""
         return FunctionType.from_lists([p.type for p in (*self.inputs, *self.outputs)], [])
 
     def verify_(self) -> None:

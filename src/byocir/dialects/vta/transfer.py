@@ -34,7 +34,7 @@ from byocir.vta_sim.tokens import Queue
 
 
 class LoadMemory(StrEnum):
-    """What a LOAD fills: `acc8` is ACC from int8 values, widened."""
+    """The memories that a LOAD fills: `acc8` is ACC from int8 values, widened."""
 
     INP = "inp"
     WGT = "wgt"
@@ -80,7 +80,7 @@ class TransferOp(InstructionOp):
 
     @property
     def is_nop(self) -> bool:
-        """Whether the instruction carries tokens only."""
+        """Tells if the instruction carries tokens only."""
         return self.box[1] == 0
 
     @property

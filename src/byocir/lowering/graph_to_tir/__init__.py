@@ -100,7 +100,7 @@ class ConvertGraphToTirPass(ModulePass):
 
 
 def _is_foreign(op: Operation) -> bool:
-    """Whether an op belongs to the graphs of a foreign one."""
+    """Tells if an op belongs to the graphs of a foreign one."""
     around: Operation | None = op
     while around is not None and not isinstance(around, ForeignOp):
         around = around.parent_op()

@@ -59,7 +59,7 @@ def _outermost(module: ModuleOp) -> Iterator[ForeignOp]:
 
 
 def _takes_blocks(module: ModuleOp) -> bool:
-    """Whether a target has patterns at the tensor level."""
+    """Tells if a target has patterns at the tensor level."""
     targets = targets_of(module) if TARGETS in module.attributes else ()
     return any(c.level == "tensor" for target in targets for c in composites_of(target))
 
@@ -78,6 +78,6 @@ def _decisions(module: ModuleOp) -> Iterator[DecisionAttr]:
 
 
 def _declines(decision: DecisionAttr, nodes: set[str]) -> bool:
-    """Whether a target declined some of these nodes."""
+    """Tells if a target declined some of these nodes."""
     found = {node.data for node in decision.nodes}
     return decision.outcome.data == DECLINED and bool(found) and found <= nodes

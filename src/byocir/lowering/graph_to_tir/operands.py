@@ -1,4 +1,4 @@
-"""What lowerings ask of the operands of graph ops."""
+"""Questions that lowerings ask about the operands of graph ops."""
 
 from __future__ import annotations
 

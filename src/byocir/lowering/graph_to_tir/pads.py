@@ -91,7 +91,8 @@ def _extended(
 
 
 def _repeated(size: int, begin: int, end: int, mode: str) -> Table:
-    """Which elements stand before, among and behind those of a dimension."""
+    """Lists the source index of each element of a padded dimension: size 3 with 1 before and after,
+    reflected → [1, 0, 1, 2, 1]."""
     period = size if mode == "wrap" else max(2 * (size - 1), 1)
     found = [i % period for i in range(-begin, size + end)]
     return found if mode == "wrap" else [min(i, period - i) if size > 1 else 0 for i in found]

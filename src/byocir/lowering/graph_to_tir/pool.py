@@ -71,8 +71,8 @@ def _sum_pool(emit: Emitter, op: SumPoolOp) -> SSAValue:
 
 @lowers(AveragePoolOp)
 def _average_pool(emit: Emitter, op: AveragePoolOp) -> SSAValue:
-    """Where all windows count the same number of elements it is a number of the body, else an array
-    with one for each window."""
+    """Emits sums over windows and their division by counts. The count is a number in the body where
+    all windows have the same, else an array with one for each window."""
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     wide = accumulator_of(element)
     total = _pool(emit, op, wide, 0, lambda x, acc: acc + x.to(wide))

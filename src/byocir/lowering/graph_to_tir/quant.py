@@ -32,7 +32,7 @@ def limits(element: Attribute) -> tuple[int, int]:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    """Whether this is known to be a constant of zeros."""
+    """Tells if this is known to be a constant of zeros."""
     values = known_values(value)
     return values is not None and not np.any(values)
 
@@ -102,7 +102,7 @@ def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
 
 
 def _only_moves(op: RequantizeOp) -> bool:
-    """Whether a requantize adds its zero point to bytes and nothing else, and saturates none."""
+    """Tells if a requantize adds its zero point to bytes and nothing else, and saturates none."""
     fixed, source = op.rounding, element_type_of(op.input.type)
     if not isinstance(fixed, FixedAttr) or fixed.shift.data or source == i32:
         return False

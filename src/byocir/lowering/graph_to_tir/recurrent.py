@@ -87,7 +87,7 @@ class _Step:
         return self.emit.block(space, reads(space), init, without_init, at, bases=self.bases)
 
     def product(self, space: Space, gate: int) -> Read:
-        """What the input gives to a gate."""
+        """Reads the part of a gate that comes from the input."""
         row = space["n"] + gate * self.shape[1]
         return Read(self.products, [self.direction.at(space), space["m"], row])
 
@@ -106,8 +106,8 @@ Cell = Callable[[_Step, int], Sequence[SSAValue]]
 
 @dataclass(frozen=True)
 class _Form:
-    """How an op is computed: its cell, the gates whose bias of the states is added to the products
-    of the inputs, and the gates of each product of a state."""
+    """The parts of a recurrent op: its cell, the number of gates whose bias of the states is added
+    to the products of the inputs, and the gates of each product of a state."""
 
     cell: Cell
     joined: int
@@ -281,7 +281,7 @@ def _walk(
 
 
 def _is_full(op: g.RecurrentOp) -> bool:
-    """Whether all sequences are known to be as long as the input."""
+    """Tells if all sequences are known to be as long as the input."""
     lengths = known_values(op.lengths)
     return lengths is not None and bool(np.all(lengths >= shape_of(op.input.type)[0]))
 
@@ -366,8 +366,8 @@ def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) ->
 
 
 def _joined_bias(emit: Emitter, direction: _Direction, joined: int) -> SSAValue:
-    """What is added to the products of the inputs in every step: their biases, and for the first
-    `joined` gates those of the states [rows]."""
+    """Gives the bias that is added to the products of the inputs in every step: their own, and for
+    the first `joined` gates that of the states, too [rows]."""
     rows, hidden = shape_of(direction.weight.type)[0], shape_of(direction.recurrences[0].type)[1]
     known, wide = known_values(direction.bias), direction.wide
     if known is not None:

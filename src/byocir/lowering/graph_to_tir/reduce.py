@@ -68,7 +68,7 @@ def greatest(element: Attribute) -> Number:
 
 
 def extreme(name: str, element: Attribute) -> tuple[Number, Step]:
-    """How the greatest or the least element is found: where it starts and each step."""
+    """Gives the start and the step of a search for the greatest or the least element."""
 
     def step(x: Emitted, acc: Emitted) -> Emitted:
         if is_unsigned(element):

@@ -1,4 +1,4 @@
-"""Which function lowers which graph op."""
+"""The table of functions that lower graph ops, by class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOWERINGS: dict[type[Operation], Lowering] = {}
 
 
 class Way(StrEnum):
-    """What an op becomes."""
+    """The form that an op is lowered to."""
 
     BLOCKS = "blocks"
     """Blocks, one after the other."""

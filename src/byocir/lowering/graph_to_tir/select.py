@@ -47,7 +47,7 @@ def at_axis(shape: Sequence[int], axis: int, expr: AffineExpr) -> Index:
 
 
 def is_regular(table: Table) -> bool:
-    """Whether a few index maps say what a table says."""
+    """Tells if a few index maps give the same as a table."""
     if _as_quotient(table, AffineExpr.dimension(0)) is not None:
         return True
     return sum(1 for _ in _runs(table)) <= MOST_RUNS

@@ -71,7 +71,7 @@ def _concat(emit: Emitter, op: ConcatOp) -> SSAValue:
 
 
 def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
-    """Where in an array of shape `source` the elements of its reshape to `result` are.
+    """Gives the index into an array of shape `source` of each element of its reshape to `result`.
 
     Dimensions that correspond are copied; only where some are split or joined does the index divide
     or take remainders, and within these alone.

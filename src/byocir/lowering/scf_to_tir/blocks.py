@@ -165,7 +165,7 @@ class _Nest:
         return any(axis.number in e.used_dims() for index in self.accesses[count:] for e in index)
 
     def _may_join(self, outer: _Axis, inner: _Axis) -> bool:
-        """Whether two reductions follow each other, or the order of the terms does not matter."""
+        """Tells if two reductions follow each other, or the order of the terms does not matter."""
         reductions = [axis for axis in self.axes if not self._is_parallel(axis)]
         follow = reductions.index(inner) == reductions.index(outer) + 1
         return follow or all(map(self._in_any_order, range(len(self._old))))

@@ -1,4 +1,5 @@
-"""What statements compute: elements that are read, and scalar ops from them to what is stored."""
+"""Collects the bodies of statements: elements that are read, and the scalar ops from them to the
+value that is stored."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ class Bodies:
         self._kept[value] = access
 
     def kept(self, value: SSAValue) -> Access | None:
-        """Where in memory a value is that a loop carries."""
+        """Finds the memory that holds a value which a loop carries."""
         return self._kept.get(value)
 
     def index(
@@ -118,7 +119,7 @@ class Bodies:
         self._note(op.results[0], access, loops)
 
     def _check_guards(self, access: Access, guards: Sequence[AffineExpr]) -> None:
-        """Whether guards hold exactly where an access is inside its buffer."""
+        """Raises NotRaised unless the guards hold exactly where an access is inside its buffer."""
         needed: list[AffineExpr] = []
         for expr, size in zip(access.index, shape_of(access.buffer.type), strict=True):
             needed += [expr, canonical(expr * -1 + (size - 1))]
@@ -328,7 +329,7 @@ def number_behind(value: SSAValue) -> Attribute | None:
 
 
 def _comes_between(other: Store, load: Load, store: Store) -> bool:
-    """Whether a store may write what was loaded before the value is used in another."""
+    """Tells if a store may overwrite a loaded element before another uses the loaded value."""
     if load.access.buffer not in other.buffers or other.time < load.time:
         return False
     inner = set(store.loops) - set(load.loops)

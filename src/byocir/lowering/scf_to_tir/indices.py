@@ -14,7 +14,7 @@ from byocir.lowering.scf_to_tir.statements import Loop, NotRaised
 
 
 class Indices:
-    """What is known of index values: the loops, by number, and the expressions of their indices."""
+    """The index values known so far: the loops, by number, and the expressions of their indices."""
 
     def __init__(self) -> None:
         self.loops: list[Loop] = []
@@ -130,7 +130,7 @@ _RULES: dict[type[Operation], _Rule] = {
 
 
 def conditions(indices: Indices, value: SSAValue) -> list[AffineExpr]:
-    """What must be at least 0 for an i1 to hold; raises NotRaised."""
+    """Gives the expressions that must be at least 0 for an i1 to hold; raises NotRaised."""
     op = value.owner
     if isinstance(op, arith.AndIOp):
         return [*conditions(indices, op.lhs), *conditions(indices, op.rhs)]

@@ -145,7 +145,7 @@ def _replace(units: list[Unit], reader: Reader) -> None:
 
 
 def _loaded(result: SSAValue, op: Operation, reader: Reader) -> SSAValue:
-    """What a loop gives to an op that stays, from where it is kept."""
+    """Loads the result of a raised loop from memory for an op that stays as it is."""
     access = reader.bodies.kept(result)
     assert access is not None
     numbers = [expr.value for expr in access.index if isinstance(expr, AffineConstantExpr)]

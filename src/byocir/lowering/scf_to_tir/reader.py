@@ -41,7 +41,7 @@ _SKIPPED = (memref.DeallocOp, memref.GetGlobalOp, tir.ConstantOp)
 
 @dataclass
 class Place:
-    """Where in a program statements are: the loops and guards around them."""
+    """The place of statements in a program: the loops and guards around them."""
 
     loops: list[Loop] = field(default_factory=list[Loop])
     guards: list[AffineExpr] = field(default_factory=list[AffineExpr])
@@ -59,7 +59,7 @@ class Reader:
         self._statements: list[Statement] = []
 
     def read(self, op: Operation) -> Unit:
-        """What an op of the function's body becomes, or the reason why it stays."""
+        """Raises an op of the function's body to blocks, or says why it stays."""
         self.place, self._statements = Place(), []
         before, since = len(self.allocs), self.bodies.time()
         try:
@@ -156,7 +156,7 @@ class Reader:
     # What loops carry is kept in memory.
 
     def _carried(self, op: Nests) -> list[Access]:
-        """Where the carried values of a loop are kept; stores their initial values there."""
+        """Gives memory to the carried values of a loop, and stores their initial values there."""
         if isinstance(op, tir.ForOp):
             return []
         inits = list(op.iter_args) if isinstance(op, scf.ForOp) else list(op.inits)
@@ -184,8 +184,8 @@ class Reader:
         return self.bodies.kept(init) if goes_on and once else None
 
     def _accumulator(self, op: Nests, result: SSAValue) -> Access:
-        """Where a loop's result is stored in the end, if nothing else touches that buffer until
-        then, else memory of its own."""
+        """Gives the place where a loop's result is stored in the end, if nothing else touches that
+        buffer until then, else memory of its own."""
         use = result.get_user_of_unique_use()
         if isinstance(use, Stores) and use.parent is op.parent and _value(use) is result:
             buffer = use.memref
@@ -197,7 +197,7 @@ class Reader:
         return Access.of(made, dims or [AffineExpr.constant(0)])
 
     def _is_free(self, buffer: SSAValue, op: Operation, store: Operation) -> bool:
-        """Whether no op from a loop on until a store touches a buffer, and the store's place is
+        """Tells if no op from a loop on until a store touches a buffer, and the store's place is
         known before the loop."""
         inner = op
         while inner is not store:
@@ -295,7 +295,7 @@ def _value(op: Stores) -> SSAValue:
 
 
 def is_scalar(op: Operation) -> bool:
-    """Whether an op only computes: it is looked at where its result is used."""
+    """Tells if an op only computes: it is looked at where its result is used."""
     values = (*op.operands, *op.results)
     only = op.name.partition(".")[0] in ("arith", "math") or isinstance(
         op, affine.ApplyOp | affine.MinOp

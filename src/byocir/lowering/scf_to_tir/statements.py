@@ -18,7 +18,7 @@ Exprs = tuple[AffineExpr, ...]
 
 
 class NotRaised(Exception):
-    """Why loops cannot be blocks, as one sentence."""
+    """Raised where loops cannot become blocks; its text is one sentence that says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Access:
 
 @dataclass
 class Statement:
-    """What is done at each point of some loops where all guards are at least 0. The body takes the
+    """A body that runs at each point of some loops where all guards are at least 0. It takes the
     elements of `ins`, then of `outs`, and yields those of `outs`."""
 
     loops: list[Loop]
@@ -100,7 +100,7 @@ def may_meet(
     shared: Sequence[Loop],
     level: int,
 ) -> bool:
-    """Whether `access` at one point and `other` at another may be the same element, where the
+    """Tells if `access` at one point and `other` at another may be the same element, where the
     points agree in the shared loops before `level` and the first is later in that of `level`.
 
     Each index is tested on its own: the interval of the difference (Banerjee's test), and the
@@ -157,7 +157,7 @@ def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
 
 
 def is_injective(access: Access, loops: Sequence[Loop]) -> bool:
-    """Whether an access is another element at each point of these loops, the others being fixed."""
+    """Tells if each point of these loops accesses another element, the other loops being fixed."""
     forms = [form for expr in access.index if (form := linear(expr)) is not None]
 
     def widest(loop: Loop) -> int:

@@ -39,7 +39,7 @@ NOT_IN_MEMORY = (tir.AllocOp, tir.BlockOp, tir.ConstantOp, tir.CopyOp, tir.FillO
 
 
 def reason_for_memory(function: FuncOp, module: ModuleOp) -> str:
-    """Why a function must stay on memory; empty if its buffers can be values."""
+    """Says why a function must stay on memory; empty if its buffers can be values."""
     for op in function.body.block.ops:
         if not isinstance(op, NOT_IN_MEMORY):
             return f"expected blocks on memory and nothing else, found {op.name}"
@@ -117,7 +117,7 @@ class _Values:
         return any(buffer in _targets(op) for op in self._touching(buffer))
 
     def _is_read_first(self, buffer: SSAValue) -> bool:
-        """Whether something may need what the buffer holds at the begin."""
+        """Tells if something may read what the buffer held before the function wrote to it."""
         shape = shape_of(buffer.type)
         if prod(shape) > MOST_ELEMENTS:
             op = self._touching(buffer)[0]
@@ -219,7 +219,7 @@ def _sources(op: Operation) -> list[SSAValue]:
 
 
 def _replaces(op: Operation) -> bool:
-    """Whether all that an op writes is written in whole."""
+    """Tells if all that an op writes is written in whole."""
     return not isinstance(op, tir.BlockOp) or all(_covers(op, i) for i in range(len(op.outs)))
 
 
@@ -244,7 +244,7 @@ def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
 
 
 def _covers(op: tir.BlockOp, position: int) -> bool:
-    """Whether a block writes each element of a result; by loops over its dimensions, in short."""
+    """Tells if a block writes each element of a result; by loops over its dimensions, in short."""
     if op.where is not None:
         return False
     map_, shape = op.out_maps[position], shape_of(op.outs[position].type)

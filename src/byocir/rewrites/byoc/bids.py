@@ -1,4 +1,4 @@
-"""Which of several targets takes a match, by what it costs.
+"""Chooses the target that takes a match for the least cost.
 
 Where a module names an objective (latency, energy or bytes), a match that a target would take goes
 to a later target that covers the very same ops for less. What was measured (`costs`) counts before
@@ -31,7 +31,7 @@ BY_ORDER = "the order of targets decided"
 
 @dataclass(frozen=True)
 class Offer:
-    """What a target can take at one level."""
+    """The composites that a target can take at one level, with their measured costs."""
 
     target: str
     taker: Taker
@@ -39,7 +39,7 @@ class Offer:
     costs: CostTable = NONE
 
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
-        """What these matches cost together."""
+        """Adds up the costs of these matches; None where one is unknown."""
         found = [self.costs.of(a.composite.name, a.matched).get(objective) for a in attempts]
         measured = all(cost is not None for cost in found)
         costs = [
@@ -71,7 +71,8 @@ class Bid:
 
 
 def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blocked) -> list[Bid]:
-    """What the first offer's match costs, and how later ones cover the same ops, in their order."""
+    """Bids of the first offer for its match, and of later ones that cover the same ops, in
+    order."""
     found = [offers[0].bid([attempt], objective)]
     for offer in offers[1:]:
         attempts = _cover(attempt.matched, offer, blocked)

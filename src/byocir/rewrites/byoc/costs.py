@@ -52,7 +52,7 @@ class CostTable:
     )
 
     def of(self, composite: str, ops: Iterable[Operation]) -> Mapping[str, float]:
-        """What was measured of a match; empty where nothing was."""
+        """Looks up the measured costs of a match; empty where nothing was measured."""
         return self.entries.get(work_of(composite, ops), {}) if self.entries else {}
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Which nodes of a graph become one region: decided on integers, apart from any IR.
+"""Groups the nodes of a graph into regions, on integers, apart from any IR.
 
 Nodes are numbered in a topological order. A colour stands for a target; nodes of colour None are
 the host's. Whatever is merged, the quotient graph stays acyclic (see `quotient`).
@@ -99,7 +99,7 @@ def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -
 
 
 def _changes(quotient: Quotient, colours: Sequence[Colour], order: Sequence[int]) -> dict[int, int]:
-    """How many waves the paths from a group need at least, its own included."""
+    """Counts the waves that the paths from a group need at least, its own included."""
     depth: dict[int, int] = {}
     for group in reversed(order):
         colour = colours[group]
@@ -132,8 +132,8 @@ MOST_CUTS = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """Why a group is not one with an earlier one of its colour: a path from `leaves` (of the
-    earlier) through `first` … `last`, all outside both, to `enters` (of the later)."""
+    """The reason why a group is apart from an earlier one of its colour: a path from `leaves` (of
+    the earlier) through `first` … `last`, all outside both, to `enters` (of the later)."""
 
     leaves: int
     first: int

@@ -1,4 +1,4 @@
-"""Where the host's work is: in the functions that no target has taken, in graphs of their control
+"""Finds the host's work: in the functions that no target has taken, in graphs of their control
 flow, and in their loops."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def blocks_in(op: Operation) -> Iterator[Block]:
 
 
 def _runs_blocks(op: Operation) -> bool:
-    """Whether an op runs blocks of its own, whose ops may go elsewhere one by one."""
+    """Tells if an op runs blocks of its own, whose ops may go elsewhere one by one."""
     if isinstance(op, ForOp):
         return bool(op.initial)
     return isinstance(op, ForeignOp) and op.is_control_flow

@@ -1,4 +1,4 @@
-"""How far the hand-off of a module has come: the levels at which it has still to be matched.
+"""Keeps the levels at which a module has still to be matched.
 
 `byoc.levels` is set where targets are named, and each level leaves it as `match-composites` runs.
 So a module that was saved on the way says what is left to do, and one that is done says `[]`.

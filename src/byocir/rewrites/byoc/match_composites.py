@@ -63,7 +63,7 @@ class MatchCompositesPass(ModulePass):
 
 @dataclass
 class _Claims:
-    """Who took which op so far, and what was decided."""
+    """The ops taken so far, by target, and the decisions."""
 
     taken: dict[Operation, str] = field(default_factory=dict[Operation, str])
     groups: dict[Operation, tuple[Operation, ...]] = field(
@@ -95,7 +95,7 @@ class _Claims:
         self.decisions.append(record(attempt, target, note))
 
     def blocked(self, target: str, state: State) -> str:
-        """Why a target cannot have a match: what others claimed already, or a user placed."""
+        """Says why a target cannot have a match: others claimed an op, or a user placed it."""
         for op in state.ops:
             place = _place_of(op)
             if place not in ("", target):
@@ -141,7 +141,8 @@ class _Claims:
 
 
 def _place_of(op: Operation) -> str:
-    """Where an op is placed by hand, by itself or with the control flow around it."""
+    """Reads the target that an op is placed on by hand, itself or with the control flow around
+    it."""
     place = op.attributes.get(PLACE)
     around = op.parent_op()
     while not isinstance(place, StringAttr) and around is not None:
@@ -209,7 +210,7 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
 
 
 def _is_taken(block: Block, claims: _Claims) -> bool:
-    """Whether the control flow that a block is part of was taken whole."""
+    """Tells if the control flow that a block is part of was taken whole."""
     around = block.parent_op()
     while around is not None and around not in claims.taken:
         around = around.parent_op()

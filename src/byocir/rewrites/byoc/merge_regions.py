@@ -135,7 +135,7 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
 
 
 def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
-    """What regions would be as one."""
+    """Describes the region that some regions would be as one."""
     composites, members = _composites(regions), set[Operation](regions)
     given = dict.fromkeys(value for region in regions for value in region.inputs)
     made = [result for region in regions for result in region.outputs]
@@ -198,7 +198,8 @@ def _not_worth_a_call(graph: _Graph, quotient: Quotient) -> dict[int, str]:
 
 
 def _too_small(composites: Sequence[CompositeOp], policy: RegionPolicy) -> str:
-    """Why a region of these composites, glue not counted, is not worth a call; empty if it is."""
+    """Says why a region of these composites, glue not counted, is not worth a call; empty if it
+    is."""
     if len(composites) < policy.min_composites:
         return f"expected {policy.min_composites} composites in a region, found {len(composites)}"
     if policy.min_macs and (macs := macs_of(composites)) < policy.min_macs:

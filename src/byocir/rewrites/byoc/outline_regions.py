@@ -78,8 +78,8 @@ def _fuse_locations(regions: Sequence[RegionOp]) -> None:
 
 
 def content(region: RegionOp) -> Hashable:
-    """What a region computes and for whom, whatever its values are called and where they come from.
-    Every op in order, with how many ops are inside it, fixes the tree."""
+    """Makes a key of all that a region computes and of its target, but not of the names and origins
+    of its values. Every op in order, with the blocks inside it, fixes the tree."""
     numbers: dict[SSAValue, int] = {}
     ops: list[Hashable] = [region.target, *_blocks(region.body, numbers)]
     for op in region.body.walk():
@@ -150,7 +150,7 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
 
 
 def handed_off(region: RegionOp) -> HandedOffAttr:
-    """What a call of this region stands for."""
+    """Records the work that a call of this region stands for."""
     taken = [
         TakenAttr(op.pattern, op.level, ArrayAttr([StringAttr(n) for n in names(op.location)]))
         for op in region.body.block.ops

@@ -67,7 +67,7 @@ def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
 
 
 def _no_placement(given: object) -> str:
-    """What is there instead of strings to strings; empty if it is that."""
+    """Describes a placement that is not a mapping of strings to strings; empty if it is one."""
     if not isinstance(given, Mapping):
         return type(given).__name__
     for nodes, place in cast("Mapping[object, object]", given).items():
@@ -77,14 +77,14 @@ def _no_placement(given: object) -> str:
 
 
 def placement_of(module: ModuleOp) -> list[PlaceAttr]:
-    """What is placed by hand, in order of priority."""
+    """Lists the placements made by hand, in order of priority."""
     found = module.attributes.get(PLACEMENT)
     entries = cast(ArrayAttr[Attribute], found) if isinstance(found, ArrayAttr) else ()
     return [entry for entry in entries if isinstance(entry, PlaceAttr)]
 
 
 def is_placed(module: ModuleOp) -> bool:
-    """Whether anything is placed by hand."""
+    """Tells if anything is placed by hand."""
     marked = any(isinstance(op, BeginOp | EndOp) for op in module.walk())
     return marked or bool(placement_of(module))
 
@@ -135,7 +135,8 @@ def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation,
 
 
 def _matcher(nodes: str) -> Callable[[str], bool]:
-    """Whether a name is the one that an entry gives, or fits it as a regular expression."""
+    """Makes a test of names: true for the one that an entry gives, or that fits it as a regular
+    expression."""
     try:
         expression = re.compile(nodes)
     except (re.error, OverflowError, RecursionError) as error:
@@ -170,8 +171,8 @@ class CheckPlacementPass(ModulePass):
 
 
 def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
-    """What the target's nearest pattern said of the nodes of an op, and why they stayed in float if
-    they did, for which a decision names no target."""
+    """Words the reason of the target's nearest pattern for the nodes of an op and, if they stayed
+    in float, the reason for that, which stands in a decision without a target."""
     mine = set(names(op.location))
     declined: dict[str, list[DecisionAttr]] = {target: [], "": []}
     for trail in (o for o in module.body.block.ops if isinstance(o, TrailOp)):

@@ -1,4 +1,4 @@
-"""Which groups of a graph may merge: the core of region merging, on integers.
+"""Decides which groups of a graph may merge: the core of region merging, on integers.
 
 Nodes are numbered in a topological order. Two groups may merge if and only if no path from one to
 the other passes through a node outside both; the question is asked of the current quotient graph at
@@ -94,7 +94,7 @@ class Quotient:
         return keep
 
     def _weight(self, group: int) -> int:
-        """What it costs to rename a group."""
+        """The cost of renaming a group: its members and edges."""
         return len(self._members[group]) + len(self._after[group]) + len(self._before[group])
 
     def _arrange(self, first: int, last: int) -> int:

@@ -1,4 +1,4 @@
-"""How much work ops are, at either level."""
+"""Counts the multiply-accumulates of ops, at either level."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class _Conversion:
 
 
 def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
-    """What an op's results are replaced by; None where it stays."""
+    """Emits the arrays that replace an op's results; None where the op stays."""
     known = arrays.all_of(op.inputs)
     if known is None:
         return None

@@ -45,7 +45,7 @@ Call = Callable[[Emitter, ForeignOp, Inputs], Sequence[Bounded] | None]
 
 
 def call_of(op: ForeignOp) -> Call | None:
-    """How an operator becomes calls of routines."""
+    """Finds the rule that turns an operator into calls of routines; None if there is none."""
     return _CALLS.get(op.op_type.data) if not op.domain.data else None
 
 
@@ -190,7 +190,7 @@ def _join(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
 
 
 def _same(dims: Sequence[Dim]) -> Dim | None:
-    """What sizes are that must be the same; None where they are not."""
+    """Gives the one size that all of these must be; None where they differ."""
     known = {dim for dim in dims if isinstance(dim, int)}
     return dims[0] if not known else known.pop() if len(known) == 1 else None
 
@@ -343,7 +343,7 @@ def _scatter(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
 
 
 def _names_slices(x: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]) -> bool:
-    """Whether there is an update of the right shape for each place that indices name."""
+    """Tells if there is an update of the right shape for each place that indices name."""
     depth = indices[-1] if indices else None
     if not isinstance(depth, int) or depth > len(x):
         return False
@@ -376,7 +376,7 @@ def _axis(axis: int, dims: Sequence[Dim]) -> int | None:
 
 
 def _is_number(value: SSAValue | None, type_: Attribute) -> bool:
-    """Whether a value that may be left out is one number of this type."""
+    """Tells if a value that may be left out is one number of this type."""
     if value is None:
         return True
     shape = static_shape(value.type)

@@ -64,7 +64,7 @@ def held(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | No
 
 
 def _source(walk: Walk, array: Bounded | None) -> Value | None:
-    """What the frontend is given: constants as arrays."""
+    """Gives the frontend's form of an array: constants as arrays, others as values."""
     if array is None:
         return None
     value = array.held()

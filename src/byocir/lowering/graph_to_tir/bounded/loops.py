@@ -60,7 +60,8 @@ def loop_of(emit: Emitter, op: ForeignOp) -> tuple[tir.ForOp, Sequence[Bounded]]
 
 
 def _is_worth_it(op: ForeignOp) -> bool:
-    """What only the evaluator runs is better left to it in one piece."""
+    """Tells if at least half of a loop's ops are lowered: if most run in the evaluator alone, the
+    loop is better left to it in one piece."""
     inner = [each for each in op.walk() if each is not op and not _is_passive(each)]
     lowered = [each for each in inner if isinstance(each, GraphOp | CallOp | tir.BlockOp)]
     return 2 * len(lowered) >= len(inner)
@@ -99,8 +100,8 @@ class _Plan:
 
     @property
     def skipped(self) -> int:
-        """How many inputs of the graph are no values of the model: number and condition of a turn;
-        half as many outputs are not."""
+        """Counts the graph's inputs that are no values of the model: the iteration's number and
+        condition. Of the outputs, half as many are none."""
         return 2 if self.op.op_type.data == "Loop" else 0
 
     @property
@@ -111,11 +112,11 @@ class _Plan:
 
     @property
     def slices(self) -> Sequence[SSAValue]:
-        """What a turn leaves."""
+        """The values of one iteration that are stacked into scan outputs."""
         return self.yielded[self.skipped // 2 + len(self.states) :]
 
     def is_static(self) -> bool:
-        """Whether C can hold everything that turns take and give, always of the same types."""
+        """Tells if C can hold all that iterations take and give, always of the same types."""
         taken = [argument.type for argument in self.block.args][self.skipped :]
         made = [value.type for value in self.yielded][self.skipped // 2 :]
         count = len(self.states)
@@ -137,11 +138,11 @@ class _Plan:
         return found
 
     def results(self) -> list[int]:
-        """Which of these are results of the op."""
+        """Lists the positions of the outputs that are results of the op."""
         return [i for i, present in enumerate(self.op.present_outputs()) if present]
 
     def fits_results(self) -> bool:
-        """Whether that is what was inferred for the results, and can be held."""
+        """Tells if the sizes are those inferred for the results, and can be held."""
         dims = self.dims(Size(self.extent) if self.ends_early else self.extent)
         pairs = zip(self.op.results, self.results(), strict=True)
         return all(fits(result.type, dims[place]) for result, place in pairs)
@@ -274,7 +275,8 @@ def _control(emit: Emitter, plan: _Plan) -> list[SSAValue]:
 
 
 def _unless_done(emit: Emitter, plan: _Plan, go: SSAValue, count: SSAValue) -> SSAValue:
-    """Whether a condition holds, and the number of turns is below a limit that a run tells."""
+    """Emits the test that a condition holds and fewer iterations ran than a limit known at run
+    time."""
     if plan.limit is None:
         return go
     more = _make(emit, g.LessOp, count, _as_shape(emit, plan.limit, ()))
@@ -282,7 +284,7 @@ def _unless_done(emit: Emitter, plan: _Plan, go: SSAValue, count: SSAValue) -> S
 
 
 def _controls(emit: Emitter, plan: _Plan, loop: tir.ForOp) -> list[SSAValue]:
-    """What the graph is given as the number of the turn and the condition, which holds."""
+    """Emits the first two inputs of the graph: the iteration's number, and a true condition."""
     number, condition = plan.block.args[:2]
     true = emit.constant(np.ones(shape_of(condition.type), np.bool_))
     return [_as_shape(emit, _count(plan, loop), shape_of(number.type)), true]
@@ -323,7 +325,7 @@ def _place(along: _Along, plan: _Plan, turn: AffineExpr) -> AffineExpr:
 
 
 def _slice(emit: Emitter, value: SSAValue, along: _Along, plan: _Plan, index: SSAValue) -> SSAValue:
-    """What a turn takes of an array."""
+    """Emits the slice of an array that one iteration takes: [n, a, b] → [a, b] along axis 0."""
     whole = shape_of(value.type)
     shape = (*whole[: along.axis], *whole[along.axis + 1 :])
     space = _space(shape)

@@ -1,4 +1,4 @@
-"""Which sizes graph ops on held arrays have in a run, by the class of the op.
+"""Rules for the sizes that the results of graph ops have in a run, by the class of the op.
 
 A rule masks what lies beside an array where it would come into the result: a sum takes zeros there.
 """
@@ -322,7 +322,7 @@ def _one_hot(walk: Walk, op: g.OneHotOp) -> Sequence[Dims]:
 
 
 def _by_batch(walk: Walk, op: GraphOp) -> Sequence[Dims] | None:
-    """What looks at each of the first dimension alone."""
+    """Sizes of an op that computes each element of the first dimension alone."""
     first, *others = [walk.dims(value) for value in op.operands]
     rest = [*first[1:], *(dim for dims in others for dim in dims)]
     if any(isinstance(dim, Size) for dim in rest):

@@ -82,7 +82,7 @@ def bounds_of(dims: Sequence[Dim]) -> Shape:
 
 
 def fits(type_: Attribute, dims: Sequence[Dim]) -> bool:
-    """Whether values of a type can have these sizes, and be held."""
+    """Tells if values of a type can have these sizes, and be held."""
     if not hasattr(type_, "get_shape") or not has_element(element_type_of(type_)):
         return False
     element, bound, shape = element_type_of(type_), bounds_of(dims), shape_of(type_)
@@ -115,7 +115,7 @@ class Bounded:
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is at hand as an array of its type."""
+        """Tells if it is at hand as an array of its type."""
         return self._packed is not None
 
     def packed(self) -> SSAValue:
@@ -142,7 +142,7 @@ class Bounded:
         return self._held
 
     def inserted(self) -> Inserted:
-        """What emits ops right behind what the array was made by."""
+        """An emitter whose ops stand right behind the op that made the array."""
         assert self.before is not None
         return Inserted(self.before)
 
@@ -164,13 +164,13 @@ class Inserted:
 
 
 class Arrays:
-    """What is known of the values of a function."""
+    """The arrays that hold the values of a function, as far as they are known."""
 
     def __init__(self) -> None:
         self._known: dict[SSAValue, Bounded] = {}
 
     def of(self, value: SSAValue | None) -> Bounded | None:
-        """What a value is; None where nobody knows how large it can be."""
+        """Gives the array of a value; None where nobody knows how large it can be."""
         if value is None:
             return None
         if value in self._known:
