@@ -298,7 +298,7 @@ def hand_over(
 
 
 def host_of(text: str) -> CHost | None:
-    """What host C code is made for by "c", None for "reference", the evaluator.
+    """Reads the host that C code is made for from "c"; None for "reference", the evaluator.
 
     C is built on first use; its options, as in "c{cpu=x86-64-v3,threads=2}", say for which
     processor (`native`, this machine's, by default, or one of `byocir.toolchain.cpu`) and how many
@@ -372,7 +372,7 @@ def host_pipeline(host: CHost) -> str:
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """What a target generates; raises ByocirError B218 for what a package cannot hold, B219 where
+    """Runs a target's `emit`; raises ByocirError B218 for what a package cannot hold, B219 where
     a target from outside fails."""
     made: Any = call(target, target.emit, module, symbols)
     blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {}
@@ -393,7 +393,7 @@ def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mappin
 
 
 def _is_plain(name: object) -> bool:
-    """Whether a package can hold a member of this name."""
+    """Tells if a package can hold a member of this name."""
     if not isinstance(name, str) or not name.isprintable():
         return False
     return name not in ("", ".", "..") and not set(name) & set("/\\")

@@ -1,4 +1,4 @@
-"""What a user sees when something is wrong: one message with a stable code.
+"""The one form in which users see that something is wrong: a message with a stable code.
 
 Every error byocir raises for bad input is a `ByocirError`. Its first line says what was expected,
 what was found and where; `help` says what to do. Codes never change their meaning:
@@ -104,7 +104,7 @@ class ByocirError(Exception):
 
 
 class CheckFailed(ByocirError):
-    """What was computed is not what it must be: exit code 3 instead of 1."""
+    """Raised where a computed result is not what it must be: exit code 3 instead of 1."""
 
 
 SHOWN = 12

@@ -1,5 +1,5 @@
-"""What byocir adds to plain `xdsl-opt`: its dialects and passes, through the entry point
-`xdsl.universe`. Each is imported when it is first used."""
+"""Adds byocir's dialects and passes to plain `xdsl-opt`, through the entry point `xdsl.universe`.
+Each is imported when it is first used."""
 
 from xdsl.universe import Universe
 

@@ -30,7 +30,7 @@ def through_activations(value: SSAValue) -> tuple[list[ReluOp | ClipOp], SSAValu
 
 
 def only_quantized(value: SSAValue, ops: list[ReluOp | ClipOp]) -> bool:
-    """Whether `value` serves nothing but these activations and quantize ops at their end."""
+    """Tells if `value` serves nothing but these activations and quantize ops at their end."""
     chain = [value, *(op.result for op in ops)]
     return all(v.has_one_use() for v in chain[:-1]) and all(
         isinstance(use.operation, QuantizeOp) for use in chain[-1].uses
@@ -57,7 +57,7 @@ def _float_bounds(op: ReluOp | ClipOp) -> tuple[float, float]:
 
 
 def is_relu(bounds: Bounds, grid: Grid) -> bool:
-    """Whether bounds on integers of a per-tensor grid are those of a relu, which are narrower than
+    """Tells if bounds on integers of a per-tensor grid are those of a relu, which are narrower than
     the grid."""
     return bounds == (int(grid.zero_point), grid.range[1]) and bounds != grid.range
 

@@ -99,7 +99,7 @@ class CheckEach:
         self.outputs, self._seen = outputs, seen
 
     def value_of(self, key: _Key) -> np.ndarray | None:
-        """What the ops of some nodes computed before the pass, of one type."""
+        """Looks up the value of one type that the ops of some nodes computed before the pass."""
         return self._seen.get(key)
 
     def _culprit(self, seen: _Seen) -> str:

@@ -109,7 +109,8 @@ def _may_merge(op: Operation) -> bool:
 
 
 def _content(op: Operation) -> Hashable:
-    """What makes two pure ops equal: class, operands, properties, attributes and result types."""
+    """Makes a key that pure ops share if they are equal: class, operands, properties, attributes
+    and result types."""
     return (
         type(op),
         tuple(op.operands),

@@ -74,7 +74,7 @@ class Grid:
         return max(high - int(self.zero_point), int(self.zero_point) - low)
 
     def same_as(self, other: Grid | None) -> bool:
-        """Whether equal integers of both grids stand for equal numbers."""
+        """Tells if equal integers of both grids stand for equal numbers."""
         return (
             other is not None
             and (self.element, self.axis) == (other.element, other.axis)
@@ -83,11 +83,12 @@ class Grid:
         )
 
     def number(self, integer: int) -> np.float32:
-        """What an integer of this per-tensor grid stands for, as DequantizeLinear."""
+        """Dequantizes an integer of this per-tensor grid, as DequantizeLinear does."""
         return np.float32(integer - self.zero_point.astype(np.int32)) * np.float32(self.scale)
 
     def quantize(self, value: float) -> int:
-        """What this per-tensor grid makes of one f32 number other than NaN, as QuantizeLinear."""
+        """Quantizes one f32 number other than NaN on this per-tensor grid, as QuantizeLinear
+        does."""
         with np.errstate(over="ignore"):
             steps = np.rint(np.float32(value) / self.scale) + self.zero_point
         return int(np.clip(steps, *self.range))

@@ -131,7 +131,7 @@ def _requantize(integers: Integers, grid: Grid, new: NewOps) -> SSAValue:
 
 
 def _is_on(integers: Integers, grid: Grid) -> bool:
-    """Whether the integers are on this grid already."""
+    """Tells if the integers are on this grid already."""
     return (
         element_type_of(integers.value.type) == grid.element
         and grid.symmetric

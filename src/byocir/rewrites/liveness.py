@@ -1,4 +1,4 @@
-"""When values are needed last, and what may therefore be written over them.
+"""Finds the last uses of values, after which their memory may be written over.
 
 Three passes put tensors into memory and decide by this: `bufferize`, the C code generator and
 `vta-bufferize`. Where a value lies they each know themselves: in a memref, at an offset of an arena
@@ -19,8 +19,8 @@ _B = TypeVar("_B")
 
 
 class Liveness:
-    """Which values are still needed, in blocks and in those inside them, as long as their ops stay
-    what they are. `postponed` ops run where others stand."""
+    """The values that are still needed, in blocks and in those inside them, as long as their ops
+    stay what they are. `postponed` ops run where others stand."""
 
     def __init__(
         self, *blocks: Block, postponed: Mapping[Operation, Operation] | None = None
@@ -31,7 +31,7 @@ class Liveness:
         self._order.update(late)
 
     def needed_after(self, value: SSAValue, op: Operation) -> bool:
-        """Whether a value is used when an op is done. An op in a loop that uses what is from
+        """Tells if a value is used when an op is done. An op in a loop that uses what is from
         outside of it does so again in the next iteration."""
         home = value.owner if isinstance(value.owner, Block) else value.owner.parent
         if home is not op.parent:
@@ -41,14 +41,15 @@ class Liveness:
     def may_overwrite(
         self, op: Operation, value: SSAValue, reads: Sequence[SSAValue] | None = None
     ) -> bool:
-        """Whether an op may write its result over a value that it starts from: it is not needed
+        """Tells if an op may write its result over a value that it starts from: it is not needed
         afterwards, and it is only one of `reads`, by default the op's operands."""
         used = op.operands if reads is None else reads
         return list(used).count(value) == 1 and not self.needed_after(value, op)
 
 
 def starts_block(use: Use) -> bool:
-    """Whether this use is a block's initial value, which it needs as an array of its own anyway."""
+    """Tells if this use is a block's initial value, which it needs as an array of its own
+    anyway."""
     op = use.operation
     return isinstance(op, BlockOp) and use.index >= len(op.ins)
 

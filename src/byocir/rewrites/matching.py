@@ -43,8 +43,8 @@ Replace = Callable[..., Any]
 
 
 class Rewritten(Composite):
-    """What a rewrite takes: a match need not become one node, so only a rewrite that says `one_use`
-    minds that inner values are used outside."""
+    """The composite of a rewrite: a match need not become one node, so only a rewrite that says
+    `one_use` minds that inner values are used outside."""
 
     def __init__(self, name: str, pattern: Pattern, one_use: bool) -> None:
         super().__init__(name, (pattern,), zero_points=True)
@@ -119,8 +119,8 @@ class MatchedRewrite(RewritePattern):
         return may_fit(op, self._ways)
 
     def attempt(self, op: Operation) -> Attempt:
-        """Whether the pattern and its rules take an op, and why not; what `replace` makes of it is
-        not asked."""
+        """Tries the pattern and its rules on an op, and says why they decline; `replace` is not
+        called."""
         return self.composite.attempt(op)
 
     def _made(self, match: Match, new: NewOps) -> Sequence[SSAValue] | None:

@@ -110,7 +110,7 @@ class PassRunner:
 
 
 def with_care(attempt: Callable[[PassRunner], T], after_pass: AfterPass | None = None) -> T:
-    """What an attempt makes, which begins from the same module each time. The first goes without
+    """Runs an attempt, which begins from the same module each time. The first goes without
     copies of modules, which take time and keep large constants alive. If a pass fails there, the
     second says which one, and where its reproducer is."""
     try:
@@ -176,8 +176,8 @@ def _run(pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifi
 def _blamed(
     error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
 ) -> tuple[Exception, Sequence[ModulePass]]:
-    """What went wrong first, and the passes until then: one that left a broken module comes before
-    one that stumbled over it."""
+    """Finds the first thing that went wrong, and the passes until then: one that left a broken
+    module comes before one that stumbled over it."""
     module, verifier = start.clone(), Verifier()
     for index, pass_ in enumerate(passes):
         try:

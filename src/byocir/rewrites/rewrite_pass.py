@@ -45,7 +45,7 @@ class RewritePass(ModulePass):
         rewrite_blocks(self.blocks(op), self.rewrites)
 
     def blocks(self, module: ModuleOp) -> Sequence[Block]:
-        """Where the pass looks: everywhere, unless it says otherwise."""
+        """The blocks that the pass looks at: all, unless it says otherwise."""
         return blocks_of(module)
 
 

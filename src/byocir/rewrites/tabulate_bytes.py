@@ -150,7 +150,7 @@ def _is_used_outside(ops: dict[GraphOp, None]) -> bool:
 
 
 def _entries(op: GraphOp, known: dict[SSAValue, np.ndarray]) -> np.ndarray:
-    """What an op makes of the entries of its operands."""
+    """Evaluates an op on the table entries of its operands."""
     arrays = [_operand(value, known) for value in op.operands]
     operands = [ConstantOp.of(array).result for array in arrays]
     made = type(op).make(*operands, **cast("dict[str, Any]", op.properties))

@@ -1,1 +1,1 @@
-"""What a compilation leaves behind: the package, its file, its report, and running it."""
+"""The results of a compilation: the package, its file, its report, and running it."""

@@ -47,7 +47,7 @@ def annotated_onnx(function: FuncOp, report: Report) -> ModelProto:
 
 
 class _Notes:
-    """What is written beside an op's nodes. Where the function itself calls a region, its ops are
+    """Writes notes beside an op's nodes. Where the function itself calls a region, its ops are
     known; an op outside is of the host as far as this region goes, even if its node is split."""
 
     def __init__(self, function: FuncOp, report: Report) -> None:

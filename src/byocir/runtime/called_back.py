@@ -1,4 +1,4 @@
-"""What a host in C calls back to the evaluator, and why."""
+"""Lists the ops that a host in C calls back to the evaluator for, with the reasons."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _is_kept(value: SSAValue, held: Held) -> bool:
 
 
 def _is_sized(value: SSAValue, held: Held) -> bool:
-    """Whether the size of a value is told by a run, though C can hold it."""
+    """Tells if only a run gives the size of a value, though C can hold it."""
     return value in held and held[value].sizes is not None
 
 
 def reason(op: Operation) -> str:
-    """Why an op has no form in C."""
+    """Says why an op has no form in C."""
     if any(is_open(value.type) for value in read_by(op)):
         return f"takes what is open since {listed(origins(read_by(op)))}"
     made = [str(result.type) for result in op.results if is_open(result.type)]
@@ -67,8 +67,8 @@ def reason(op: Operation) -> str:
 
 
 def where_open(code: HostCode) -> list[Origin]:
-    """Where values come from that C cannot hold, or what takes open ones that it holds: inputs, and
-    the first ops on the way that have no form in C."""
+    """Finds the origins of values that C cannot hold, and the ops without a form in C that take
+    open values which it holds: inputs, and the first such ops on the way."""
     kept: list[SSAValue] = []
     found: list[Origin] = []
     for op, held in (member for call in code.calls for member in _members(call)):
@@ -87,8 +87,8 @@ def _is_static(value: SSAValue) -> bool:
 
 
 def about_calls(code: HostCode) -> list[str]:
-    """What a user should know of values that C cannot hold: where they come from, and what it
-    means for the host."""
+    """Words the note on values that C cannot hold: their origins, and the consequence for the
+    host."""
     found = where_open(code)
     if not found:
         return []

@@ -12,8 +12,8 @@ from byocir.runtime.report import FOLDED, HOST, Decision, Region, Report
 
 
 def summary(report: Report) -> str:
-    """What was offloaded where: operators, share of multiply-accumulates, regions, and the bytes
-    that cross between host and target."""
+    """Sums up the off-load: operators, share of multiply-accumulates, regions, and the bytes that
+    cross between host and target."""
     lines = [f"note: {note}" for note in [*report.notes, *report.built_without]]
     total = sum(node.macs for node in report.nodes)
     counted = len(report.nodes) - len(report.folded)
@@ -52,7 +52,7 @@ def _row(label: str, count: int, total: int) -> str:
 
 
 def _unknown(report: Report, nodes: Container[str]) -> str:
-    """How many of these nodes are not counted."""
+    """Words the number of these nodes whose work is unknown."""
     count = sum(name in nodes for name in report.unknown_macs)
     looped = sum(name in nodes for name in report.per_turn)
     text = f"   and {count:,} operators of unknown size" if count else ""
@@ -60,7 +60,7 @@ def _unknown(report: Report, nodes: Container[str]) -> str:
 
 
 def _more_bytes(regions: Sequence[Region]) -> str:
-    """Why more bytes may cross than are known."""
+    """Says why more bytes may cross than are known."""
     why = ["sizes of some arrays depend on the inputs"] * any(r.is_open for r in regions)
     why += ["one turn of loops is counted"] * any(r.turns is None for r in regions)
     return f"   at least: {', and '.join(why)}" if why else ""
@@ -92,9 +92,9 @@ def by_op_type(report: Report) -> str:
 
 
 def explain(report: Report, node: str | None = None) -> str:
-    """Where each node went; for host nodes the pattern that came closest, how far it came, and
-    every rule that failed with what was seen. For one node every pattern that was tried, and what
-    keeps its region apart from others. Raises ByocirError B230 for a node the model does not
+    """Lists where each node went; for host nodes the pattern that came closest, how far it came,
+    and every rule that failed with what was seen. For one node every pattern that was tried, and
+    what keeps its region apart from others. Raises ByocirError B230 for a node the model does not
     have."""
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
@@ -105,12 +105,13 @@ def explain(report: Report, node: str | None = None) -> str:
 
 
 def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]:
-    """What `explain` says of each node, by name; if `verbose` what it says of that node alone."""
+    """Gives the lines of `explain` on each node, by name; `verbose` gives those of that node
+    alone."""
     return _lines(report, report.nodes, verbose=verbose)
 
 
 def region_lines(region: Region, report: Report) -> list[str]:
-    """What a region is made of, what crosses its boundary, and what keeps it apart from others."""
+    """Describes a region: its composites, the types that cross, and its cuts from others."""
     lines: list[str] = []
     for composite in region.composites:
         lines.append(f"{composite.level:<6} {composite.pattern:<18} {', '.join(composite.nodes)}")
@@ -143,7 +144,7 @@ def closest_miss(report: Report, node: str) -> str:
 
 
 def node_data(report: Report, name: str) -> str:
-    """What `explain` says of one node, as JSON text. Raises ByocirError B230."""
+    """Gives what `explain` says of one node as JSON text. Raises ByocirError B230."""
     node, data = _known(report, name), report.to_dict()
     about = {
         "schema_version": data["schema_version"],
@@ -203,14 +204,14 @@ def _node(
 
 
 def _schedules(name: str, regions: Sequence[Region]) -> Iterator[str]:
-    """How a target has its part of a node run."""
+    """Lists the schedules by which targets run their parts of a node."""
     composites = (c for region in regions for c in region.composites if name in c.nodes)
     scripts = ((c.pattern, c.schedule) for c in composites if c.schedule)
     yield from (f"  schedule of {pattern}: {script}" for pattern, script in dict.fromkeys(scripts))
 
 
 def _in_turns(regions: Sequence[Region]) -> Iterator[str]:
-    """How often loops call regions."""
+    """Words the number of times that loops call regions."""
     for region in regions:
         if region.turns != 1:
             times = f"{region.turns} times" if region.turns is not None else "in each turn"
@@ -218,7 +219,7 @@ def _in_turns(regions: Sequence[Region]) -> Iterator[str]:
 
 
 def _cuts(region: Region, report: Report) -> Iterator[str]:
-    """What keeps a region apart from an earlier one."""
+    """Describes the path that keeps a region apart from an earlier one."""
     for cut in region.cuts:
         earlier = next(
             (_call(r, report) for r in report.regions if set(cut.leaves) <= set(r.nodes)),
@@ -256,8 +257,9 @@ def _furthest(decisions: list[Decision]) -> list[Decision]:
 
 
 def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
-    """Why a node between dequantize and quantize has no integer form: what a rewrite said, before
-    any target was asked. The cause of what patterns on integers then miss."""
+    """Says why a node between dequantize and quantize has no integer form: the reason that a
+    rewrite gave before any target was asked. It is the cause of what patterns on integers then
+    miss."""
     for decision in (decision for decision in decisions if not decision.target):
         why = f", {decision.reason}" if not decision.rules else ""
         yield f"  stays float: {decision.pattern}{why}"
@@ -265,9 +267,9 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
 
 
 def _distance(decision: Decision) -> tuple[bool, int, float, int]:
-    """How far a pattern was from being taken. One that matched as a whole, whose rules were asked,
-    is closest; then those that matched more ops, of these those with fewer left, or rules that
-    failed. A short pattern that shares no more than an activation is not close."""
+    """Ranks a pattern by how far it was from being taken. One that matched as a whole, so that
+    rules were asked, is closest; then those that matched more ops, of these those with fewer left,
+    or rules that failed. A short pattern that shares no more than an activation is not close."""
     missing = 1 - decision.matched / decision.total if decision.total else 1.0
     failed = sum(not rule.holds for rule in decision.rules)
     return not decision.rules, -decision.matched, missing, failed

@@ -201,7 +201,7 @@ def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
 
 
 def _blob_of(called: Names, weights: str) -> str:
-    """Where main.c finds the blob."""
+    """Gives the lines by which main.c finds the blob."""
     if weights == FILE:
         return f'#define PROJECT_BLOB "{called.blob}"'
     return f'#include "{called.arrays}.h"\n#define PROJECT_BYTES {called.model}_bytes'

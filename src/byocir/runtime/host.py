@@ -1,5 +1,5 @@
-"""What runs the host's ONNX operators in process: ONNX Runtime where it is installed and takes
-them, else onnx's reference evaluator."""
+"""Runs the host's ONNX operators in process: by ONNX Runtime where it is installed and takes them,
+else by onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _reference_first(model: onnx.ModelProto) -> bool:
 
 
 def _differs(node: onnx.NodeProto, scalars: Collection[str]) -> bool:
-    """Whether ONNX Runtime does not do what the standard says. It finds scalars at an index, where
+    """Tells if ONNX Runtime does not do what the standard says. It finds scalars at an index, where
     they have none, and takes corners for those of the output, where a Resize with scales means
     corners at size * scale, which need not be a whole number."""
     if node.op_type == "NonZero":

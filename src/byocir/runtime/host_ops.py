@@ -1,4 +1,4 @@
-"""What may stay on the host: a compilation that must leave nothing else there fails with all of it.
+"""Checks the operators that stay on the host against those that may, and names all that may not.
 
 | code | what is wrong |
 | --- | --- |

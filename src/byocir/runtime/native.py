@@ -196,7 +196,7 @@ class HostProgram:
         assert code == 0, code
 
     def _region(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
-        """What the C code calls; an exception waits until it has returned."""
+        """Runs a region or an op for the C code; an exception waits until C has returned."""
         try:
             call = self._calls[index]
             made = self._made(call.op, self._given(call, inputs))
@@ -213,7 +213,7 @@ class HostProgram:
         return 0
 
     def _made(self, op: Operation, given: Sequence[Value]) -> Sequence[Value]:
-        """What an op makes of values; what a graph of an If hands on is that, whatever its type."""
+        """Evaluates an op; values that a graph of an If hands on stay as they are."""
         if isinstance(op, YieldOp):
             return given
         operands = len(op.operands)
@@ -222,8 +222,8 @@ class HostProgram:
             return rule_of(op)(self._interpreter, op, given[:operands])
 
     def _given(self, call: Call, inputs: Any) -> list[Value]:
-        """What an op in the evaluator is given. Of what it makes and is kept, some may be a part of
-        what it was given, in memory that C uses again."""
+        """Collects the inputs of an op in the evaluator. They are copied if results are kept, as
+        these may be parts of inputs, in memory that C uses again."""
         keeps = any(buffer.place == KEPT for buffer in call.outputs)
         given: list[Value] = []
         places = count()

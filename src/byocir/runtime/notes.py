@@ -1,4 +1,4 @@
-"""What a user should know first about a compilation."""
+"""Notes that tell a user the most important facts of a compilation first."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _is_float_contraction(op: Operation) -> bool:
 
 
 def _rescales_in_float(op: Operation) -> bool:
-    """Whether an op takes integer sums to a grid by float scales."""
+    """Tells if an op takes integer sums to a grid by float scales."""
     if not isinstance(op, tir.BlockOp) or op.reductions:
         return False
     rounds = any(isinstance(inner, math.RoundEvenOp) for inner in op.walk())
@@ -189,7 +189,8 @@ def _unknown(report: Report) -> list[str]:
 
 
 def _uncompared(report: Report, module: ModuleOp) -> list[str]:
-    """Where an objective was named, that it decided nothing, or what was decided without it."""
+    """Notes on a named objective: that it decided nothing, or which nodes were decided without
+    it."""
     objective = objective_of(module)
     if not objective or not report.targets:
         return []

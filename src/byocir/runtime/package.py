@@ -137,12 +137,12 @@ class Package:
         return self._found[name]
 
     def has_code(self, symbol: str) -> bool:
-        """Whether a region has code of its target; the evaluator runs the others."""
+        """Tells if a region has code of its target; the evaluator runs the others."""
         return symbol in self._externals(False)
 
     def run_region(self, symbol: str, inputs: Sequence[Any]) -> list[Any]:
-        """What the code of a region makes of its inputs. Raises ByocirError B302 for a region that
-        there is not, and as `run` does for a target that fails."""
+        """Runs the code of a region on inputs. Raises ByocirError B302 for an unknown region, and
+        as `run` does for a target that fails."""
         check_arguments(symbol=(symbol, TEXT), inputs=(inputs, ARRAYS))
         externals = self._externals(False)
         if symbol not in externals:
@@ -190,7 +190,7 @@ class Package:
         write_archive(_path(path), self.module, self.blobs, self.report, about)
 
     def profile(self) -> list[Profile]:
-        """Where each target's programs spend their time, for targets that can tell."""
+        """Profiles each target's programs, for targets that can tell."""
         return [p for t, blobs in self._with_code() for p in call(t, t.profile, blobs)]
 
     def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:

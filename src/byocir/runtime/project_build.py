@@ -1,4 +1,4 @@
-"""How an exported project is named, how it is built by CMake, and its weights as C."""
+"""Names an exported project's parts, and writes its CMake file and its weights as C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERS = ("blob", "clean", "device", "main", "npy", "project", "regions", "sha2
 
 @dataclass(frozen=True)
 class Names:
-    """What files and symbols of a model are called."""
+    """The names of a model's files and symbols."""
 
     model: str
 

@@ -52,8 +52,8 @@ class Part:
 
 
 def parts_of(package: Package, code: HostCode) -> list[Part]:
-    """What each target with regions gives for a project, in the order of first calls. Raises
-    ByocirError B351 for one that gives nothing, B219 where it fails."""
+    """Collects what each target with regions gives for a project, in the order of first calls.
+    Raises ByocirError B351 for one that gives nothing, B219 where it fails."""
     owner = {region.symbol: region.target for region in package.report.regions}
     symbols: dict[str, list[str]] = {}
     for symbol in _called(code):
@@ -69,7 +69,7 @@ def parts_of(package: Package, code: HostCode) -> list[Part]:
 
 
 def names_of(parts: Sequence[Part]) -> set[str]:
-    """What names of files and in C begin with that a model cannot have, too."""
+    """Lists the beginnings of names, of files and in C, that a model cannot have, too."""
     own = {name for p in parts for name in (p.folder, f"device_{p.folder}", f"regions_{p.word}")}
     return own | {file.rpartition(".")[0] for part in parts for file in part.made.files}
 
@@ -149,7 +149,8 @@ def _word(target: str, taken: Sequence[str]) -> str:
 
 
 def _folder(word: str, made: Device | CFunctions, parts: Sequence[Part]) -> str:
-    """Where a target's files go: targets on one kind of device share its files, and names."""
+    """Names the folder of a target's files: targets on one kind of device share its files, and
+    names."""
     if isinstance(made, Device) and made.files:
         for part in parts:
             if isinstance(part.made, Device) and part.made.files == made.files:
@@ -202,7 +203,7 @@ def _cases(parts: Sequence[Part], code: HostCode, name: str) -> str:
 
 
 def _dispatch(parts: Sequence[Part], code: HostCode, called: Names) -> str:
-    """Which target runs which call."""
+    """Writes the C function that hands each call to its target."""
     name = called.regions
     devices = [part for part in parts if part.regions]
     declared = "".join(_declared(part, called) for part in parts)

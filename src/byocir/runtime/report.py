@@ -1,4 +1,4 @@
-"""What a compilation decided, read from the module itself.
+"""Reads the decisions of a compilation from the module itself.
 
 A module carries its original nodes (`byoc.source`), every decision (`byoc.trail`) and what each
 call stands for, so the report can be made again from a module that was saved and read back.
@@ -91,8 +91,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Cut:
-    """Why a region is not one with an earlier one: the path that leads from `leaves` in that one
-    through nodes outside both (`first` … `last`) to `enters`. `by` is what is first on the way."""
+    """The reason why a region is apart from an earlier one: the path from `leaves` in that one
+    through nodes outside both (`first` … `last`) to `enters`. `by` is the first thing on it."""
 
     by: str
     leaves: list[str]
@@ -113,7 +113,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """What one pattern made of one place; `reason` says where it stopped."""
+    """The outcome of one pattern at one place; `reason` says where it stopped."""
 
     target: str
     level: str
@@ -128,7 +128,7 @@ class Decision:
 
 @dataclass
 class Report:
-    """Which node of the model went where, and why.
+    """The place of each node of the model, and the reasons.
 
     `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
     left at run time. `split` are nodes that became several ops, some of a target and some of the
@@ -303,7 +303,7 @@ def _size(type_: Attribute) -> int | None:
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:
-    """What the host executes; constants are not executed."""
+    """Walks the ops that the host executes; constants are not executed."""
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             for op in function.body.walk():
@@ -312,8 +312,8 @@ def _host_ops(module: ModuleOp) -> Iterable[Operation]:
 
 
 def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
-    """What the host multiplies and accumulates of nodes that it shares with targets, no more than
-    is counted of the model."""
+    """Counts the host's multiply-accumulates of nodes that it shares with targets, at most those
+    counted of the model."""
     found = dict.fromkeys((node.name for node in split if node.macs), 0)
     for op in _host_ops(module) if found else ():
         name = next((name for name in names(op.location) if name in found), None)

@@ -36,7 +36,7 @@ TEXT = ".mlir"
 
 
 def is_saved_module(model: object) -> bool:
-    """Whether a model is given as the path of a module's text."""
+    """Tells if a model is given as the path of a module's text."""
     return isinstance(model, str | Path) and Path(model).suffix == TEXT
 
 

@@ -1,4 +1,4 @@
-"""What a target is: one class of declarations that byocir calls.
+"""The base class of targets: declarations and hooks that byocir calls.
 
 ```python
 @dataclass(frozen=True)
@@ -81,23 +81,25 @@ class Target(ArgSpecConvertible):
     so do the exponentials of a softmax where it computes in fixed point."""
 
     def composites(self) -> tuple[Composite, ...]:
-        """What the target takes with these options, in order of priority: its `patterns`."""
+        """The composites that the target takes with these options, in order of priority: its
+        `patterns`."""
         return self.patterns
 
     @property
     def fixed_point(self) -> Literal["", "half_up", "half_even"]:
-        """How the target rounds requantised integers: in fixed point with this rule, or "" for as
-        ONNX does, in float. Fixed point is chosen for the whole module before the first match."""
+        """The way in which the target rounds requantised integers: in fixed point with this rule,
+        or "" for in float, as ONNX does. Fixed point is chosen for the whole module before the
+        first match."""
         return ""
 
     @property
     def region_policy(self) -> RegionPolicy:
-        """How the target's composites are gathered into regions, each of which is one call: in as
-        few as can be by default, connected or not."""
+        """The way in which composites are gathered into regions, each of which is one call: by
+        default in as few as can be, connected or not."""
         return RegionPolicy()
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
-        """What a match of one of its composites costs: "latency" in seconds, "energy" in joules,
+        """Estimates a match of one of its composites: "latency" in seconds, "energy" in joules,
         "bytes" that cross. `ops` are the matched ops, the last one first. Where a compilation names
         an objective, targets that give it compete for the ops they both can take."""
         return {}
@@ -108,14 +110,14 @@ class Target(ArgSpecConvertible):
         return ()
 
     def lower(self, composite: CompositeOp, emit: Emitter) -> Sequence[SSAValue] | None:
-        """How a composite that was taken at graph level becomes blocks, for targets whose
+        """Lowers a composite that was taken at graph level to blocks, for targets whose
         `codegen_level` is "tensor": written with `emit`, from the arguments and ops of
         `composite.body.block`, its results in order. None, the default, lowers its ops one by one.
         """
         return None
 
     def schedule(self, composite: CompositeOp) -> str | None:
-        """How the blocks of a composite run: a script of primitives, such as
+        """Gives the schedule of a composite's blocks: a script of primitives, such as
         `"m, n = tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no
         schedule. Blocks, iterators and inputs are called and counted as the pattern does that took
         them; `Composite.matched_in` tells their sizes. The script is recorded in the module, and
@@ -127,12 +129,12 @@ class Target(ArgSpecConvertible):
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
     ) -> np.ndarray | None:
-        """What to store for a constant, where `constants` is "transform": weights in the order of
-        the device, of any shape and element type, or None for the numbers as they are. `composite`
-        is the name of the one that has it, `uses` tell what it is there: (`use.operation`, a graph
-        op or block, and `use.index`, which operand of it). It is called once for each constant of
-        each composite; `stored` gives what it made to `emit`. The module's meaning stays: kernels
-        that `emit` refers to must take what is stored."""
+        """Gives the array to store for a constant, where `constants` is "transform": weights in the
+        order of the device, of any shape and element type, or None for the numbers as they are.
+        `composite` is the name of the one that has it, `uses` tell what it is there:
+        (`use.operation`, a graph op or block, and `use.index`, which operand of it). It is called
+        once for each constant of each composite; `stored` gives what it made to `emit`. The
+        module's meaning stays: kernels that `emit` refers to must take what is stored."""
         return None
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
@@ -142,9 +144,9 @@ class Target(ArgSpecConvertible):
         return {}
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """How the in-process runtime runs what `emit` made: a function of a region's symbol and its
-        inputs, which it must not write. What it gives is copied. None: it cannot, and running a
-        package raises ByocirError B227."""
+        """Makes the runner of what `emit` made, for the in-process runtime: a function of a
+        region's symbol and its inputs, which it must not write. Its results are copied. None means
+        that it cannot run, and running a package raises ByocirError B227."""
         return None
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
@@ -154,12 +156,12 @@ class Target(ArgSpecConvertible):
         return self.load(blobs)
 
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
-        """What exported C projects need to run what `emit` made: programs and the C of a device
-        that runs them, or functions in C; None if they cannot."""
+        """Gives what exported C projects need to run what `emit` made: programs and the C of a
+        device that runs them, or functions in C; None if they cannot."""
         return None
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
-        """Where the time of the target's programs goes, if it can tell."""
+        """Profiles the target's programs, if it can tell where their time goes."""
         return ()
 
 

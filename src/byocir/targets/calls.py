@@ -15,17 +15,16 @@ _T = TypeVar("_T")
 
 
 def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
-    """What a method of a target gives. Raises ByocirError B219, with file and line, where it
-    fails."""
+    """Calls a method of a target. Raises ByocirError B219, with file and line, where it fails."""
     name = getattr(method, "__name__", str(method))
     with mistakes_of(target.name, type(target), name, method):
         return method(*arguments)
 
 
 def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
-    """What runs a target's code. It sees inputs that it cannot write, and what it gives is copied:
-    it may give the same buffer each time. Raises ByocirError B219 where it fails, B227 for a target
-    that cannot run what it emitted."""
+    """Makes the function that runs a target's code. The code sees inputs that it cannot write, and
+    its results are copied: it may give the same buffer each time. Raises ByocirError B219 where it
+    fails, B227 for a target that cannot run what it emitted."""
     found: Any = call(target, target.load_checked if check else target.load, blobs)
     if not callable(found):
         raise ByocirError(

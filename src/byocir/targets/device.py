@@ -1,4 +1,5 @@
-"""What an exported project needs of a target: programs and a device to run them on, or C."""
+"""The parts that a target gives to an exported project: programs and a device to run them on, or
+C."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
 
 
 def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str]:
-    """What to say of targets that were given for a module that names those in `saved`: options that
-    are others than the module's, and the module's where they are not the defaults."""
+    """Words the notes on targets given for a module that names those in `saved`: options that
+    differ from the module's, and the module's where they are not the defaults."""
     before = {attribute.target_name.data: attribute for attribute in saved}
     notes: list[str] = []
     for attribute in targets:

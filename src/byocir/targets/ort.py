@@ -129,13 +129,13 @@ def _composite(kind: type[Operation]) -> Composite:
 
 
 def _moves_corners(op: ResizeOp) -> bool:
-    """Whether the corners of a Resize are at size * scale, which is not the size of the output:
+    """Tells if the corners of a Resize are at size * scale, which is not the size of the output:
     ONNX Runtime takes those of the output."""
     return op.scales is not None and op.coordinate_transformation_mode.data == "align_corners"
 
 
 def _crosses(type_: Attribute) -> bool:
-    """Whether ONNX Runtime takes values of this type from Python, and gives them back."""
+    """Tells if ONNX Runtime takes values of this type from Python, and gives them back."""
     if not isinstance(type_, TensorType | UnrankedTensorType):
         return False
     element = cast("TensorType", type_).element_type

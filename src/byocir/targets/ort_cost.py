@@ -1,4 +1,4 @@
-"""What an op costs on ONNX Runtime: a rough estimate, so that it can compete with accelerators.
+"""Estimates the cost of an op on ONNX Runtime, roughly, so that it can compete with accelerators.
 
 An op is called, which takes a while however small it is; then it computes at the rate of the
 processor's vector units, or is as fast as memory gives and takes its arrays, whichever is slower.

@@ -1,4 +1,4 @@
-"""Which passes partition a module: all of them, or what is left to do for one that was saved.
+"""Chooses the passes that partition a module: all of them, or those left for one that was saved.
 
 ```
 signed-bytes                                    when a target computes on signed bytes alone
@@ -83,7 +83,7 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
 
 
 def is_handed_over(module: ModuleOp) -> bool:
-    """Whether the first hand-off of a module has begun: it names targets, and patterns were held
+    """Tells if the first hand-off of a module has begun: it names targets, and patterns were held
     against its operators, or it is at the tensor level."""
     if TARGETS not in module.attributes:
         return False
@@ -140,7 +140,8 @@ def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
 
 
 def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:
-    """What is left goes to the tensor level, and there to targets if they may take it."""
+    """Lists the passes that lower the rest to the tensor level, and there offer it to targets if
+    they may take it."""
     check = parse_pipeline("check-placement" if is_placed(module) else "")
     if any(type(target).schedule is not Target.schedule for target in targets):
         check += parse_pipeline("choose-schedules")

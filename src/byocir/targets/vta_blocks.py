@@ -1,5 +1,5 @@
-"""What VTA takes at tensor level, whoever wrote the blocks: contractions, windows, elementwise
-chains."""
+"""Composites that VTA takes at tensor level, whoever wrote the blocks: contractions, windows,
+elementwise chains."""
 
 from __future__ import annotations
 

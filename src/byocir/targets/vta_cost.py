@@ -1,4 +1,4 @@
-"""What a match costs on VTA before it is compiled: an estimate from shapes alone.
+"""Estimates the cost of a match on VTA before it is compiled, from shapes alone.
 
 It takes the computation at full speed, loads beside it and each value moved once, which is what a
 perfect schedule would reach; it knows nothing of halos, of tiles that do not fit and of waits.
@@ -125,7 +125,8 @@ def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
 
 
 def _traffic(work: Work, block: int) -> Traffic:
-    """What the energy model prices; as the simulator counts it, but for instructions."""
+    """Counts the traffic that the energy model prices, as the simulator does, but for
+    instructions."""
     acc = block * ACC_BYTES
     gemm = UOP_BYTES + block + block * block + 2 * acc
     alu = work.immediate * (UOP_BYTES + 2 * acc) + work.register * (UOP_BYTES + 3 * acc)

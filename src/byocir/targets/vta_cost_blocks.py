@@ -1,4 +1,4 @@
-"""What blocks of the tensor level make VTA do: the counts of `vta_cost` for whoever wrote them."""
+"""Counts the work of blocks of the tensor level on VTA, for `vta_cost`, whoever wrote them."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def read_code(symbol: str, blobs: Mapping[str, bytes]) -> Code:
 
 
 def _locations(spans: list[tuple[int, str]], tiles: list[str]) -> list[str]:
-    """Where each instruction came from: the nodes, and the tile if it was made in a loop."""
+    """Words the origin of each instruction: the nodes, and the tile if it was made in a loop."""
     nodes = [names for count, names in spans for _ in range(count)]
     runs = [run.split(" ", 1) for run in tiles]
     made_in = [f", tile {run[1]}" if run[1:] else "" for run in runs for _ in range(int(run[0]))]

@@ -341,7 +341,7 @@ def _groups_fill_blocks(side: int) -> Check:
 
 
 def _groups(m: Match) -> tuple[int, int, int]:
-    """How many groups a convolution has, and the channels of one, of the input and the result."""
+    """Counts the groups of a convolution, and the channels of one, of the input and the result."""
     if "conv" in m:
         (outputs, inputs), groups = m["w"].type.shape[:2], m["conv"].attrs["group"]
         return groups, inputs, outputs // groups

@@ -1,4 +1,4 @@
-"""What a match makes VTA do, counted from shapes alone, and what of it leaves or enters."""
+"""Counts the work of a match on VTA, and the values that leave or enter, from shapes alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Work:
 
     @property
     def moves_nothing(self) -> bool:
-        """Whether no unit computes: what is left is a view."""
+        """Tells if no unit computes, so that the match is only a view."""
         return not self.gemm + self.immediate + self.register
 
 
@@ -41,14 +41,14 @@ def requantise_steps(rounding: str) -> tuple[int, int]:
 
 
 def inputs_of(ops: Sequence[Operation]) -> list[SSAValue]:
-    """What comes from outside, each value once; not what blocks start from."""
+    """Lists the values from outside, each once, but for the initial values of blocks."""
     inside = {result for op in ops for result in op.results}
     operands = dict.fromkeys(value for op in ops for value in op.operands)
     return [v for v in operands if v not in inside and not isinstance(v.owner, FillOp | EmptyOp)]
 
 
 def is_constant(value: SSAValue) -> bool:
-    """Whether a value lies on the device from the start."""
+    """Tells if a value lies on the device from the start."""
     return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
 
 

@@ -46,7 +46,7 @@ def groups(opcode: Opcode) -> tuple[tuple[str, list[Field]], ...]:
 
 @cache
 def suffixes(key: str) -> tuple[str, ...]:
-    """What each value of a suffix field adds to the mnemonic, dot included."""
+    """Lists the suffix that each value of a field adds to the mnemonic, dot included."""
     if key not in SUFFIX_NAMES:
         return "", key
     prefix, names = SUFFIX_NAMES[key]

@@ -46,7 +46,7 @@ class EnergyModel:
 
 @dataclass(frozen=True)
 class Energy:
-    """What a run takes, in picojoules: an estimate, see the module's head."""
+    """The energy of a run, in picojoules: an estimate, see the module's head."""
 
     mac: float
     alu: float
@@ -65,7 +65,7 @@ class Energy:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a run does: multiply-accumulates, ALU lanes, and bytes that it reads or writes."""
+    """The work of a run: multiply-accumulates, ALU lanes, and bytes that it reads or writes."""
 
     macs: int
     alu_lanes: int

@@ -102,7 +102,7 @@ def load_core(flags: tuple[str, ...]) -> ctypes.CDLL:
 
 @cache
 def is_available() -> bool:
-    """Whether the engine can be had; says so once if there is a compiler that does not work."""
+    """Tells if the engine can be built; warns once if there is a compiler that does not work."""
     try:
         core()
     except ByocirError as error:
@@ -149,13 +149,13 @@ class NativeStream:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What one run counts, by the names in ``COUNTS``."""
+        """Gives the counts of one run, by the names in ``COUNTS``."""
         counters = core().vta_program_counters(self.handle).contents
         return {name: getattr(counters, name) for name in COUNTS}
 
     @property
     def instructions(self) -> list[int]:
-        """How many instructions there are of each opcode."""
+        """Counts the instructions of each opcode."""
         return list(core().vta_program_counters(self.handle).contents.instructions)
 
 
@@ -239,7 +239,7 @@ class NativeMachine:
         raise AssertionError(f"expected {insn} to be executed, found {fault.code}")
 
     def _written(self, memory: Memory) -> slice | NDArray[np.intp]:
-        """Where a scratchpad holds what was written; everywhere if nobody looked."""
+        """Selects the elements of a scratchpad that were written; all if nobody looked."""
         flags = core().vta_device_written(self._handle, memory)
         if not flags:
             return slice(None)

@@ -82,7 +82,7 @@ def as_dram(dram: object) -> NDArray[np.uint8]:
 
 
 def computes(config: VTAConfig) -> bool:
-    """Whether the engines compute with numbers of these widths."""
+    """Tells if the engines compute with numbers of these widths."""
     return (config.log_inp_width, config.log_wgt_width, config.log_acc_width) == (3, 3, 5)
 
 

@@ -162,7 +162,7 @@ class VTAError(Exception):
 
 
 def shown(value: object, limit: int = 40) -> str:
-    """What a user wrote, as one short line for a message."""
+    """Shortens what a user wrote to one line for a message."""
     try:
         text = str(value) if isinstance(value, int) else ascii(value)
     except (ValueError, RecursionError):  # an int of thousands of digits; a list within lists

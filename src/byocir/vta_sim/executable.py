@@ -14,7 +14,7 @@ from byocir.vta_sim.simulate import Program, SimResult
 
 @dataclass(frozen=True)
 class Port:
-    """Where an input or output lies in DRAM: byte ``address``, shape and dtype."""
+    """The place of an input or output in DRAM: byte ``address``, shape and dtype."""
 
     address: int
     shape: tuple[int, ...]

@@ -302,7 +302,8 @@ def _unused(config: VTAConfig) -> NDArray[np.uint64]:
 
 
 def reserved(decoded: Decoded) -> NDArray[np.bool_]:
-    """Which instructions set bits outside all fields (ignored by the machine); bool [N]."""
+    """Marks the instructions that set bits outside all fields (ignored by the machine); bool
+    [N]."""
     extra = decoded.insns.view("<u8") & _unused(decoded.config)[decoded.opcode]
     return (extra[:, 0] | extra[:, 1]) != 0
 

@@ -176,7 +176,7 @@ class Slot(NamedTuple):
         return (1 << self.width) - 1
 
     def fits(self, value: int) -> bool:
-        """Whether the bits can hold ``value``."""
+        """Tells if the bits can hold ``value``."""
         return self.low <= value <= self.high
 
     def check(self, value: int, what: str, where: str = "") -> None:

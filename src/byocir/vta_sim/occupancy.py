@@ -1,4 +1,4 @@
-"""How many elements of each scratchpad may be in use, over time.
+"""Counts the elements of each scratchpad that may be in use, over time.
 
 Which elements GEMM and ALU touch is written in micro-ops, and those are data: the instructions
 alone give bounds only. An element of UOP, INP or WGT counts from the start of the LOAD that writes
@@ -59,7 +59,7 @@ class _Ranges:
         return Counter(dict(zip(owners.tolist(), counts.tolist(), strict=True)))
 
     def rest(self) -> Counter[int]:
-        """How many elements each instruction owns in the end."""
+        """Counts the elements that each instruction owns in the end."""
         owners, counts = np.unique(self.owner[self.owner >= 0], return_counts=True)
         return Counter(dict(zip(owners.tolist(), counts.tolist(), strict=True)))
 

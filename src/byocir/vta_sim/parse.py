@@ -34,8 +34,9 @@ OPCODES = {opcode.name.lower(): opcode for opcode in Opcode}
 
 
 class _Syntax(NamedTuple):
-    """How one kind is written under one config: what each suffix sets, the fields of each operand,
-    the tokens, and the suffixes of which one is needed (by field, with the names to offer)."""
+    """The syntax of one kind under one config: the field each suffix sets, the fields of each
+    operand, the tokens, and the suffixes of which one is needed (by field, with the names to
+    offer)."""
 
     suffixes: Mapping[str, tuple[Slot, int]]
     operands: Mapping[str, list[Slot]]

@@ -1,4 +1,5 @@
-"""How to run a GEMM or ALU loop nest in few numpy calls with the result of the sequential order.
+"""Plans that run a GEMM or ALU loop nest in few numpy calls, with the result of the sequential
+order.
 
 The reference order is: for i in iter_out, for j in iter_in, for each micro-op
 (tvm-vta ``src/sim/sim_driver.cc``). A plan depends on the instruction's loop fields and on the
@@ -75,7 +76,7 @@ class GemmBlock:
 
     @property
     def flat(self) -> bool:
-        """Whether ``dst`` is a slice that spans the C * R rows."""
+        """Tells if ``dst`` is a slice that spans the C * R rows."""
         return isinstance(self.dst, slice)
 
     @property
@@ -199,7 +200,7 @@ def _levels(dst: Index, src: Index, depth: int) -> Index:
 
 
 def _occurrence(values: Index) -> Index:
-    """How many equal values come before each: [7, 7, 3, 7] gives [0, 1, 0, 2]."""
+    """Counts the equal values before each: [7, 7, 3, 7] → [0, 1, 0, 2]."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.diff(values[order], prepend=-1))
     ranks = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))

@@ -1,5 +1,5 @@
-"""Which scratchpad elements each instruction reads and writes, exactly: through micro-ops and
-loop factors, no bounding boxes."""
+"""Finds the scratchpad elements that each instruction reads and writes, exactly: through micro-ops
+and loop factors, no bounding boxes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Accesses:
-    """What an instruction reads, then writes; ACC_8BIT and OUT stand for ACC. Elements past the
-    end of a memory are in ``beyond`` and not among the others."""
+    """The elements that an instruction reads and writes; ACC_8BIT and OUT stand for ACC. Those past
+    the end of a memory are in ``beyond`` and not among the others."""
 
     reads: tuple[Touched, ...] = ()
     writes: tuple[Touched, ...] = ()

@@ -26,7 +26,7 @@ ENGINES = ("auto", "native", "numpy")
 
 @dataclass(frozen=True)
 class Counters:
-    """What upstream's functional simulator counts (sim_driver.cc ``Profiler``), and instructions.
+    """The counts of upstream's functional simulator (sim_driver.cc ``Profiler``), and instructions.
 
     Bytes are x_size * y_size elements without padding, ACC_8BIT at the size of ACC elements;
     ``gemm_counter`` and ``alu_counter`` are micro-op executions, GEMM resets not counted;
@@ -123,7 +123,7 @@ class Program:
         return energy_of(self.decoded)
 
     def hazards(self, dram: NDArray[np.uint8]) -> list[Hazard]:
-        """What ``sanitize`` finds in this stream on an image (uint8 [B])."""
+        """Lists the findings of ``sanitize`` in this stream on an image (uint8 [B])."""
         return hazards(self.decoded, self._links, dram, self._locations)
 
     def run(

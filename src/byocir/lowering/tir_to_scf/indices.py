@@ -111,7 +111,7 @@ class Point:
         return emit(arith.SubiOp(value, emit(arith.MuliOp(quotient, by)).result)).result
 
     def condition(self, exprs: Sequence[AffineExpr]) -> SSAValue | None:
-        """Whether all expressions are at least 0; None where that is known to hold."""
+        """Emits the test that all expressions are at least 0; None where that is known to hold."""
         zero = self._numbers.index(0)
         holds: SSAValue | None = None
         for expr in exprs:

@@ -87,7 +87,7 @@ def attribute_from_json(data: Mapping[str, Json], constants: Mapping[str, Array]
 
 
 def python_value(data: Mapping[str, Json], constants: Mapping[str, Array]) -> Any:
-    """What a kernel reads of typed JSON: a number, a text, a tuple of numbers, a read-only array,
+    """Reads typed JSON for a kernel: as a number, a text, a tuple of numbers, a read-only array,
     or the dictionary of a rounding."""
     kind, value = data["type"], data["value"]
     if kind == "constant":

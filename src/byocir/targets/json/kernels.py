@@ -26,7 +26,7 @@ GRAPH_OPS: dict[str, type[GraphOp]] = {
 
 
 def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """What a step of one graph op computes, by the evaluator."""
+    """Computes a step of one graph op by the evaluator."""
     return evaluate_graph_op(_op(step), inputs)
 
 

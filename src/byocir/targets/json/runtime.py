@@ -38,9 +38,9 @@ Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 
 
 def json_runner(blobs: Mapping[str, bytes], kernels: Kernels) -> Runner:
-    """What runs the functions of a target's blobs: a symbol and inputs give the outputs. Raises
-    ByocirError B361 for blobs that byocir did not write, B362 where a kernel is missing; running
-    raises B302, B310 and B363."""
+    """Makes the runner of the functions in a target's blobs: a symbol and inputs give outputs.
+    Raises ByocirError B361 for blobs that byocir did not write, B362 where a kernel is missing;
+    running raises B302, B310 and B363."""
     program = Program.read(blobs)
     for function in program.functions.values():
         _check_kernels(function.steps, kernels)
@@ -99,7 +99,7 @@ def _there(array: np.ndarray | None) -> np.ndarray:
 
 
 def _results(step: Step, arrays: Sequence[np.ndarray], kernels: Kernels) -> list[np.ndarray]:
-    """What a step's kernel gives, checked."""
+    """Runs a step's kernel, and checks its results."""
     try:
         with np.errstate(all="ignore"):
             made: Any = kernels[step.name](step, arrays)
