@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 300
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help install run test fuzz slow bench onnx-score lint format types clean
+.PHONY: help install run test fuzz slow bench replay onnx-score lint format types clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,6 +55,9 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/open_shapes.py
 	$(BIN)/python benchmarks/zero_points.py
+
+replay: .venv/dev ## print what a change does to all generated code, beside commit BASE (the last one)
+	$(BIN)/python benchmarks/replay.py $(if $(BASE),--base $(BASE)) $(REPLAY)
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass, evaluated and as C
 	$(BIN)/python -m byocir.testing.onnx_suite
