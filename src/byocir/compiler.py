@@ -46,7 +46,7 @@ from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report, report_of
 from byocir.runtime.saved import read_model, take_up
-from byocir.targets.base import Target, target_of
+from byocir.targets.base import Target, profiles_of, target_of
 from byocir.targets.calls import call
 from byocir.targets.given import Targets, listed, of_saved, told, with_options
 from byocir.targets.stages import (
@@ -341,7 +341,7 @@ def generate(
         if made:
             blobs[target.name] = made
             _declare(module, symbols)
-            for profile in call(target, target.profile, made):
+            for profile in profiles_of(target, made):
                 report.device[profile.symbol] = profile.to_dict()
     code = _host_code(module, report) if c_host is not None else None
     if code is not None:

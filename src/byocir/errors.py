@@ -23,6 +23,9 @@ SHARES = (440, 250, 210)
 """What message, place and help have of a message that would be longer."""
 WORD = 200
 """The most characters of a name."""
+FAILURES = (Exception, SystemExit)
+"""What the code of users raises where it fails: `sys.exit` there must not end byocir as if all were
+well."""
 
 
 class Lines(str):

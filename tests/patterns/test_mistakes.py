@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,9 @@ from byocir.patterns import (
     supports,
     wildcard,
 )
+from byocir.patterns.targets import attr_of, find, parse_targets, register
 from byocir.targets.base import Target
+from byocir.targets.files import load_target
 
 
 def refused(make: Callable[[], Any], code: str) -> ByocirError:
@@ -281,11 +284,55 @@ def target(**members: Any) -> Target:
         ({"constants": "bound"}, "B216", "among match, bind, argument, transform, found 'bound'"),
         ({"name": "n p u"}, "B216", "to have a name like 'npu'"),
         ({"name": "host"}, "B216", "to have a name like 'npu', found 'host'"),
+        ({"name": "folded"}, "B216", "to have a name like 'npu', found 'folded'"),
+        ({"patterns": relu_of()}, "B216", "patterns of target 'npu' to be composites, found one"),
+        ({"patterns": None}, "B216", "patterns of target 'npu' to be composites, found NoneType"),
+        ({"instructions": None}, "B216", "instructions of target 'npu' to be composites, found N"),
     ],
 )
 def test_a_target_that_cannot_be(members: dict[str, Any], code: str, said: str):
     module = module_of(elementwise("a = relu x"))
     assert said in refused(lambda: partition(module, [target(**members)]), code).message
+
+
+def test_options_need_a_dataclass():
+    """Without it they would be lost: the class has the constructor of what it derives from."""
+
+    class Npu(Target):
+        name = "npu"
+        patterns = (relu_of(),)
+        fixed: ClassVar[int] = 3
+        lanes: int = 8
+
+    module = module_of(elementwise("a = relu x"))
+    error = refused(lambda: partition(module, [Npu()]), "B216")
+    assert "class Npu to be a dataclass, as it has the option lanes" in error.message
+    assert "@dataclass(frozen=True)" in error.help
+
+
+@dataclass(frozen=True)
+class Scaled(Target):
+    """Has options that are floats."""
+
+    name: ClassVar[str] = "scaled"
+    scale: float = 1.0
+    shifts: tuple[float, ...] = ()
+    lanes: int | float = 1
+
+
+def test_a_whole_number_is_a_float_where_an_option_is_one():
+    register("scaled", Scaled)
+    (given,) = parse_targets("scaled{scale=2 shifts=1,2.5 lanes=4}")
+    assert find(given) == Scaled(2.0, (1.0, 2.5), 4)
+    assert attr_of(Scaled(2, (1, 2.5), 4)) == given
+
+
+def test_a_file_that_exits_does_not_end_byocir(tmp_path: Path):
+    file = tmp_path / "npu.py"
+    file.write_text("import sys\n\nsys.exit()\n")
+    error = refused(lambda: load_target(file), "B217")
+    assert "a file that imports, found SystemExit" in error.message
+    assert error.where == f"{file}:3"
 
 
 def test_mistakes_reach_the_user_of_a_target_as_one_message():

@@ -1,5 +1,6 @@
 """Targets from outside at work: what they may do, and how their mistakes are told."""
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from byocir.dialects.types import f32, tensor
 from byocir.patterns import Composite, RegionPolicy, op, wildcard
 from byocir.patterns.targets import find, register, targets_of
 from byocir.runtime.export import export_project
+from byocir.targets.c import ARRAYS, CTarget
 
 RELU = Composite("npu.relu", (op("graph.relu", wildcard("x")),))
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
@@ -63,7 +65,7 @@ class Npu(byocir.Target):
     def fixed_point(self) -> Any:
         if self.mistake == "fixed_point raises":
             raise KeyError("rounding")
-        return ""
+        return 5 if self.mistake == "fixed_point is a number" else ""
 
     @property
     def region_policy(self) -> Any:
@@ -74,7 +76,9 @@ class Npu(byocir.Target):
     def cost(self, composite: str, ops: Any) -> Any:
         if self.mistake == "cost raises":
             raise KeyError("cost")
-        return None if self.mistake == "cost is none" else {"latency": 1.0}
+        costs = {"cost is nan": float("nan"), "cost is below zero": -1.0}
+        found = {"latency": costs.get(self.mistake, 1.0)}
+        return None if self.mistake == "cost is none" else found
 
     def lower(self, composite: Any, emit: Any) -> Any:
         if self.mistake == "lower raises":
@@ -86,11 +90,14 @@ class Npu(byocir.Target):
             raise KeyError("pass")
         if self.mistake.startswith("a pass") and point == "before-match":
             return [OwnPass(self.mistake)]
-        return [3] if self.mistake == "passes are numbers" else "clean-up"
+        numbers: Any = {"passes are numbers": [3], "passes are a number": 5}
+        return numbers.get(self.mistake, "clean-up")
 
     def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
         if self.mistake == "emits none":
             return None  # type: ignore[return-value]
+        if self.mistake == "emit exits":
+            raise SystemExit
         names = {"emits elsewhere": "../evil", "emits no text": "a\0b"}
         return {names.get(self.mistake, "code"): " ".join(symbols).encode()}
 
@@ -113,7 +120,8 @@ class Npu(byocir.Target):
     def profile(self, blobs: Mapping[str, bytes]) -> Any:
         if self.mistake == "profile raises":
             raise ValueError("time")
-        return ()
+        profiles: Any = {"profile is a dict": {"npu_0": 1}, "profile is of numbers": [1]}
+        return profiles.get(self.mistake, ())
 
 
 def model() -> onnx.ModelProto:
@@ -168,7 +176,14 @@ def test_a_runner_cannot_write_its_inputs(host: str):
         ("cost raises", r"B219.*failed in cost with KeyError: 'cost'\n.*\.py:\d+"),
         ("cost is none", r"B228.*cost of target 'npu' to give numbers by objective, found None"),
         ("lower raises", r"B219.*failed in lower with KeyError: 'block'\n.*\.py:\d+"),
-        ("passes are numbers", r"B228.*found int before-match"),
+        ("passes are numbers", r"B228.*passes of target 'npu' .* before-match, found int"),
+        ("passes are a number", r"B228.*passes of target 'npu' .* before-match, found int"),
+        ("fixed_point is a number", r"B228.*fixed_point of target 'npu' to give text, found int"),
+        ("cost is nan", r"B228.*'npu' to give latency of at least 0, found nan for npu.relu"),
+        ("cost is below zero", r"B228.*to give latency of at least 0, found -1.0 for npu.relu"),
+        ("emit exits", r"B219.*failed in emit with SystemExit.*\n.*\.py:\d+"),
+        ("profile is a dict", r"B228.*profile of target 'npu' to give a list of Profile, found di"),
+        ("profile is of numbers", r"B228.*to give a list of Profile, found int"),
         ("emits elsewhere", r"B218.*'\.\./evil'"),
         ("emits no text", r"B218.*found bytes for 'a\\x00b'"),
         ("emits none", r"B218.*by plain names, found NoneType"),
@@ -178,6 +193,43 @@ def test_a_runner_cannot_write_its_inputs(host: str):
 def test_mistakes_while_compiling(mistake: str, message: str):
     with pytest.raises(byocir.ByocirError, match=message):
         byocir.compile(model(), targets=[Npu(mistake=mistake), "json"], objective="latency")
+
+
+@dataclass(frozen=True)
+class Dsp(CTarget):
+    """Writes C, with the mistake it is told."""
+
+    name: ClassVar[str] = "dsp"
+    patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
+    mistake: str = ""
+
+    def define(self, function: Any, name: str) -> Any:
+        if self.mistake == "define raises":
+            raise KeyError("kernel")
+        return {"nothing": None, "fails": f"int {name}({ARRAYS}) {{ return 7; }}"}[self.mistake]
+
+
+@dataclass(frozen=True)
+class Undefined(CTarget):
+    """Does not say how regions become C."""
+
+    name: ClassVar[str] = "undefined"
+    patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (Dsp("define raises"), r"B219.*failed in emit with KeyError: 'kernel'"),
+        (Dsp("nothing"), r"B228.*define of target 'dsp' to give C as text, found NoneType"),
+        (Dsp("fails"), r"B219.*failed in run with RuntimeError: the code of dsp_0 gave 7"),
+        (Undefined(), r"B219.*failed in emit with NotImplementedError: Undefined does not say"),
+    ],
+)
+def test_mistakes_of_targets_in_c_are_in_their_own_files(target: CTarget, message: str):
+    with pytest.raises(byocir.ByocirError, match=message) as caught:
+        byocir.compile(model(), targets=[target]).run({"x": np.zeros((2, 3), np.float32)})
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+", caught.value.where) or "B228" in message
 
 
 def test_hooks_may_be_attributes():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import NoReturn, TextIO
 
-from byocir.errors import MOST, ByocirError, CheckFailed, printable, shortened
+from byocir.errors import FAILURES, MOST, ByocirError, CheckFailed, printable, shortened
 from byocir.memory import limit_memory, refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
@@ -54,7 +54,7 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
     except BrokenPipeError:  # the reader, say `head`, has seen enough
         _drop(sys.stdout)
         return OK
-    except Exception as error:
+    except FAILURES as error:
         found = _of_the_system(error)
         if found is not None:
             _tell(found)
@@ -92,7 +92,7 @@ def _drop(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _of_the_system(error: Exception) -> ByocirError | None:
+def _of_the_system(error: BaseException) -> ByocirError | None:
     """Words a refusal of the system for which no file is at fault; None for others, of which those
     who open files tell."""
     if not isinstance(error, OSError):
@@ -107,7 +107,7 @@ def _of_the_system(error: Exception) -> ByocirError | None:
     return ByocirError("B112", f"expected standard output that can be written, found: {found}")
 
 
-def _report_crash(error: Exception, command: Sequence[str]) -> None:
+def _report_crash(error: BaseException, command: Sequence[str]) -> None:
     from byocir.rewrites.reproducer import write_crash
 
     try:

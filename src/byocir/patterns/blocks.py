@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
@@ -134,7 +134,7 @@ def _try_body(body: Callable[..., Any], inputs: int) -> None:
     of itself."""
     try:
         check_body(body, inputs)
-    except Exception as error:
+    except FAILURES as error:
         raise ByocirError(
             "B206",
             f"the body failed with {type(error).__name__}: {error}",

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
@@ -253,7 +253,7 @@ def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
         where = error.where or place_of(function, error.__cause__ or error)
         told = f"pattern {name}: {error.message}"
         raise ByocirError(error.code, told, where=where, help=error.help) from error
-    except Exception as error:
+    except FAILURES as error:
         raise ByocirError(
             "B207",
             f"pattern {name} failed with {type(error).__name__}: {error}",

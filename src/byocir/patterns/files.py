@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 
 FILE_MODULE = "byocir_target_"
 """Begins the names of modules that were imported from a file the user gave."""
@@ -55,7 +55,7 @@ def import_file(path: Path, code: str) -> ModuleType:
     except ByocirError:
         del sys.modules[name]
         raise
-    except Exception as error:
+    except FAILURES as error:
         del sys.modules[name]
         raise ByocirError(
             code,
@@ -65,7 +65,7 @@ def import_file(path: Path, code: str) -> ModuleType:
     return module
 
 
-def _place(error: Exception, file: Path) -> str:
+def _place(error: BaseException, file: Path) -> str:
     """The line of the user's file at which it failed."""
     known = os.path.abspath(file)  # as code knows its file
     if isinstance(error, SyntaxError) and error.filename == known:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from xdsl.utils.exceptions import PassFailedException
 
-from byocir.errors import ByocirError
-from byocir.patterns.mistakes import place_of
+from byocir.errors import FAILURES, ByocirError
+from byocir.patterns.mistakes import place_in
 
 DEBUG = "BYOCIR_DEBUG"
 """The environment variable with which the command line shows where user errors were raised."""
@@ -26,7 +26,7 @@ def mistakes_of(
         yield
     except (ByocirError, PassFailedException):
         raise
-    except Exception as error:
+    except FAILURES as error:
         from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
 
         if isinstance(error, VTAError) or kind.__module__.split(".")[0] == "byocir":
@@ -34,7 +34,7 @@ def mistakes_of(
         raise ByocirError(
             "B219",
             f"target '{target}' failed in {hook} with {type(error).__name__}: {error}",
-            where=kind.__module__ if function is None else place_of(function, error),
+            where=place_in(kind, function, error),
             help=f"this is the target's own code; {DEBUG}=1 shows the whole traceback",
         ) from error
 

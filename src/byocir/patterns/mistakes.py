@@ -16,9 +16,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from inspect import unwrap
+from inspect import getsourcefile, getsourcelines, unwrap
 from numbers import Real
 from typing import Any, cast
 
@@ -148,6 +149,28 @@ def place_of(function: Callable[..., Any], error: BaseException | None = None) -
             lines.append(trace.tb_lineno)
         trace = trace.tb_next
     return f"{code.co_filename}:{lines[-1]}"
+
+
+def place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
+    """The line of a user's class at which a method failed: where byocir's own code did that for it,
+    the last of the class's lines that were running, else the one at which it begins."""
+    if function is not None and not _is_ours(unwrap(function)):
+        return place_of(function, error)
+    own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
+    files = {getattr(module, "__file__", None) for module in own} - {None}
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        place = f"{file}:{trace.tb_lineno}" if file in files else place
+        trace = trace.tb_next
+    try:
+        return place or f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
+    except (OSError, TypeError):  # typed in, or in no file
+        return kind.__module__
+
+
+def _is_ours(thing: object) -> bool:
+    return getattr(thing, "__module__", "").split(".")[0] == "byocir"
 
 
 def check_distinct(names: Sequence[str], target: str) -> None:

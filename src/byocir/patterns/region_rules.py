@@ -21,7 +21,7 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.mistakes import place_of
 from byocir.patterns.rules import sentence_of
 
@@ -53,7 +53,7 @@ def broken_rules(rules: Sequence[RegionRule], region: GatheredRegion, target: st
                 told.append(f"{sentence}, found {seen}")
         except ByocirError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             raise ByocirError(
                 "B202",
                 f"rule {rule.__name__} of regions of {target} failed with "

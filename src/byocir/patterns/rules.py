@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.patterns.match import Match, RuleResult
 from byocir.patterns.mistakes import place_of
 
@@ -88,7 +88,7 @@ class Rule:
             yield
         except ByocirError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             bound = ", ".join(match) or "none"
             raise ByocirError(
                 "B202",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any, ClassVar, Literal, Protocol, cast, get_type_hints
+from typing import Any, ClassVar, Literal, Protocol, cast, get_args, get_type_hints
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -179,13 +179,27 @@ def instantiate(spec: ArgSpec) -> Taker:
     check = getattr(kind, "__post_init__", None)
     with mistakes_of(spec.name, cast("type[Any]", kind), "its options", check):
         try:
-            return kind.from_spec(spec)
+            return kind.from_spec(_with_floats(kind, spec))
         except ValueError as error:
             raise ByocirError(
                 "B213",
                 _wrong_option(kind, spec) or f"target '{spec.name}': {error}",
                 help="`byocir targets` lists the options of every target",
             ) from error
+
+
+def _with_floats(kind: type[Any] | TakerClass, spec: ArgSpec) -> ArgSpec:
+    """The options with whole numbers as floats where the class has floats."""
+    types = get_type_hints(kind) if spec.parameters else {}
+
+    def read(option: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        wanted = types.get(option.replace("-", "_"))
+        kinds = {wanted, *get_args(wanted)}
+        if float not in kinds or int in kinds:
+            return values
+        return tuple(float(value) if type(value) is int else value for value in values)
+
+    return ArgSpec(spec.name, {name: read(name, v) for name, v in spec.parameters.items()})
 
 
 def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
@@ -253,7 +267,7 @@ def _given(attribute: TargetAttr, hook: str) -> tuple[Composite, ...]:
 def attr_of(target: Taker) -> TargetAttr:
     """The attribute that names a target, with every option written out. Raises ByocirError B213
     for an option whose value no module can carry."""
-    spec = target.spec(include_default=True)
+    spec = _with_floats(type(target), target.spec(include_default=True))
     options: dict[str, Attribute] = {}
     for name, values in spec.parameters.items():
         given: Any = values

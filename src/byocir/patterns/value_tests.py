@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.types import shape_of
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.match import constant_array
 from byocir.patterns.mistakes import place_of
 
@@ -46,7 +46,7 @@ def _looked(test: ValueTest, value: SSAValue) -> tuple[bool, Any]:
         return test.look(value)
     except ByocirError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise ByocirError(
             "B202",
             f"the test '{test.sentence}' failed with {type(error).__name__}: {error}",

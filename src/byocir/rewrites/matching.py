@@ -29,7 +29,7 @@ from typing import Any, cast, overload
 
 from xdsl.ir import Operation, SSAValue
 
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns import Attempt, Bound, Composite, Match, Pattern
 from byocir.patterns.feeding import may_fit, ways_to_feed
 from byocir.patterns.match import Progress, State
@@ -130,7 +130,7 @@ class MatchedRewrite(RewritePattern):
             made = self._call(match, new)
         except ByocirError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             if own:
                 raise
             raise self._mistake(f"failed with {type(error).__name__}: {error}", error) from error

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 
-from byocir.dialects.byoc import Node
+from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.errors import ByocirError, did_you_mean, escaped
-from byocir.runtime.report import FOLDED, HOST, Decision, Region, Report
+from byocir.runtime.report import Decision, Region, Report
 
 
 def summary(report: Report) -> str:

@@ -34,8 +34,8 @@ from byocir.runtime.archive import parsed, read_archive, texts_of, write_archive
 from byocir.runtime.host import Host
 from byocir.runtime.native import NAME, HostProgram, host_code
 from byocir.runtime.report import C, Report
-from byocir.targets.base import Profile, Target, target_of
-from byocir.targets.calls import call, loaded
+from byocir.targets.base import Profile, Target, profiles_of, target_of
+from byocir.targets.calls import loaded
 from byocir.targets.given import Targets, check_options, listed, make_known
 
 ARRAYS = list_of("a list of arrays", np.ndarray)
@@ -191,7 +191,7 @@ class Package:
 
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
-        return [p for t, blobs in self._with_code() for p in call(t, t.profile, blobs)]
+        return [p for t, blobs in self._with_code() for p in profiles_of(t, blobs)]
 
     def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
         names = [attribute.target_name.data for attribute in self.targets]

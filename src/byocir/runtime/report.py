@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import (
+    FOLDED,
     HOST,
     TARGET,
     TARGETS,
@@ -41,8 +42,6 @@ from byocir.runtime.notes import notes_of
 from byocir.runtime.records import read_as
 
 SCHEMA_VERSION = 1
-FOLDED = "folded"
-"""Where nodes are of which nothing is left at run time."""
 CONTRACTIONS = frozenset(
     {
         *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -28,7 +28,7 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
-from byocir.patterns.hooks import ask
+from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.targets.device import CFunctions, Device
@@ -215,8 +215,29 @@ def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]
     target = target_of(attribute)
     found: dict[str, Callable[[], type[ModulePass]]] = {}
     for point in get_args(Point):
-        given: Any = ask(target, "passes", point)
-        for entry in [given] if isinstance(given, str) else given or ():
+        for entry in passes_of(target, point):
             if isinstance(entry, ModulePass):
                 found[entry.name] = partial(_given, type(entry))
     return found
+
+
+def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
+    """What a target gives as its passes at a point; one alone, and None, will do, too. Raises
+    ByocirError B228 for what is no pass."""
+    given: Any = ask(target, "passes", point)
+    listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
+    found = [each for each in listed if each is not None]
+    for each in found:
+        fits = isinstance(each, str | ModulePass)
+        expect_given(target, "passes", fits, f"pipeline text or ModulePass {point}", each)
+    return cast("Sequence[str | ModulePass]", found)
+
+
+def profiles_of(target: Target, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
+    """What a target tells of its programs' time. Raises ByocirError B228 for other things."""
+    given: Any = ask(target, "profile", blobs)
+    expect_given(target, "profile", isinstance(given, list | tuple), "a list of Profile", given)
+    listed = cast("Sequence[object]", given)
+    for each in listed:
+        expect_given(target, "profile", isinstance(each, Profile), "a list of Profile", each)
+    return cast("Sequence[Profile]", listed)

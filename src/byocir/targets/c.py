@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -32,6 +32,7 @@ from xdsl.traits import SymbolTable
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
+from byocir.patterns.hooks import expect_given
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import CFunctions
 from byocir.toolchain import built_and_loaded
@@ -72,8 +73,12 @@ class CTarget(Target):
         for symbol in symbols:
             function = SymbolTable.lookup_symbol(module, symbol)
             assert isinstance(function, FuncOp)
-            parts.append(self.define(function, c_name(symbol)).rstrip() + "\n")
+            made: Any = self.define(function, c_name(symbol))
+            expect_given(self, "define", isinstance(made, str), "C as text", made)
+            parts.append(made.rstrip() + "\n")
         outputs = {symbol: _outputs(module, symbol) for symbol in symbols}
+        for file in self.library.values():
+            expect_given(self, "library", isinstance(cast("Any", file), str), "C as text", file)
         library = {name: text.encode() for name, text in self.library.items()}
         source, described = "\n".join(parts), json.dumps(outputs, sort_keys=True, indent=1)
         return {**library, SOURCE: source.encode(), OUTPUTS: described.encode()}

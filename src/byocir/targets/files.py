@@ -7,10 +7,11 @@ module or a package names it.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from byocir.dialects.byoc import HOST, LEVELS
+from byocir.dialects.byoc import FOLDED, HOST, LEVELS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.files import import_file, imported_from
@@ -64,7 +65,7 @@ def check_target(target: type[Target]) -> None:
     """Refuses classes that lack what every target has; raises ByocirError B216, and
     B208 for two composites of one name."""
     name = getattr(target, "name", None)
-    if not isinstance(name, str) or not name.isidentifier() or name == HOST:
+    if not isinstance(name, str) or not name.isidentifier() or name in (HOST, FOLDED):
         raise ByocirError(
             "B216",
             f"expected class {target.__name__} to have a name like 'npu', found {name!r}",
@@ -79,12 +80,44 @@ def check_target(target: type[Target]) -> None:
                 f"found {value!r}",
                 help=did_you_mean(str(value), list(allowed)),
             )
-    for pattern in cast("tuple[object, ...]", target.patterns):
-        if not isinstance(pattern, Composite):
-            raise ByocirError(
-                "B216",
-                f"expected patterns of target '{name}' to be composites, found "
-                f"{type(pattern).__name__}",
-                help='decorate the pattern\'s function with @composite("name")',
-            )
-    check_distinct([pattern.of_target(name).name for pattern in target.patterns], name)
+    _check_options(target)
+    for attribute in ("patterns", "instructions"):
+        listed = _composites(target, attribute)
+        check_distinct([pattern.of_target(name).name for pattern in listed], name)
+
+
+def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
+    """What a class lists there; raises ByocirError B216 for other things than composites."""
+    found: Any = getattr(target, attribute)
+    help_ = f"write {attribute} = (conv,), or leave it out"
+    seen = type(found).__name__
+    if isinstance(found, list | tuple):
+        listed = cast("Sequence[object]", found)
+        others = [each for each in listed if not isinstance(each, Composite)]
+        if not others:
+            return cast("Sequence[Composite]", listed)
+        seen = type(others[0]).__name__
+        help_ = 'decorate the pattern\'s function with @composite("name")'
+    elif isinstance(found, Composite):
+        seen, help_ = "one alone", f"write a comma after it: {attribute} = (conv,)"
+    raise ByocirError(
+        "B216",
+        f"expected {attribute} of target '{target.name}' to be composites, found {seen}",
+        help=help_,
+    )
+
+
+def _check_options(target: type[Target]) -> None:
+    """Raises ByocirError B216 for options that are none, as the class is no dataclass."""
+    for kind in target.__mro__[: target.__mro__.index(Target)]:
+        if "__dataclass_fields__" in vars(kind) or not issubclass(kind, Target):
+            continue
+        annotations: Mapping[str, object] = vars(kind).get("__annotations__", {})
+        for option, type_ in annotations.items():
+            if "ClassVar" not in str(type_) and option != "name" and not hasattr(Target, option):
+                raise ByocirError(
+                    "B216",
+                    f"expected class {kind.__name__} to be a dataclass, as it has the option "
+                    f"{option}, found none",
+                    help="write @dataclass(frozen=True) above the class",
+                )

@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import LEVELS, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.graph_to_tir import LOWERINGS
-from byocir.patterns.hooks import ask
+from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, set_costs
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -36,8 +36,7 @@ from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass
-from byocir.targets.base import Point, Target, target_of
-from byocir.targets.calls import call
+from byocir.targets.base import Point, Target, passes_of, target_of
 from byocir.targets.given import Targets, attributes_of
 from byocir.targets.own_passes import owned
 
@@ -126,14 +125,7 @@ def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
     """The targets' own passes at a point. Raises ByocirError B228 for what is none."""
     passes: list[ModulePass] = []
     for target in targets:
-        entries: Any = call(target, target.passes, point)
-        for entry in [entries] if isinstance(entries, str) else entries or ():
-            if not isinstance(entry, str | ModulePass):
-                raise ByocirError(
-                    "B228",
-                    f"expected passes of target '{target.name}' as pipeline text or ModulePass, "
-                    f"found {type(entry).__name__} {point}",
-                )
+        for entry in passes_of(target, point):
             made = parse_pipeline(entry) if isinstance(entry, str) else [entry]
             passes += [owned(target.name, pass_) for pass_ in made]
     return passes
@@ -169,7 +161,7 @@ def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:
 
 
 def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
-    roundings = sorted({ask(target, "fixed_point") for target in targets} - {""})
+    roundings = sorted({_rounding(target) for target in targets} - {""})
     if len(roundings) > 1:
         raise ByocirError(
             "B215",
@@ -180,3 +172,9 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
     passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
     passes += [FixPointPass(rounding, tables) for rounding in roundings]
     return [*passes, *parse_pipeline("clean-up")]
+
+
+def _rounding(target: Target) -> str:
+    rounding: Any = ask(target, "fixed_point")
+    expect_given(target, "fixed_point", isinstance(rounding, str), "text", rounding)
+    return rounding

@@ -37,7 +37,7 @@ def priced(kind: type[Target], price: float | None) -> type[Target]:
         name: ClassVar[str] = kind.name
 
         def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
-            return {} if price is None else {"latency": price * len(ops), "bytes": -price}
+            return {} if price is None else {"latency": price * len(ops), "bytes": 9 - price}
 
     register(kind.name, Priced)
     return Priced

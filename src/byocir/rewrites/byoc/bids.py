@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from xdsl.ir import Operation
 
+from byocir.errors import ByocirError
 from byocir.patterns.composite import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import Attempt, State
@@ -43,18 +44,25 @@ class Offer:
         found = [self.costs.of(a.composite.name, a.matched).get(objective) for a in attempts]
         measured = all(cost is not None for cost in found)
         costs = [
-            self._cost(attempt).get(objective) if cost is None else cost
+            self._cost(attempt, objective).get(objective) if cost is None else cost
             for attempt, cost in zip(attempts, found, strict=True)
         ]
         known = [cost for cost in costs if cost is not None]
         total = sum(known) if len(known) == len(costs) else None
         return Bid(self, attempts, total, measured)
 
-    def _cost(self, attempt: Attempt) -> Mapping[str, float]:
+    def _cost(self, attempt: Attempt, objective: str) -> Mapping[str, float]:
         found: Any = ask(self.taker, "cost", attempt.composite.name, attempt.matched)
         costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
-        numbers = all(isinstance(value, Real) for value in costs.values())
-        expect_given(self.taker, "cost", numbers, "numbers by objective", cast("object", found))
+        fits = all(isinstance(value, Real) for value in costs.values())
+        expect_given(self.taker, "cost", fits, "numbers by objective", cast("object", found))
+        value = costs.get(objective, 0)
+        if not value >= 0:  # a NaN is not, either
+            raise ByocirError(
+                "B228",
+                f"expected cost of target '{self.target}' to give {objective} of at least 0, found "
+                f"{value} for {attempt.composite.name}",
+            )
         return costs
 
 

@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.targets.json.program import Function, Program, Step
 
 Kernel = Callable[[Step, Sequence[np.ndarray]], np.ndarray | Sequence[np.ndarray]]
@@ -105,7 +105,7 @@ def _results(step: Step, arrays: Sequence[np.ndarray], kernels: Kernels) -> list
             made: Any = kernels[step.name](step, arrays)
     except ByocirError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise _refused(step, f"failed with {type(error).__name__}: {error}") from error
     given = cast("list[Any]", [*made] if isinstance(made, list | tuple) else [made])
     results = [np.asarray(array) for array in given]
