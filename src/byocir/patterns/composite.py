@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast, overload
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
@@ -159,11 +159,12 @@ class Composite:
         """Matches the pattern against the body of a composite that it made once more. So code
         generators read sizes, strides and the iterators of each name. Gives None where the body was
         rewritten into something that the pattern does not match. Inputs may be constants that were
-        bound."""
+        bound, and constants inputs that are passed in, whose numbers are not known here."""
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
         work = {op for op in body if not op.has_trait(ConstantLike)}
+        passed = [composite.body.block.args[i] for i in composite.passed]
         for root in reversed(body):
-            for state in self.states(root, Progress()):
+            for state in self.states(root, Progress(), passed):
                 if {*state.ops, *state.constants} >= work:
                     return Match(state, root)
         return None
@@ -202,14 +203,17 @@ class Composite:
         """Says why a match must not be taken, whatever its rules say; empty when it may."""
         return illegality(state, root)
 
-    def states(self, root: Operation, progress: Progress) -> Iterator[State]:
-        """The ways in which the patterns fit at this op, rules not asked."""
+    def states(
+        self, root: Operation, progress: Progress, passed: Iterable[SSAValue] = ()
+    ) -> Iterator[State]:
+        """The ways in which the patterns fit at this op, rules not asked; `passed` are values that
+        stand for constants."""
         value = next(iter(produced(root)), None)
         if value is None:
             progress.miss(State(root.parent), f"expected an op with a result, found {root.name}")
             return
         for pattern in self.patterns:
-            start = State(root.parent)
+            start = State(root.parent, passed=frozenset(passed))
             for found in pattern.match(value, Producer(root), start, progress):
                 if root in found.ops:  # a wildcard among alternatives takes any value, and no op
                     yield found

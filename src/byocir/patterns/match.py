@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.patterns.dataflow import produced
 
 if TYPE_CHECKING:
@@ -99,7 +100,13 @@ class Bound:
     def array(self) -> Array:
         """The constant array behind the value; its `.values()` are the numbers."""
         array = constant_array(self.value)
-        assert array is not None, "expected a name that the pattern binds to a constant"
+        if array is None:
+            raise ByocirError(
+                "B107",
+                "expected a name that the pattern binds to a constant in the composite, found "
+                f"{self.value.type}",
+                help='with constants = "argument" only calls know the numbers',
+            )
         return array
 
     @property
@@ -180,6 +187,8 @@ class State(NamedTuple):
     nodes: Mapping[int, object] = MappingProxyType[int, object]({})
     """The node of each pattern object, by the object's id: one object binds one node."""
     names: Mapping[str, Bound | int | float] = MappingProxyType[str, Bound | int | float]({})
+    passed: frozenset[SSAValue] = frozenset()
+    """Arguments of a composite's body that stand for constants."""
 
     def with_node(self, pattern: object, thing: object) -> State | None:
         """Binds a pattern object, or None when it already stands for something else."""

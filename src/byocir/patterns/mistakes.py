@@ -152,8 +152,9 @@ def place_of(function: Callable[..., Any], error: BaseException | None = None) -
 
 
 def place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
-    """The line of a user's class at which a method failed: where byocir's own code did that for it,
-    the last of the class's lines that were running, else the one at which it begins."""
+    """Finds the line of a user's class at which a method failed: where byocir's own code did
+    that for it, the last of the class's lines that were running, else the one at which it
+    begins."""
     if function is not None and not _is_ours(unwrap(function)):
         return place_of(function, error)
     own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]

@@ -101,7 +101,7 @@ class ValuePattern(Pattern):
 
     def bind(self, value: SSAValue, node: object, state: State, progress: Progress) -> State | None:
         """With this value bound, or None, telling `progress` why it does not fit."""
-        reason = self.refusal(value)
+        reason = self.refusal(value, numbers=value not in state.passed)
         if reason:
             progress.miss(state, f"expected {self.shown} {reason}")
             return None
@@ -111,11 +111,14 @@ class ValuePattern(Pattern):
             progress.miss(state, f"expected the same value for {self.shown} as before")
         return bound
 
-    def refusal(self, value: SSAValue) -> str:
-        """Says why a value does not fit, as "of …, found …"; empty when it does."""
+    def refusal(self, value: SSAValue, *, numbers: bool = True) -> str:
+        """Says why a value does not fit, as "of …, found …"; empty when it does. Without
+        `numbers` it was a constant that is elsewhere now: tests of its numbers are
+        not asked again."""
         if self.dtype is not None and _element(value) != self.dtype:
             return f"of {self.dtype}, found {_element(value)}"
-        refused = refusal(self.tests, value)
+        tests = self.tests if numbers else [test for test in self.tests if not test.numbers]
+        refused = refusal(tests, value)
         return refused and f"of {refused}"
 
     @property
@@ -148,6 +151,11 @@ class ConstantPattern(ValuePattern):
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
+        if value in state.passed:
+            bound = self.bind(value, value, state, progress)
+            if bound is not None:
+                yield bound
+            return
         if constant_array(value) is None or source.op is None:
             progress.miss(state, f"expected {self.shown}, found {source}")
             return

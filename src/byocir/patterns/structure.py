@@ -79,6 +79,8 @@ class PathPattern(Pattern):
         while pending:
             current = pending.pop()
             op = current.owner
+            if current in state.passed and cone:
+                continue
             if not isinstance(op, Operation) or op.parent is not state.block:
                 starts[current] = None
             elif op.name in self.through:

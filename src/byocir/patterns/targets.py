@@ -189,7 +189,7 @@ def instantiate(spec: ArgSpec) -> Taker:
 
 
 def _with_floats(kind: type[Any] | TakerClass, spec: ArgSpec) -> ArgSpec:
-    """The options with whole numbers as floats where the class has floats."""
+    """Makes whole numbers floats where the options of a class are floats."""
     types = get_type_hints(kind) if spec.parameters else {}
 
     def read(option: str, values: tuple[Any, ...]) -> tuple[Any, ...]:

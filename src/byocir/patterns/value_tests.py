@@ -26,6 +26,8 @@ class ValueTest:
     look: Callable[[SSAValue], tuple[bool, Any]]
     user: Callable[..., Any] | None = None
     """The user's function that it calls."""
+    numbers: bool = False
+    """Whether it looks at a constant's numbers."""
 
 
 Where = ValueTest | Iterable[ValueTest]
@@ -109,7 +111,7 @@ def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
         seen = f"{numbers.min()} to {numbers.max()}" if numbers.size else "no numbers"
         return bool(holds(numbers)), seen
 
-    return ValueTest(sentence, look, holds)
+    return ValueTest(sentence, look, holds, numbers=True)
 
 
 def _present(value: SSAValue) -> tuple[bool, str]:
@@ -117,7 +119,7 @@ def _present(value: SSAValue) -> tuple[bool, str]:
     return array is not None and array.present, "none"
 
 
-PRESENT = ValueTest("numbers that were supplied", _present)
+PRESENT = ValueTest("numbers that were supplied", _present, numbers=True)
 
 
 def present() -> ValueTest:

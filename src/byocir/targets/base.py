@@ -222,7 +222,7 @@ def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]
 
 
 def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
-    """What a target gives as its passes at a point; one alone, and None, will do, too. Raises
+    """Gives a target's passes at a point; one alone, and None, will do, too. Raises
     ByocirError B228 for what is no pass."""
     given: Any = ask(target, "passes", point)
     listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
@@ -234,7 +234,7 @@ def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
 
 
 def profiles_of(target: Target, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
-    """What a target tells of its programs' time. Raises ByocirError B228 for other things."""
+    """Asks a target for its programs' profiles. Raises ByocirError B228 for other things."""
     given: Any = ask(target, "profile", blobs)
     expect_given(target, "profile", isinstance(given, list | tuple), "a list of Profile", given)
     listed = cast("Sequence[object]", given)

@@ -87,7 +87,8 @@ def check_target(target: type[Target]) -> None:
 
 
 def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
-    """What a class lists there; raises ByocirError B216 for other things than composites."""
+    """Gives the composites that a class lists there; raises ByocirError B216 for other
+    things."""
     found: Any = getattr(target, attribute)
     help_ = f"write {attribute} = (conv,), or leave it out"
     seen = type(found).__name__

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from byocir.dialects.byoc import CallOp, CompositeOp
 from byocir.dialects.graph import ConstantOp
-from byocir.patterns import Composite, constant, op, wildcard
+from byocir.errors import ByocirError
+from byocir.patterns import Composite, constant, op, wildcard, within
 from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import register
 from byocir.targets.base import Target
@@ -70,6 +71,24 @@ def test_regions_that_differ_in_their_weights_share_a_function_that_takes_them()
     assert kinds(main_of(shared)) == ["@a_0", "softmax", "@a_0"]
     apart = run(parsed(program(lines, ["b"]), taker("bind", merge="none")), PASSES)
     assert len(region_functions(apart)) == 2
+
+
+def test_patterns_find_constants_again_that_are_passed_in():
+    """On either side, and whatever the pattern wants of numbers that are no longer there."""
+    scaled = Composite(
+        "a.mul", (op("graph.mul", wildcard("x"), constant("w", where=within(1, 4))),)
+    )
+    kind = toy("a", scaled, policy=RegionPolicy("none"))
+    kind.constants = "argument"
+    register("a", kind)
+    module = run(parsed(program(["c = constant 2.0", "a = mul c x"], ["a"]), kind), PASSES)
+    (composite,) = (o for o in module.walk() if isinstance(o, CompositeOp))
+    match = scaled.matched_in(composite)
+    assert match is not None
+    x, c = composite.body.block.args
+    assert (match["x"].value, match["w"].value) == (x, c)
+    with pytest.raises(ByocirError, match="B107"):
+        _ = match["w"].numbers
 
 
 @st.composite

@@ -8,11 +8,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     ArrayAttr,
+    DenseArrayBase,
     FlatSymbolRefAttrConstr,
     FunctionType,
     LocationAttr,
     StringAttr,
     SymbolRefAttr,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -87,7 +89,8 @@ class CompositeOp(_Enclosing):
 
     Isolated from above, so it can be inlined back. Constants that the pattern calls constant are in
     the body; everything else comes in as an operand. `by "m, = tile(gemm, m=4)"` after the level is
-    the script of primitives by which its blocks are to be scheduled.
+    the script of primitives by which its blocks are to be scheduled, `constants [1, 2]` the
+    positions of inputs that the pattern calls constant and that are passed in.
     """
 
     name = "byoc.composite"
@@ -96,6 +99,7 @@ class CompositeOp(_Enclosing):
     pattern = prop_def(StringAttr)
     level = prop_def(StringAttr)
     schedule = opt_prop_def(StringAttr)
+    constants = opt_prop_def(DenseArrayBase.constr(i64))
     body = region_def("single_block")
     outputs = var_result_def()
     traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
@@ -134,6 +138,20 @@ class CompositeOp(_Enclosing):
         self._verify_body(self.body)
         level = self.level.data
         expect(level in LEVELS, f"expected level graph or tensor, found {level}")
+        count = len(self.inputs)
+        outside = [i for i in self.passed if not 0 <= i < count]
+        expect(not outside, lambda: f"expected constants among {count} inputs, found {outside[0]}")
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The positions of inputs that were constants in the body."""
+        return tuple(self.constants.get_values()) if self.constants is not None else ()
+
+    def pass_constant(self, value: SSAValue) -> SSAValue:
+        """A further input that stands for a constant: its argument in the body."""
+        self.constants = DenseArrayBase.from_list(i64, [*self.passed, len(self.inputs)])
+        self.operands = [*self.inputs, value]
+        return self.body.block.insert_arg(value.type, len(self.body.block.args))
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -143,6 +161,8 @@ class CompositeOp(_Enclosing):
         if self.schedule is not None:
             printer.print_string(" by ")
             printer.print_attribute(self.schedule)
+        if self.passed:
+            printer.print_string(f" constants {[*self.passed]}")
         _print_interface(printer, self)
         printer.print_region(self.body, print_entry_block_args=False)
 
@@ -152,10 +172,16 @@ class CompositeOp(_Enclosing):
         parser.parse_keyword("at")
         level = parser.parse_str_literal()
         schedule = parser.parse_str_literal() if parser.parse_optional_keyword("by") else None
+        constants = list[int]()
+        if parser.parse_optional_keyword("constants"):
+            square, number = parser.Delimiter.SQUARE, parser.parse_integer
+            constants = parser.parse_comma_separated_list(square, number)
         inputs, types, body = _parse_interface(parser)
         made = CompositeOp.of(pattern, level, inputs, types, body)
         if schedule is not None:
             made.schedule = StringAttr(schedule)
+        if constants:
+            made.constants = DenseArrayBase.from_list(i64, constants)
         return made
 
 

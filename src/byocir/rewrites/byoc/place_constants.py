@@ -115,8 +115,7 @@ def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
             outer = _outside(region, constant)
             if outer not in arguments:
                 arguments[outer] = _add_input(region, outer)
-            inner = _add_input(composite, arguments[outer])
-            replace_uses(constant.results[0], inner)
+            replace_uses(constant.results[0], composite.pass_constant(arguments[outer]))
             constant.erase()
 
 
@@ -132,7 +131,7 @@ def _outside(region: RegionOp, constant: Operation) -> SSAValue:
     return copy.results[0]
 
 
-def _add_input(op: CompositeOp | RegionOp, value: SSAValue) -> SSAValue:
+def _add_input(op: RegionOp, value: SSAValue) -> SSAValue:
     op.operands = [*op.operands, value]
     return op.body.block.insert_arg(value.type, len(op.body.block.args))
 

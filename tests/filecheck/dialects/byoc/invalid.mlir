@@ -81,3 +81,13 @@ func.func @f(%x: tensor<4xi8>) {
 
 // CHECK: property 'decisions' expected in operation 'byoc.trail'
 "byoc.trail"() : () -> ()
+
+// -----
+
+func.func @f(%x: tensor<4xi8>) -> tensor<4xi8> {
+  // CHECK: expected constants among 1 inputs, found 1
+  %y = byoc.composite "vta.relu" at "graph" constants [0, 1] (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+    byoc.yield %a : tensor<4xi8>
+  }
+  func.return %y : tensor<4xi8>
+}

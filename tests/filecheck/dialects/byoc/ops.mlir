@@ -5,8 +5,8 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   func.func public @main(%x: tensor<4xi8> {byoc.name = "x"}) -> (tensor<4xi8> {byoc.name = "y"}) {
     // CHECK: %y = byoc.region #byoc.target<"vta", {}> cuts [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>] (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %y = byoc.region #byoc.target<"vta", {}> cuts [#byoc.cut<"graph.softmax (s)", ["a"], ["s"], ["s"], ["relu"]>] (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
-      // CHECK-NEXT: %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
-      %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
+      // CHECK-NEXT: %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" constants [0] (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
+      %b = byoc.composite "vta.relu" at "graph" by "i, = tile(relu, i=4)" constants [0] (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
         %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("relu")
         // CHECK: byoc.yield %d : tensor<4xi8>
         byoc.yield %d : tensor<4xi8>
