@@ -78,7 +78,7 @@ def _digits() -> Iterator[Job]:
     for path in sorted((EXAMPLES / "digits").glob("*.onnx")):
         yield Job(path.stem, {path.name: path.read_bytes()}, options=shapes)
     path = EXAMPLES / "digits" / "digits_f32.onnx"
-    tiled = "examples/tile_npu.py:TileNpu"
+    tiled = "examples/tile_npu.py:Tile"
     yield Job("digits_f32, tile_npu", {path.name: path.read_bytes()}, (tiled,), options=shapes)
 
 

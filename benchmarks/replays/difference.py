@@ -41,8 +41,8 @@ def _there(there: bool) -> str:
 
 def _of_job(job: str, before: Record, after: Record) -> Iterator[Row]:
     if "error" in before or "error" in after:
-        if before != after:
-            yield Row(job, "result", *(side.get("error", "compiles") for side in (before, after)))
+        # Told even if both fail alike: a job that never compiles compares nothing.
+        yield Row(job, "result", *(side.get("error", "compiles") for side in (before, after)))
         return
     for what, old, new in _changes(before["parts"], after["parts"]):
         yield Row(job, what, *(one[:8] if one else "none" for one in (old, new)))

@@ -69,3 +69,9 @@ def test_the_table_names_a_job_once_and_adds_up():
     text = table([*differences(before, after), *sums(before, after)])
     assert [line.split("  ")[0] for line in text.splitlines()].count("a") == 1
     assert text.splitlines()[-1].split() == ["all", "jobs", "cycles", "14", "14", "+0.00", "%"]
+
+
+def test_a_job_that_fails_on_both_sides_is_told():
+    failed = {"error": "B246: expected another objective"}
+    (row,) = differences({"net": failed}, {"net": failed})
+    assert (row.what, row.before, row.after) == ("result", failed["error"], failed["error"])
