@@ -160,6 +160,15 @@ def test_each_location_of_equal_ops_is_fused_once(monkeypatch):
     assert fused == [NODES - 1]
 
 
+@pytest.mark.parametrize("shape", ["shape ops", "idle ops"])
+def test_rewrites_are_linear_where_they_pass_names_on(shape):
+    calls = Calls()
+    for nodes in (128, 256):
+        module = byocir.import_onnx(growing(shape, nodes))
+        calls.counted(f"{nodes}", lambda m=module: run_passes(m, load_context(), "clean-up"))
+    assert calls["256"] < BEYOND * calls["128"]
+
+
 def test_a_long_chain_is_fused_into_bodies_of_a_size():
     module = byocir.import_onnx(growing("elementwise", 100))
     package = generate(module, hand_over(module, []), host="c")

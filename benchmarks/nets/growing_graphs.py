@@ -139,6 +139,16 @@ def shape_ops(graph: Graph, nodes: int) -> list[str]:
     return [value]
 
 
+def idle(graph: Graph, nodes: int) -> list[str]:
+    """One value with thousands of users that return it, of which none is left."""
+    fork, count = graph.add("Relu", "x"), max(nodes // 3, 1)
+    value = "y"
+    for i in range(count):
+        same = graph.add("Transpose", fork, perm=[0])
+        value = graph.add("Add", value, graph.add("LeakyRelu", same, alpha=(i + 1) / count))
+    return [value]
+
+
 def many_outputs(graph: Graph, nodes: int) -> list[str]:
     """A chain of which every value is an output."""
     values = ["x"]
@@ -169,6 +179,7 @@ SHAPES: dict[str, Callable[[Graph, int], list[str]]] = {
     "fan-out": fan_out,
     "equal ops": equal,
     "shape ops": shape_ops,
+    "idle ops": idle,
     "many outputs": many_outputs,
     "wide concat": wide_concat,
     "wide split": wide_split,

@@ -36,18 +36,23 @@ def names(location: LocationAttr) -> tuple[str, ...]:
     """The node names of a location, each once, in order; empty when it is unknown."""
     if isinstance(location, NameLoc):  # most are
         return (location.desc.data,)
-    return tuple(dict.fromkeys(_names(location)))
+    found: dict[str, None] = {}
+    shared: set[int] = set()
+    left: list[Attribute] = [location]
+    while left:  # no recursion: what rewrites join gets as deep as a graph
+        part = left.pop()
+        if isinstance(part, NameLoc):
+            found.setdefault(part.desc.data)
+        elif isinstance(part, CallSiteLoc):
+            left.append(part.callee)
+        elif isinstance(part, FusedLoc) and id(part) not in shared:
+            shared.add(id(part))
+            left += reversed(_parts(part))
+    return tuple(found)
 
 
-def _names(location: Attribute) -> Iterable[str]:
-    if isinstance(location, NameLoc):
-        return (location.desc.data,)
-    if isinstance(location, FusedLoc):
-        inner = cast(ArrayAttr[Attribute], location.locations)
-        return (name for part in inner for name in _names(part))
-    if isinstance(location, CallSiteLoc):
-        return _names(location.callee)
-    return ()
+def _parts(location: FusedLoc) -> tuple[Attribute, ...]:
+    return cast("ArrayAttr[Attribute]", location.locations).data
 
 
 def of_names(all_names: Iterable[str]) -> LocationAttr:
@@ -86,3 +91,21 @@ def fuse(*parts: LocationAttr | Operation) -> LocationAttr:
     """The location of an op that replaces these ops (or stands for these locations)."""
     locations = (part.location if isinstance(part, Operation) else part for part in parts)
     return of_names(name for location in locations for name in names(location))
+
+
+def join(parts: Iterable[LocationAttr]) -> LocationAttr:
+    """The same for locations that are joined again and again: it keeps them as its parts instead of
+    naming all anew. `flat` makes one list of it in the end."""
+    known = {id(part): part for part in parts if part != UNKNOWN_LOC}
+    if len(known) < 2:
+        return next(iter(known.values()), UNKNOWN_LOC)
+    return FusedLoc(ArrayAttr(known.values()), NoneAttr())
+
+
+def flat(location: LocationAttr) -> LocationAttr:
+    """The location as `fuse` gives it for what `join` made."""
+    if not isinstance(location, FusedLoc):
+        return location
+    parts, found = _parts(location), names(location)
+    is_flat = len(found) == len(parts) and all(isinstance(part, NameLoc) for part in parts)
+    return location if is_flat else of_names(found)

@@ -93,7 +93,7 @@ def _merge_equal(block: Block) -> None:
             continue
         for old, kept in zip(op.results, first.results, strict=True):
             replace_uses(old, kept)
-        gone.setdefault(first, []).append(erase_dead(op))
+        gone.setdefault(first, []).extend(erase_dead(op))
     for first, locations in gone.items():  # all at once: each fusing names all anew
         if not isinstance(first, ConstantOp):
             first.location = fuse(first, *locations)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from xdsl.traits import ConstantLike, is_side_effect_free
 from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
-from byocir.dialects.locations import fuse, names, of_names
+from byocir.dialects.locations import flat, join, named, names
 from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.patterns.match import Bound
@@ -33,6 +34,10 @@ REWRITES_PER_OP = 64
 """How often patterns may apply, for each op of a block, before the driver gives up. Moving a
 quantize past a long chain of shape ops takes one rewrite per op passed; nothing here needs more
 than a few such journeys."""
+
+NEAR = 32
+"""How many users of a value a rewrite beside it looks at, besides those whose operand it replaced:
+next to a value with thousands of users that all change it would take as long as all of them."""
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -107,7 +112,10 @@ def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool
     for pattern in patterns:
         for root in pattern.root_names:
             by_root.setdefault(root, []).append(pattern)
-    return any([_rewrite_block(block, by_root) for block in blocks])
+    changed = [block for block in blocks if _rewrite_block(block, by_root)]
+    for op in (op for block in changed for op in block.walk()):
+        op.location = flat(op.location)
+    return bool(changed)
 
 
 def blocks_of(op: Operation) -> list[Block]:
@@ -155,47 +163,60 @@ def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
         return None
     Rewriter.insert_op(new.ops, InsertPoint.before(op))
     producers = [value.op for value in op.operands if isinstance(value, OpResult)]
+    moved = [use.operation for old in op.results for use in old.uses]
     for old, replacement in zip(op.results, results, strict=True):
         if replacement.name_hint is None:
             replacement.name_hint = old.name_hint
         replace_uses(old, replacement)
-    _keep_location(erase_dead(op), new.ops, results)
-    users = [use.operation for value in results for use in value.uses]
+    gone = erase_dead(op)
+    near = [use.operation for value in results for use in islice(value.uses, NEAR)]
+    users = [*dict.fromkeys([*near, *moved])]
+    _keep_location(gone, new.ops, results, users)
     return [*new.ops, *users, *(p for p in producers if p.parent is not None)]
 
 
 def _keep_location(
-    gone: LocationAttr, made: Sequence[Operation], results: Sequence[SSAValue]
+    gone: Sequence[LocationAttr],
+    made: Sequence[Operation],
+    results: Sequence[SSAValue],
+    users: Sequence[Operation],
 ) -> None:
-    """Gives the location of erased ops to the new ops without one; names that end up nowhere, and
+    """Gives the locations of erased ops to the new ops without one; names that end up nowhere, and
     that no op has which uses the results, go to the ops that compute the results instead."""
-    for op in made:
-        if op.location == UNKNOWN_LOC:
-            op.location = gone
-    kept = {name for op in made for name in names(op.location)}
-    homeless = of_names(_without_home(names(gone), kept, results))
+    unlocated = [op for op in made if op.location == UNKNOWN_LOC]
+    if unlocated:
+        location = join(gone)
+        for op in unlocated:
+            op.location = location
+        return
+    kept = {id(op.location) for op in made}
+    homeless = [named(name) for name in _without_home(gone, kept, [*made, *users])]
     for value in results:
-        if homeless != UNKNOWN_LOC and isinstance(value, OpResult):
-            value.op.location = fuse(value.op, homeless)
+        if homeless and isinstance(value, OpResult):
+            value.op.location = join([value.op.location, *homeless])
 
 
 def _without_home(
-    gone: Sequence[str], kept: Container[str], results: Sequence[SSAValue]
+    gone: Sequence[LocationAttr],
+    kept: Container[int],
+    homes: Sequence[Operation],
 ) -> list[str]:
-    """Those of some names that are not kept, and that no user of the results has."""
-    left = dict.fromkeys(name for name in gone if name not in kept)
-    for use in (use for value in results for use in value.uses):
+    """The names of erased ops that none of these ops has. Locations that are kept as they were,
+    by identity, need not be read."""
+    lost = [location for location in gone if id(location) not in kept]
+    left = dict.fromkeys(name for location in lost for name in names(location))
+    for op in homes:
         if not left:
             break
-        for name in names(use.operation.location):
+        for name in names(op.location):
             left.pop(name, None)
     return [*left]
 
 
-def erase_dead(op: Operation) -> LocationAttr:
-    """Erases an op whose results are unused, and the pure ops that only fed it; their fused
-    locations, producers first. Those of constants among the latter are left out: a constant is
-    located where it is used, and one that many ops share would bring all their names along."""
+def erase_dead(op: Operation) -> list[LocationAttr]:
+    """Erases an op whose results are unused, and the pure ops that only fed it; their locations,
+    producers first. Those of constants among the latter are left out: a constant is located where
+    it is used, and one that many ops share would bring all their names along."""
     locations = [op.location]
     stack = [op]
     while stack:
@@ -206,7 +227,7 @@ def erase_dead(op: Operation) -> LocationAttr:
         unused = [producer for producer in reversed(producers) if is_dead(producer)]
         locations += [each.location for each in unused if not each.has_trait(ConstantLike)]
         stack += unused
-    return fuse(*reversed(locations))
+    return locations[::-1]
 
 
 def is_dead(op: Operation) -> bool:
