@@ -12,9 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.ir import Operation
 
 import byocir
-from byocir.patterns import Composite, composite, constant, op, wildcard
+from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
 from byocir.runtime.explain import by_op_type, explain, summary
 from byocir.runtime.report import Report
+from byocir.targets.base import MatchedOps
 
 
 def model() -> onnx.ModelProto:
@@ -142,6 +143,24 @@ def test_an_objective_that_decided_nothing_is_told():
     assert competing({"energy": 1}) == [
         "energy decided nothing: no later target covers just what an earlier one's pattern takes"
     ]
+
+
+def test_costs_are_asked_with_the_figures_of_the_report():
+    seen: list[tuple[int, int]] = []
+
+    @dataclass(frozen=True)
+    class Npu(byocir.Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = (Composite("product", product().patterns),)
+        region_policy: ClassVar[RegionPolicy] = RegionPolicy("none")  # type: ignore[misc]
+
+        def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
+            seen.append((ops.macs, ops.bytes))
+            return {}
+
+    found = byocir.partition(byocir.import_onnx(model()), [Npu()], objective="bytes")
+    assert sorted(size for _, size in seen) == sorted(region.bytes for region in found.regions)
+    assert sum(macs for macs, _ in seen) == found.macs["npu"] > 0
 
 
 def test_an_objective_that_decided_needs_no_note():

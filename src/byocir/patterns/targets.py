@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
@@ -74,7 +74,7 @@ class Taker(Protocol):
         """The way in which its composites are gathered into regions."""
         ...
 
-    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
         """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
         "bytes" what crosses; empty where the target does not know."""
         ...

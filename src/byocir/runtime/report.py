@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import (
-    MemRefType,
     ModuleOp,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import (
@@ -35,9 +34,8 @@ from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.turns import turns_around
-from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.work import macs_of
+from byocir.rewrites.byoc.work import macs_of, size_of
 from byocir.runtime.notes import notes_of
 from byocir.runtime.records import read_as
 
@@ -269,7 +267,7 @@ def _region(call: CallOp) -> Region:
         for t, script in zip(record.composites, scripts, strict=False)
     ]
     levels = {composite.level for composite in composites}
-    sizes = [_size(type_) for type_ in (*record.inputs, *record.outputs)]
+    sizes = [size_of(type_) for type_ in (*record.inputs, *record.outputs)]
     return Region(
         symbol=call.callee.root_reference.data,
         target=record.target.data,
@@ -289,16 +287,6 @@ def _cut(attribute: CutAttr) -> Cut:
     parts = (attribute.leaves, attribute.first, attribute.last, attribute.enters)
     leaves, first, last, enters = ([name.data for name in part] for part in parts)
     return Cut(attribute.by.data, leaves, first, last, enters)
-
-
-def _size(type_: Attribute) -> int | None:
-    """Bytes of a tensor or buffer; None where they depend on the inputs, as those of strings do."""
-    if not isinstance(type_, MemRefType) and static_shape(type_) is None:
-        return None
-    tensor = cast(Attribute, type_)
-    if not holds_numbers(element_type_of(tensor)):
-        return None
-    return nbytes(tensor)
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:

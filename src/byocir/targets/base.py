@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpecConvertible
 
@@ -31,6 +31,7 @@ from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
+from byocir.rewrites.byoc.work import MatchedOps
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
@@ -98,9 +99,10 @@ class Target(ArgSpecConvertible):
         default in as few as can be, connected or not."""
         return RegionPolicy()
 
-    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+    def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
         """Estimates a match of one of its composites: "latency" in seconds, "energy" in joules,
-        "bytes" that cross. `ops` are the matched ops, the last one first. Where a compilation names
+        "bytes" that cross. `ops` are the matched ops, the last one first, with the `ops.macs` and
+        `ops.bytes` that reports have. Where a compilation names
         an objective, targets that give it compete for the ops they both can take."""
         return {}
 
@@ -191,7 +193,7 @@ class Profile:
         return {**totals, "by_node": rows, **self.details}
 
 
-__all__ = ["Point", "Profile", "Runner", "Target", "stored", "target_of"]
+__all__ = ["MatchedOps", "Point", "Profile", "Runner", "Target", "stored", "target_of"]
 
 
 def target_of(attribute: TargetAttr) -> Target:

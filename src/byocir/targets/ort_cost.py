@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import Operation
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.types import nbytes, static_shape
 from byocir.frontend.onnx.macs import macs
+from byocir.rewrites.byoc.work import crossing
 
 CALL_SECONDS = 5e-6
 """Of an op: to find its kernel, to check its inputs and to hold its outputs."""
@@ -44,14 +44,9 @@ def cost_of(ops: Sequence[Operation], threads: int) -> dict[str, float]:
         CALL_SECONDS + max(mac / (MACS_PER_SECOND * threads), size / BYTES_PER_SECOND)
         for mac, size in zip(work, moved, strict=True)
     )
-    crossing = [v for v in inputs if not _is_constant(v.owner)] + [*ops[0].results]
     each = INSTRUCTION_JOULES / LANES + MAC_JOULES
     return {
         "latency": sum(seconds),
         "energy": sum(work) * each + sum(moved) * BYTE_JOULES,
-        "bytes": float(sum(sizes[value] for value in crossing)),
+        "bytes": float(sum(sizes[value] for value in crossing(ops))),
     }
-
-
-def _is_constant(owner: object) -> bool:
-    return isinstance(owner, Operation) and owner.has_trait(ConstantLike)

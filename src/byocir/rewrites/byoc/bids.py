@@ -22,6 +22,7 @@ from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import Taker
 from byocir.rewrites.byoc.costs import NONE, CostTable
+from byocir.rewrites.byoc.work import MatchedOps
 
 Blocked = Callable[[str, State], str]
 """Why a target (by name) cannot have a match; empty if it can."""
@@ -52,7 +53,7 @@ class Offer:
         return Bid(self, attempts, total, measured)
 
     def _cost(self, attempt: Attempt, objective: str) -> Mapping[str, float]:
-        found: Any = ask(self.taker, "cost", attempt.composite.name, attempt.matched)
+        found: Any = ask(self.taker, "cost", attempt.composite.name, MatchedOps(attempt.matched))
         costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
         fits = all(isinstance(value, Real) for value in costs.values())
         expect_given(self.taker, "cost", fits, "numbers by objective", cast("object", found))

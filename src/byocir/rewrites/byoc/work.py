@@ -3,13 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from functools import cached_property
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
+from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 from byocir.frontend.onnx.macs import macs
+
+
+class MatchedOps(tuple[Operation, ...]):
+    """The ops of a match, the last one first, with the figures that reports have of them."""
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return macs_of(self)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of what crosses where these ops alone are handed over, constants aside; arrays of
+        open sizes are left out."""
+        return sum(size_of(value.type) or 0 for value in crossing(self))
+
+
+def crossing(ops: Iterable[Operation]) -> list[SSAValue]:
+    """Finds what ops read from outside, constants aside, and what they give to others."""
+    inside = dict.fromkeys(ops)
+    given = {result: None for op in inside for result in op.results}
+    read = dict.fromkeys(v for op in inside for v in op.operands if v not in given)
+    inputs = [v for v in read if not _is_constant(v)]
+    return [*inputs, *(v for v in given if _is_used_outside(v, inside))]
+
+
+def size_of(type_: Attribute) -> int | None:
+    """Bytes of a tensor or buffer; None where they depend on the inputs, as those of strings do."""
+    if not isinstance(type_, MemRefType) and static_shape(type_) is None:
+        return None
+    tensor = cast(Attribute, type_)
+    if not holds_numbers(element_type_of(tensor)):
+        return None
+    return nbytes(tensor)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
+
+
+def _is_used_outside(value: SSAValue, inside: Container[Operation]) -> bool:
+    users = [use.operation for use in value.uses]
+    return not users or any(user not in inside for user in users)
 
 
 def macs_of(ops: Iterable[Operation]) -> int:
