@@ -97,9 +97,10 @@ def partition(
     Changes the module in place: regions become functions that carry `byoc.target`, the rest of
     `@main` is lowered to the tensor level. `levels` says at which levels targets may take work.
     `placement` maps nodes, by name or regular expression, to a target or "host" and wins over
-    patterns; the first entry that names a node counts. With an `objective` ("latency", "energy" or
-    "bytes") targets that tell their costs compete for what several can take; `costs`, a table or
-    its file (`byocir.rewrites.byoc.costs`), are measured and count before what targets tell.
+    patterns; names count before expressions, else the first entry does. With an `objective`
+    ("latency", "energy" or "bytes") targets that tell their costs compete for what several can
+    take; `costs`, a table or its file (`byocir.rewrites.byoc.costs`), are measured and count before
+    what targets tell.
     """
     check(module=(module, MODULE))
     _check_request(levels, placement, objective, costs)

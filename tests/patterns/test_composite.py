@@ -183,6 +183,13 @@ def test_an_exposed_value_may_be_used_outside():
     assert attempt(op("graph.relu", inner), body, "b").fits
 
 
+def test_a_value_is_exposed_by_any_node_of_the_pattern_that_stands_for_it():
+    x = wildcard("x")
+    pattern = op("graph.mul", op("graph.relu", x), op("graph.relu", x, exposed=True))
+    body = elementwise("a = relu x", "b = mul a a", "c = sub b a")
+    assert attempt(pattern, body, "b").fits
+
+
 def test_a_path_that_leaves_and_returns_declines():
     """The match's exposed value comes back through an op outside it."""
     inner = op("graph.add", wildcard("x"), wildcard("y"), exposed=True)

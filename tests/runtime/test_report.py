@@ -1,14 +1,17 @@
 """Reports: their schema, and what they say of each node."""
 
 import json
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import ClassVar
 
 import jsonschema
 import onnx
 import pytest
 
 import byocir
+from byocir.patterns import Composite, RegionPolicy, op, wildcard
 from byocir.runtime.explain import explain, summary
 from byocir.runtime.report import Report
 
@@ -41,6 +44,30 @@ def test_a_report_reads_back(report: Report):
 def test_every_node_has_one_place(report: Report):
     assert set(report.placement) == {node.name for node in report.nodes}
     assert sum(report.macs.values()) == sum(node.macs for node in report.nodes)
+
+
+def test_a_node_of_several_regions_is_in_all_of_them():
+    sizes = {"a": [2], "b": [2], "c": [1], "y": [2]}
+    kind = onnx.TensorProto.FLOAT
+    value = [onnx.helper.make_tensor_value_info(n, kind, size) for n, size in sizes.items()]
+    node = onnx.helper.make_node("Max", ["a", "b", "c"], ["y"], "max")
+    graph = onnx.helper.make_graph([node], "g", value[:3], value[3:])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+
+    @dataclass(frozen=True)
+    class Npu(byocir.Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = (
+            Composite("max", (op("graph.max", wildcard("x"), wildcard("y")),)),
+        )
+        region_policy: ClassVar[RegionPolicy] = RegionPolicy("none")  # type: ignore[misc]
+
+    report = byocir.partition(byocir.import_onnx(model), [Npu()])
+    assert {region.symbol for region in report.regions} == {"npu_0", "npu_1"}
+    assert report.placement == {"max": "npu_0, npu_1"}
+    assert report.places == {"max": "npu"}
 
 
 def test_padded_macs_stand_beside_the_models_own(report: Report):

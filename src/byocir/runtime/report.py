@@ -164,17 +164,22 @@ class Report:
 
     @property
     def placement(self) -> dict[str, str]:
-        """Node name to the symbol of its region, "host" or "folded"."""
-        where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
+        """Node name to the symbol of its region, "host" or "folded". A node that became several ops
+        may be in several regions: "npu_0, npu_1"; `split` tells of those that the host shares."""
+        symbols: dict[str, dict[str, None]] = {}
         for region in self.regions:
-            where.update(dict.fromkeys(region.nodes, region.symbol))
-        return where
+            for name in dict.fromkeys(region.nodes):
+                symbols.setdefault(name, {})[region.symbol] = None
+        where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
+        return where | {name: ", ".join(found) for name, found in symbols.items()}
 
     @property
     def places(self) -> dict[str, str]:
-        """Node name to its target, "host" or "folded"."""
-        target_of = {region.symbol: region.target for region in self.regions}
-        return {name: target_of.get(where, where) for name, where in self.placement.items()}
+        """Node name to its target, "host" or "folded"; of several targets the last one."""
+        where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
+        for region in self.regions:
+            where.update(dict.fromkeys(region.nodes, region.target))
+        return where
 
     @property
     def macs(self) -> dict[str, int]:

@@ -44,10 +44,11 @@ def placed(placement, lines=LINES, results=("c",)):
         ({"b": "q"}, ["@p_0", "@q_0", "@p_0"]),
         ({"[ac]": "q"}, ["@q_0", "@p_0", "@q_0"]),
         ({"a": "p", ".*": "q"}, ["@p_0", "@q_0"]),
-        ({".*": "q", "a": "p"}, ["@q_0"]),
+        ({".*": "q", "a": "p"}, ["@p_0", "@q_0"]),
+        ({"[abc]": "q", "[a]": "p"}, ["@q_0"]),
         ({".*": "host"}, ["relu", "add", "relu"]),
     ],
-    ids=["none", "host", "target", "expression", "first entry", "order", "all"],
+    ids=["none", "host", "target", "expression", "name first", "name last", "order", "all"],
 )
 def test_where_nodes_go(placement, expected):
     module = placed(placement)

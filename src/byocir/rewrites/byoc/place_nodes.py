@@ -1,9 +1,10 @@
 """`place-nodes` and `check-placement`: what a user places by hand wins over what patterns would do.
 
 A placement is a list of (nodes, place) in the module attribute `byoc.placement`: `nodes` is a name
-of the model or a regular expression for whole names, `place` is a target or "host". An op that
-stands for several nodes goes where the first entry says that names any of them. Markers
-(`byoc.begin`, `byoc.end`) place what they enclose.
+of the model or a regular expression for whole names, `place` is a target or "host". An entry that
+is a node's name counts before those whose expression fits it, else the first does. An op that
+stands for several nodes is placed as any of them. Markers (`byoc.begin`, `byoc.end`) place what
+they enclose.
 
 `place-nodes` requires `byoc.targets`; it turns both into the attribute `byoc.place` of ops, which
 `match-composites` obeys, and keeps markers as placement for later stages. `check-placement` runs
@@ -20,7 +21,7 @@ after the last hand-off and demands that targets took what was placed on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -53,8 +54,9 @@ from byocir.rewrites.byoc.markers import erase_markers, marked_ops
 
 
 def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
-    """Places nodes by hand: name or regular expression to target or "host", first entry first.
-    Raises ByocirError B245 for what is no mapping of strings."""
+    """Places nodes by hand: name or regular expression to target or "host". Names count before
+    expressions, else the first entry does. Raises ByocirError B245 for what is no mapping
+    of strings."""
     found = _no_placement(placement)
     if found:
         raise ByocirError(
@@ -114,11 +116,11 @@ class PlaceNodesPass(ModulePass):
 
 
 def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation, str]) -> None:
-    entries = [(_matcher(entry.nodes.data), entry.place) for entry in placement_of(module)]
+    entries = [(_matcher(entry.nodes.data), entry) for entry in placement_of(module)]
     sources = [op for op in module.body.block.ops if isinstance(op, SourceOp)]
     nodes = [node.name for source in sources for node in source.entries()]
     nodes = nodes or [n for block in blocks for op in block.ops for n in names(op.location)]
-    for (matches, _), entry in zip(entries, placement_of(module), strict=True):
+    for matches, entry in entries:
         if not any(map(matches, nodes)):
             raise ByocirError(
                 "B243",
@@ -128,10 +130,20 @@ def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation,
     for block in blocks:
         for op in block.ops:
             mine = names(op.location)
-            place = next((p for matches, p in entries if any(map(matches, mine))), None)
+            place = _first(mine, entries)
             handed_off = isinstance(op, CallOp | CompositeOp | RegionOp)
             if place is not None and op not in marked and not handed_off:
                 op.attributes[PLACE] = place
+
+
+def _first(
+    nodes: Sequence[str], entries: Sequence[tuple[Callable[[str], bool], PlaceAttr]]
+) -> StringAttr | None:
+    """Finds where nodes are placed: by the first entry that is a name of one of them, else by the
+    first whose expression fits one."""
+    fitting = [entry for matches, entry in entries if any(map(matches, nodes))]
+    named = [entry for entry in fitting if entry.nodes.data in nodes]
+    return next((entry.place for entry in [*named, *fitting]), None)
 
 
 def _matcher(nodes: str) -> Callable[[str], bool]:
