@@ -7,6 +7,7 @@ from xdsl.parser import Parser
 
 from byocir.dialects.context import load_context
 from byocir.dialects.tir.affine import bounds, canonical, format_expr, linear, parse_expr
+from byocir.dialects.tir.linear import Interval
 
 NAMES = ["h", "w", "r"]
 KINDS = [AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.CeilDiv, AffineBinaryOpKind.Mod]
@@ -64,7 +65,7 @@ def test_text_reads_back(expr):
 @given(EXPRESSIONS, POINTS, st.tuples(*[st.integers(0, 4)] * 3))
 def test_bounds_contain_all_values(expr, lows, spans):
     highs = [low + span for low, span in zip(lows, spans, strict=True)]
-    low, high = bounds(expr, lows, highs)
+    low, high = bounds(expr, list(map(Interval, lows, highs)))
     for point in [lows, highs, (lows[0], highs[1], lows[2]), (highs[0], lows[1], lows[2])]:
         assert low <= expr.eval(point, []) <= high
 
@@ -77,7 +78,7 @@ def test_linear_forms_give_coefficients_and_tight_bounds(coefficients, constant)
     form = linear(expr)
     assert form is not None
     assert tuple(form.coefficient(i) for i in range(3)) == coefficients
-    low, high = form.bounds([0] * 3, [2] * 3)
+    low, high = form.interval(lambda _: Interval(0, 2))
     corners = [[2 * (c > 0) for c in coefficients], [2 * (c < 0) for c in coefficients]]
     assert [high, low] == [expr.eval(corner, []) for corner in corners]
 

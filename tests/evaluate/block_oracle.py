@@ -15,6 +15,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import Interval
 from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import dtype_of, f32, i8, i16, i32, i64, is_float, tensor, ui8
 
@@ -187,12 +188,13 @@ def cases(draw):
     bases = draw(st.just([]) | st.lists(st.integers(0, 3), min_size=count, max_size=count))
     first = bases or [0] * count
     last = [b + e - 1 for b, e in zip(first, extents, strict=True)]
+    known = list(map(Interval, first, last))
     is_float_ = draw(st.booleans())
     ins, maps, pads = [], [], []
     for _ in range(2):
         element = f32 if is_float_ and draw(st.booleans()) else draw(st.sampled_from(TYPES))
         exprs = draw(st.lists(expressions(range(count)), max_size=3))
-        ranges = [bounds(expr, first, last) for expr in exprs]
+        ranges = [bounds(expr, known) for expr in exprs]
         padded = draw(st.booleans())
         if padded:
             shape = [draw(st.integers(1, 4)) for _ in exprs]

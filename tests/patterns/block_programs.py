@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import i8, i32, tensor
 from byocir.patterns import Attempt, Composite, Pattern
@@ -70,9 +71,9 @@ class Spec:
         return result
 
     def type_of(self, read: Read) -> Attribute:
-        highs = [self.extent(name) - 1 for name in self.loops]
+        known = spans([self.extent(name) for name in self.loops])
         exprs = self.expressions(read.index)
-        sizes = [bounds(expr, [0] * len(highs), highs)[1] + 1 for expr in exprs]
+        sizes = [bounds(expr, known).high + 1 for expr in exprs]
         return tensor(read.element, [max(1, size - read.slack) for size in sizes])
 
     def build(self, values: Sequence[SSAValue]) -> list[BlockOp]:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir.affine import Linear, format_expr, linear
+from byocir.dialects.tir.affine import format_expr, linear
+from byocir.dialects.tir.linear import spans
 from byocir.errors import ByocirError
 from byocir.memory import ask
 
@@ -57,8 +58,8 @@ class Access:
         self._forms = [form for form in forms if form is not None]
         used = {i for expr in self.exprs for i in expr.used_dims()}
         self._shape = tuple(space.extents[i] if full or i in used else 1 for i in space.axes)
-        ends = [extent - 1 for extent in space.extents]
-        self._spans = [Linear(form.terms, 0).bounds([0] * len(ends), ends) for form in self._forms]
+        offsets = spans(space.extents)
+        self._spans = [form.variable.interval(offsets.__getitem__) for form in self._forms]
         self._strides: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def view(
@@ -93,7 +94,7 @@ class Access:
 
     def _starts(self, bases: Sequence[int]) -> list[int]:
         """The index at the first point, for each dimension of the array."""
-        return [sum(c * bases[i] for i, c in form.terms) + form.constant for form in self._forms]
+        return [form.value(bases.__getitem__) for form in self._forms]
 
     def _strided(self, array: np.ndarray, starts: Sequence[int]) -> np.ndarray:
         strides = self._strides.get(array.strides)

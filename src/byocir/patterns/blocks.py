@@ -14,11 +14,11 @@ from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
-    Form,
     Index,
     Iterators,
     Space,
@@ -345,11 +345,11 @@ def _with_names(state: State, numbers: Mapping[str, int | float]) -> State | Non
     return current
 
 
-def _forms(map_: AffineMap) -> list[Form] | None:
-    forms: list[Form] = []
+def _forms(map_: AffineMap) -> list[Linear[int]] | None:
+    forms: list[Linear[int]] = []
     for expr in map_.results:
         form = linear(expr)
         if form is None:
             return None
-        forms.append((dict(form.terms), form.constant))
+        forms.append(form)
     return forms

@@ -24,6 +24,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from byocir.dialects.tir.linear import Linear
+
 _TOKEN = re.compile(r"\([^()]*\)|[*~]?\w+|\S")
 _TERM = re.compile(r"([+-]?)\s*(\w+)(?:\s*\*\s*(\w+))?\s*")
 
@@ -170,12 +172,10 @@ class Space:
 
 
 Unknowns = Mapping[str, int]
-Form = tuple[Mapping[int, int], int]
-"""A linear form: coefficients by iterator, and a constant."""
 
 
 def match_index(
-    index: Index, forms: Sequence[Form], space: Space, unknowns: Unknowns
+    index: Index, forms: Sequence[Linear[int]], space: Space, unknowns: Unknowns
 ) -> Unknowns | None:
     """Unifies an index with a block's linear index forms, one per dimension; gives the unknowns
     bound so far, or None."""
@@ -188,7 +188,7 @@ def _match_dimensions(
     pending: tuple[Affine, ...],
     groups: tuple[Group, ...],
     members: tuple[int, ...],
-    forms: Sequence[Form],
+    forms: Sequence[Linear[int]],
     space: Space,
     unknowns: Unknowns,
 ) -> Unknowns | None:
@@ -197,8 +197,8 @@ def _match_dimensions(
     if not forms:
         complete = not pending and all(_is_complete(group, members, space) for group in groups)
         return unknowns if complete else None
-    (terms, constant), rest = forms[0], forms[1:]
-    live = _live(terms, space)
+    form, rest = forms[0], forms[1:]
+    live, constant = _live(form, space), form.constant
     bound = _match_affine(pending[0], live, constant, space, unknowns) if pending else None
     if bound is not None:
         found = _match_dimensions(pending[1:], groups, members, rest, space, bound)
@@ -226,10 +226,10 @@ def _is_complete(group: Group, members: Sequence[int], space: Space) -> bool:
     return found == [i for i in wanted if i in found] and needed <= set(found)
 
 
-def _live(terms: Mapping[int, int], space: Space) -> dict[int, int]:
+def _live(form: Linear[int], space: Space) -> dict[int, int]:
     """The terms without unit iterators that no name stands for."""
     named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
-    return {i: c for i, c in terms.items() if i in named or space.extents[i] > 1}
+    return {i: c for i, c in form.terms if i in named or space.extents[i] > 1}
 
 
 def _match_affine(

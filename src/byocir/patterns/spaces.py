@@ -7,14 +7,15 @@ from dataclasses import replace
 from itertools import permutations, product
 
 from byocir.dialects import tir
-from byocir.patterns.index import Form, Group, Index, Iterators, Space, Unknowns, match_index
+from byocir.dialects.tir.linear import Linear
+from byocir.patterns.index import Group, Index, Iterators, Space, Unknowns, match_index
 
-Forms = Sequence[Sequence[Form]]
+Forms = Sequence[Sequence[Linear[int]]]
 """Of each operand of a block, the result last, its index: a linear form per dimension."""
 
 
 def spaces(
-    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Form]
+    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Linear[int]]
 ) -> Iterator[tuple[Space, Unknowns]]:
     """The ways in which the block's iterators can stand for the pattern's, so that the result's
     index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
@@ -69,7 +70,7 @@ def in_reading_order(
     for name in reduced:
         whole = Group(name, broadcast=False)
         reads = [form for index, form in zip(indices, forms, strict=True) if whole in index]
-        order = dict.fromkeys(i for terms, _ in (reads[0] if reads else ()) for i in terms)
+        order = dict.fromkeys(i for form in (reads[0] if reads else ()) for i in form.atoms)
         known = [i for i in order if i in groups[name]]
         groups[name] = (*known, *(i for i in groups[name] if i not in known))
     return replace(space, groups=groups)

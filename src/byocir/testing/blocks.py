@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
 from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import Interval, spans
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import (
     Shape,
@@ -266,9 +267,9 @@ class _Space:
     def _open(self, name: str, options: Sequence[int]) -> int:
         return self.unknowns.setdefault(name, pick(self.choose, options))
 
-    def _bounds(self, exprs: Sequence[AffineExpr]) -> list[tuple[int, int]]:
-        highs = [self.extents[name] - 1 for name in self.order]
-        return [bounds(expr, [0] * len(highs), highs) for expr in exprs]
+    def _bounds(self, exprs: Sequence[AffineExpr]) -> list[Interval]:
+        known = spans([self.extents[name] for name in self.order])
+        return [bounds(expr, known) for expr in exprs]
 
     def shape(self, exprs: Sequence[AffineExpr], padded: bool = False) -> Shape:
         """The least shape that these indices stay inside, or with a pad go beyond a little."""

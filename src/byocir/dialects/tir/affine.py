@@ -9,7 +9,6 @@ gives the same map.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -21,6 +20,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.parser import AttrParser
 
+from byocir.dialects.tir.linear import Interval, Linear
+
 _KIND_WORDS = {
     AffineBinaryOpKind.FloorDiv: "floordiv",
     AffineBinaryOpKind.CeilDiv: "ceildiv",
@@ -28,44 +29,53 @@ _KIND_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Linear:
-    """`sum(coefficient * iterator) + constant`; `terms` holds non-zero coefficients by iterator."""
-
-    terms: tuple[tuple[int, int], ...]
-    constant: int
-
-    def coefficient(self, iterator: int) -> int:
-        return dict(self.terms).get(iterator, 0)
-
-    def bounds(self, lows: Sequence[int], highs: Sequence[int]) -> tuple[int, int]:
-        """Smallest and largest value when iterator i runs over [lows[i], highs[i]]."""
-        ends = [sorted((c * lows[i], c * highs[i])) for i, c in self.terms]
-        return (
-            sum(low for low, _ in ends) + self.constant,
-            sum(high for _, high in ends) + self.constant,
-        )
+IndexForm = Linear[int | AffineExpr]
+"""A linear form of iterators and of expressions that divide one such form by a number."""
 
 
-def linear(expr: AffineExpr) -> Linear | None:
+def form_of(expr: AffineExpr) -> IndexForm:
+    """The linear form of an expression: its iterators in order, then, in the order of their text,
+    the floordiv, ceildiv and mod of canonical expressions by positive numbers that are in it.
+
+    Raises ValueError for a product of iterators or what divides by none of these numbers.
+    """
+    iterators: dict[int, int] = {}
+    divisions: dict[AffineExpr, int] = {}
+    constant = _collect(expr, 1, iterators, divisions)
+    terms: list[tuple[int | AffineExpr, int]] = [(i, iterators[i]) for i in sorted(iterators)]
+    terms += [(term, divisions[term]) for term in sorted(divisions, key=str)]
+    return Linear(tuple(term for term in terms if term[1]), constant)
+
+
+def linear(expr: AffineExpr) -> Linear[int] | None:
     """The linear form of an expression, or None when it divides or takes a remainder."""
-    terms, rest, constant = decompose(expr)
-    return None if rest else Linear(tuple(sorted(terms.items())), constant)
+    form = form_of(expr)
+    terms = tuple((i, c) for i, c in form.terms if isinstance(i, int))
+    return Linear(terms, form.constant) if len(terms) == len(form.terms) else None
+
+
+def expression(form: Linear[int] | IndexForm) -> AffineExpr:
+    """The canonical expression of a linear form."""
+    parts: list[AffineExpr] = []
+    for atom, coefficient in form.terms:
+        part = AffineExpr.dimension(atom) if isinstance(atom, int) else atom
+        if coefficient != 1:
+            factor = AffineExpr.constant(coefficient)
+            part = AffineBinaryOpExpr(AffineBinaryOpKind.Mul, part, factor)
+        parts.append(part)
+    if form.constant or not parts:
+        parts.append(AffineExpr.constant(form.constant))
+    result = parts[0]
+    for part in parts[1:]:
+        result = AffineBinaryOpExpr(AffineBinaryOpKind.Add, result, part)
+    return result
 
 
 def canonical(expr: AffineExpr) -> AffineExpr:
     """The one form in which equal expressions are equal objects."""
     if type(expr) is AffineDimExpr or type(expr) is AffineConstantExpr:
         return expr
-    terms, rest, constant = decompose(expr)
-    parts = [_scaled(AffineExpr.dimension(i), c) for i, c in sorted(terms.items())]
-    parts += [_scaled(term, c) for term, c in sorted(rest.items(), key=lambda item: str(item[0]))]
-    if constant or not parts:
-        parts.append(AffineExpr.constant(constant))
-    result = parts[0]
-    for part in parts[1:]:
-        result = AffineBinaryOpExpr(AffineBinaryOpKind.Add, result, part)
-    return result
+    return expression(form_of(expr))
 
 
 def canonical_map(map_: AffineMap) -> AffineMap:
@@ -83,101 +93,95 @@ def divided(index: AffineExpr, size: int) -> AffineExpr:
     return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
 
 
-def bounds(expr: AffineExpr, lows: Sequence[int], highs: Sequence[int]) -> tuple[int, int]:
-    """An interval that contains all values of `expr` when iterator i is in [lows[i], highs[i]];
-    it is tight for linear expressions."""
+def bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
+    """An interval that contains all values of an expression when iterator i is in `known[i]`; it is
+    tight for linear expressions."""
     if isinstance(expr, AffineDimExpr):
-        return lows[expr.position], highs[expr.position]
-    terms, rest, constant = decompose(expr)
-    low, high = Linear(tuple(terms.items()), constant).bounds(lows, highs)
-    for term, coefficient in rest.items():
-        ends = sorted(coefficient * end for end in _division_bounds(term, lows, highs))
-        low, high = low + ends[0], high + ends[1]
-    return low, high
+        return known[expr.position]
+
+    def of(atom: int | AffineExpr) -> Interval:
+        return known[atom] if isinstance(atom, int) else _division_bounds(atom, known)
+
+    return form_of(expr).interval(of)
 
 
-def _division_bounds(
-    expr: AffineExpr, lows: Sequence[int], highs: Sequence[int]
-) -> tuple[int, int]:
+def _division_bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
+    dividend, divisor = division_of(expr)
+    found = bounds(dividend, known)
+    assert isinstance(expr, AffineBinaryOpExpr)
+    if expr.kind is AffineBinaryOpKind.FloorDiv:
+        return found.quotient(divisor)
+    if expr.kind is AffineBinaryOpKind.CeilDiv:
+        return found.scaled(-1).quotient(divisor).scaled(-1)
+    return found.remainder(divisor)
+
+
+def division_of(expr: AffineExpr) -> tuple[AffineExpr, int]:
+    """The dividend and the divisor of an atom of a form that divides."""
     assert isinstance(expr, AffineBinaryOpExpr)
     assert isinstance(expr.rhs, AffineConstantExpr)
-    low, high = bounds(expr.lhs, lows, highs)
-    divisor = expr.rhs.value
-    if expr.kind is AffineBinaryOpKind.FloorDiv:
-        return low // divisor, high // divisor
-    if expr.kind is AffineBinaryOpKind.CeilDiv:
-        return -(-low // divisor), -(-high // divisor)
-    if low // divisor == high // divisor:
-        return low % divisor, high % divisor
-    return 0, divisor - 1
+    return expr.lhs, expr.rhs.value
 
 
-def _scaled(expr: AffineExpr, coefficient: int) -> AffineExpr:
-    if coefficient == 1:
-        return expr
-    return AffineBinaryOpExpr(AffineBinaryOpKind.Mul, expr, AffineExpr.constant(coefficient))
+def iterators_of(atom: int | AffineExpr) -> set[int]:
+    """The iterators that an atom of a form depends on."""
+    return {atom} if isinstance(atom, int) else atom.used_dims()
 
 
-def decompose(expr: AffineExpr) -> tuple[dict[int, int], dict[AffineExpr, int], int]:
-    """An expression as coefficients of iterators, coefficients of division terms, each of which is
-    a floordiv, ceildiv or mod of an expression by a positive constant, and a constant."""
+def divided_iterators(form: IndexForm) -> set[int]:
+    """The iterators of which a form has quotients or remainders."""
+    return {i for atom in form.atoms if not isinstance(atom, int) for i in atom.used_dims()}
+
+
+def _collect(
+    expr: AffineExpr, factor: int, iterators: dict[int, int], divisions: dict[AffineExpr, int]
+) -> int:
+    """Adds `factor * expr` to coefficients of iterators and of what divides; gives the constant."""
     # Asking for the type itself: isinstance of an abstract class runs Python code.
     if type(expr) is AffineConstantExpr:
-        return {}, {}, expr.value
+        return factor * expr.value
     if type(expr) is AffineDimExpr:
-        return {expr.position: 1}, {}, 0
+        iterators[expr.position] = iterators.get(expr.position, 0) + factor
+        return 0
     if type(expr) is not AffineBinaryOpExpr:
         raise ValueError(f"expected an expression of iterators, found {expr}")
     if expr.kind is AffineBinaryOpKind.Add:
-        return _sum(decompose(expr.lhs), decompose(expr.rhs))
+        left = _collect(expr.lhs, factor, iterators, divisions)
+        return left + _collect(expr.rhs, factor, iterators, divisions)
     if expr.kind is AffineBinaryOpKind.Mul:
-        return _product(decompose(expr.lhs), decompose(expr.rhs))
-    return _division(expr.kind, expr.lhs, expr.rhs)
+        scaled, number = _product(expr.lhs, expr.rhs)
+        return _collect(scaled, factor * number, iterators, divisions)
+    divided = _division(expr.kind, expr.lhs, expr.rhs)
+    if type(divided) is AffineBinaryOpExpr and divided.kind is expr.kind:
+        divisions[divided] = divisions.get(divided, 0) + factor
+        return 0
+    return _collect(divided, factor, iterators, divisions)
 
 
-_Terms = tuple[dict[int, int], dict[AffineExpr, int], int]
+def _product(lhs: AffineExpr, rhs: AffineExpr) -> tuple[AffineExpr, int]:
+    """The factor of a product that is an expression, and the one that is a number."""
+    for scaled, factor in ((lhs, rhs), (rhs, lhs)):
+        if type(factor) is AffineConstantExpr:
+            return scaled, factor.value
+    for scaled, factor in ((lhs, rhs), (rhs, lhs)):
+        form = form_of(factor)
+        if not form.terms:
+            return scaled, form.constant
+    raise ValueError("expected an affine expression, found a product of iterators")
 
 
-def _sum(left: _Terms, right: _Terms) -> _Terms:
-    terms, rest = dict(left[0]), dict(left[1])
-    for i, c in right[0].items():
-        terms[i] = terms.get(i, 0) + c
-    for term, c in right[1].items():
-        rest[term] = rest.get(term, 0) + c
-    return (
-        {i: c for i, c in terms.items() if c},
-        {term: c for term, c in rest.items() if c},
-        left[2] + right[2],
-    )
-
-
-def _product(left: _Terms, right: _Terms) -> _Terms:
-    if left[0] or left[1]:
-        left, right = right, left
-    if left[0] or left[1]:
-        raise ValueError("expected an affine expression, found a product of iterators")
-    factor = left[2]
-    if factor == 0:
-        return {}, {}, 0
-    return (
-        {i: c * factor for i, c in right[0].items()},
-        {term: c * factor for term, c in right[1].items()},
-        right[2] * factor,
-    )
-
-
-def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> _Terms:
-    divisor = decompose(rhs)
-    if divisor[0] or divisor[1] or divisor[2] <= 0:
+def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
+    """A quotient or remainder with its dividend in canonical form, or what it is without one."""
+    divisor = form_of(rhs)
+    if divisor.terms or divisor.constant <= 0:
         raise ValueError("expected division by a positive constant")
     dividend = canonical(lhs)
+    term = AffineBinaryOpExpr(kind, dividend, AffineExpr.constant(divisor.constant))
     if isinstance(dividend, AffineConstantExpr):
-        folded = AffineBinaryOpExpr(kind, dividend, AffineExpr.constant(divisor[2]))
-        return {}, {}, folded.eval([], [])
-    if divisor[2] == 1:
-        return ({}, {}, 0) if kind is AffineBinaryOpKind.Mod else decompose(dividend)
-    term = AffineBinaryOpExpr(kind, dividend, AffineExpr.constant(divisor[2]))
-    return {}, {term: 1}, 0
+        return AffineExpr.constant(term.eval([], []))
+    if divisor.constant == 1:
+        return AffineExpr.constant(0) if kind is AffineBinaryOpKind.Mod else dividend
+    return term
 
 
 def format_expr(expr: AffineExpr, names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.tir.affine import bounds, format_expr
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 
@@ -150,13 +151,12 @@ def _verify_body(body: Block, arrays: _Arrays) -> None:
 
 def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
     """Every access is inside its array unless a pad covers it; there is no guard."""
-    highs = [extent - 1 for extent in op.extents]
-    lows = [0] * len(highs)
+    known = spans(op.extents)
     for i, (map_, shape) in enumerate(zip(arrays.maps, arrays.shapes, strict=True)):
         if i in arrays.whole or (i < arrays.inputs and arrays.pads[i] is not None):
             continue
         for size, expr in zip(shape, map_.results, strict=True):
-            low, high = bounds(expr, lows, highs)
+            low, high = bounds(expr, known)
             if low < 0 or high >= size:
                 raise VerifyException(
                     f"expected index {format_expr(expr, op.names)} inside [0, {size}), found "

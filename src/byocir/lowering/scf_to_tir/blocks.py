@@ -16,7 +16,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.tir import IteratorAttr, IteratorKind
-from byocir.dialects.tir.affine import bounds, canonical, decompose, linear
+from byocir.dialects.tir.affine import bounds, canonical, divided_iterators, form_of, linear
+from byocir.dialects.tir.linear import Interval, spans
 from byocir.dialects.types import shape_of
 from byocir.lowering.scf_to_tir.bodies import number_behind
 from byocir.lowering.scf_to_tir.indices import Indices
@@ -113,11 +114,11 @@ class _Nest:
                 return True
         return False
 
-    def _bounds(self, expr: AffineExpr) -> tuple[int, int]:
-        highs = [0] * self.size
+    def _bounds(self, expr: AffineExpr) -> Interval:
+        extents = [1] * self.size
         for axis in self.axes:
-            highs[axis.number] = axis.extent - 1
-        return bounds(expr, [0] * self.size, highs)
+            extents[axis.number] = axis.extent
+        return bounds(expr, spans(extents))
 
     def _trim(self) -> bool:
         for guard in self.guards:
@@ -151,11 +152,11 @@ class _Nest:
     def _walk_as_one(self, outer: _Axis, inner: _Axis) -> bool:
         follows = False
         for expr in self._exprs():
-            terms, rest, _ = decompose(expr)
-            if any({outer.number, inner.number} & term.used_dims() for term in rest):
+            form = form_of(expr)
+            if {outer.number, inner.number} & divided_iterators(form):
                 return False
-            step = terms.get(inner.number, 0)
-            if terms.get(outer.number, 0) != step * inner.extent:
+            step = form.coefficient(inner.number)
+            if form.coefficient(outer.number) != step * inner.extent:
                 return False
             follows |= step != 0
         return follows and (self._is_parallel(inner) or self._may_join(outer, inner))

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
 
 from byocir.dialects.tir.affine import bounds, canonical
+from byocir.dialects.tir.linear import Interval, spans
 from byocir.lowering.scf_to_tir.statements import Loop, NotRaised
 
 
@@ -29,9 +30,9 @@ class Indices:
         """Says what an index value is."""
         self._known[value] = canonical(expr)
 
-    def bounds(self, expr: AffineExpr) -> tuple[int, int]:
+    def bounds(self, expr: AffineExpr) -> Interval:
         """An interval that contains all values of an expression."""
-        return bounds(expr, [0] * len(self.loops), [loop.extent - 1 for loop in self.loops])
+        return bounds(expr, spans([loop.extent for loop in self.loops]))
 
     def expr(self, value: SSAValue) -> AffineExpr:
         """An index value as an expression; raises NotRaised."""

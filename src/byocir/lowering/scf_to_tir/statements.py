@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.tir.affine import Linear, canonical, linear
+from byocir.dialects.tir.affine import canonical, linear
+from byocir.dialects.tir.linear import Interval, Linear
 
 Exprs = tuple[AffineExpr, ...]
 """An index: dimension d of an expression is the loop of that number."""
@@ -118,14 +119,14 @@ def may_meet(
     return True
 
 
-_Term = tuple[int, int, int]
-"""A coefficient, and the least and greatest value of what it multiplies."""
+_Term = tuple[int, Interval]
+"""A coefficient, and the values of what it multiplies."""
 
 
 def _difference(
-    left: Linear,
+    left: Linear[int],
     loops: Sequence[Loop],
-    right: Linear,
+    right: Linear[int],
     other_loops: Sequence[Loop],
     same: set[int],
     later: Loop | None,
@@ -133,26 +134,27 @@ def _difference(
     terms: list[_Term] = []
     for loop in loops:
         mine, theirs = left.coefficient(loop.number), right.coefficient(loop.number)
+        whole = Interval(0, loop.extent - 1)
         if loop.number in same:
-            terms.append((mine - theirs, 0, loop.extent - 1))
+            terms.append((mine - theirs, whole))
         elif loop is later:
             # Here the first point is the second one and a distance of at least 1.
-            terms.append((mine - theirs, 0, loop.extent - 2))
-            terms.append((mine, 1, loop.extent - 1))
+            terms.append((mine - theirs, Interval(0, loop.extent - 2)))
+            terms.append((mine, Interval(1, loop.extent - 1)))
         else:
-            terms.append((mine, 0, loop.extent - 1))
+            terms.append((mine, whole))
     for loop in other_loops:
         if loop.number not in same and loop is not later:
-            terms.append((-right.coefficient(loop.number), 0, loop.extent - 1))
+            terms.append((-right.coefficient(loop.number), Interval(0, loop.extent - 1)))
     return terms
 
 
 def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
-    if any(low > high for _, low, high in terms):
+    if any(values.size < 1 for _, values in terms):
         return False  # a loop of one iteration has no later one
-    ends = [sorted((c * low, c * high)) for c, low, high in terms]
-    low, high = constant + sum(e[0] for e in ends), constant + sum(e[1] for e in ends)
-    divisor = gcd(*(c for c, _, _ in terms))
+    ends = [values.scaled(c) for c, values in terms]
+    low, high = constant + sum(e.low for e in ends), constant + sum(e.high for e in ends)
+    divisor = gcd(*(c for c, _ in terms))
     return low <= 0 <= high and (constant % divisor == 0 if divisor else constant == 0)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
-    AffineConstantExpr,
     AffineExpr,
     AffineMap,
 )
 
-from byocir.dialects.tir.affine import bounds, canonical, decompose
+from byocir.dialects.tir.affine import IndexForm, bounds, canonical, division_of, form_of
+from byocir.dialects.tir.linear import Interval
 from byocir.dialects.types import Shape
 
 
@@ -28,29 +28,6 @@ class Inside:
     """Whether an index may be negative."""
 
 
-@dataclass(frozen=True)
-class Offset:
-    """`sum(coefficient * iterator) + sum(coefficient * term) + constant`, where terms divide or
-    take remainders."""
-
-    coefficients: dict[int, int]
-    terms: tuple[tuple[AffineExpr, int], ...]
-    constant: int
-
-    @property
-    def in_terms(self) -> set[int]:
-        """The iterators that terms depend on."""
-        return {i for term, _ in self.terms for i in term.used_dims()}
-
-    def coefficient(self, iterator: int) -> int:
-        return self.coefficients.get(iterator, 0)
-
-    def without(self, iterator: int) -> Offset:
-        """The offset where an iterator, which is in no term, is 0."""
-        rest = {i: c for i, c in self.coefficients.items() if i != iterator}
-        return replace(self, coefficients=rest)
-
-
 def strides_of(shape: Shape) -> list[int]:
     """Row-major, in elements."""
     strides: list[int] = []
@@ -61,7 +38,7 @@ def strides_of(shape: Shape) -> list[int]:
     return strides
 
 
-def offset_of(map_: AffineMap, shape: Shape) -> Offset:
+def offset_of(map_: AffineMap, shape: Shape) -> IndexForm:
     """Where in a flat, row-major array of this shape the element is."""
     flat = AffineExpr.constant(0)
     for expr, stride in zip(map_.results, strides_of(shape), strict=True):
@@ -70,45 +47,39 @@ def offset_of(map_: AffineMap, shape: Shape) -> Offset:
             flat,
             AffineBinaryOpExpr(AffineBinaryOpKind.Mul, expr, AffineExpr.constant(stride)),
         )
-    coefficients, terms, constant = decompose(flat)
-    ordered = sorted(terms.items(), key=lambda item: str(item[0]))
-    return Offset(dict(sorted(coefficients.items())), tuple(ordered), constant)
+    return form_of(flat)
 
 
-def outside_of(
-    map_: AffineMap, shape: Shape, lows: Sequence[int], highs: Sequence[int]
-) -> list[Inside]:
+def outside_of(map_: AffineMap, shape: Shape, known: Sequence[Interval]) -> list[Inside]:
     """What must hold for an access to be inside, as far as it does not always where iterators are
-    from `lows` to `highs`."""
+    in these intervals."""
     checks: list[Inside] = []
     for expr, size in zip(map_.results, shape, strict=True):
-        low, high = bounds(expr, lows, highs)
+        low, high = bounds(expr, known)
         if low < 0 or high >= size:
             checks.append(Inside(canonical(expr), size if high >= size else None, low < 0))
     return checks
 
 
 class Indices:
-    """Writes index expressions in C, given what iterators are called and their least and greatest
-    values."""
+    """Writes index expressions in C, given what iterators are called and the intervals that they
+    are in."""
 
-    def __init__(self, names: Sequence[str], lows: Sequence[int], highs: Sequence[int]) -> None:
-        self._names, self._lows, self._highs = names, lows, highs
+    def __init__(self, names: Sequence[str], known: Sequence[Interval]) -> None:
+        self._names, self._known = names, known
         self.helpers: dict[str, str] = {}
 
-    def offset(self, offset: Offset) -> str:
-        """An offset as a C expression."""
-        parts = [self._scaled(self._names[i], c) for i, c in offset.coefficients.items()]
-        parts += [self._scaled(self._division(term), c) for term, c in offset.terms]
-        return self._sum(parts, offset.constant)
+    def offset(self, form: IndexForm) -> str:
+        """A linear form as a C expression."""
+        parts = [
+            self._scaled(self._names[atom] if isinstance(atom, int) else self._division(atom), c)
+            for atom, c in form.terms
+        ]
+        return self._sum(parts, form.constant)
 
     def expr(self, expr: AffineExpr) -> str:
         """An index expression."""
-        coefficients, terms, constant = decompose(expr)
-        parts = [self._scaled(self._names[i], c) for i, c in sorted(coefficients.items())]
-        ordered = sorted(terms.items(), key=lambda item: str(item[0]))
-        parts += [self._scaled(self._division(term), c) for term, c in ordered]
-        return self._sum(parts, constant)
+        return self.offset(form_of(expr))
 
     def condition(self, check: Inside) -> str:
         """That an index is inside."""
@@ -134,14 +105,12 @@ class Indices:
     def _division(self, term: AffineExpr) -> str:
         """floordiv and mod of what may be negative need more than C's operators."""
         assert isinstance(term, AffineBinaryOpExpr)
-        assert isinstance(term.rhs, AffineConstantExpr)
-        divisor, lhs = term.rhs.value, term.lhs
-        kind = term.kind
+        kind, (lhs, divisor) = term.kind, division_of(term)
         if kind is AffineBinaryOpKind.CeilDiv:  # the floor of what is almost one more
             lhs, kind = canonical(lhs + (divisor - 1)), AffineBinaryOpKind.FloorDiv
         floor = kind is AffineBinaryOpKind.FloorDiv
         text = self.expr(lhs)
-        if bounds(lhs, self._lows, self._highs)[0] >= 0:
+        if bounds(lhs, self._known).low >= 0:
             return f"(({text}) {'/' if floor else '%'} {divisor})"
         name = "floor_div" if floor else "floor_mod"
         self.helpers[name] = _FLOOR[name]

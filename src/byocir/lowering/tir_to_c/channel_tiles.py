@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from byocir.dialects.tir.affine import divided_iterators
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.dots import HAS_QUADS
 from byocir.lowering.tir_to_c.literals import c_type
@@ -69,7 +70,9 @@ def channel_shape(tile: Tile, extent: int, description: Cpu) -> TileShape | None
         return None
     one, other = (factor.access.element for factor in tile.factors)
     rows = [factor.has_rows for factor in tile.factors]
-    fits = all(f.follows and not f.inner.terms for f in tile.factors) and sorted(rows) == [0, 1]
+    fits = all(f.follows and not divided_iterators(f.inner) for f in tile.factors) and sorted(
+        rows
+    ) == [0, 1]
     steps = prod(loop.extent for loop in tile.reduction)
     if not fits or not DotStep(4, one).is_on(description, other) or steps > MOST_STEPS:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from byocir.lowering.tir_to_c.accesses import Offset
+from byocir.dialects.tir.affine import IndexForm, divided_iterators, iterators_of
 from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
 from byocir.lowering.tir_to_c.host import CHost
@@ -122,7 +122,7 @@ def _roles(writer: BlockWriter, lane: Loop, host: CHost) -> _Roles | None:
         return None
     if dot is None and any(access.checks for access in writer.ins):
         return None
-    if writer.epilogue is None and (target.coefficient(i) != 1 or target.in_terms):
+    if writer.epilogue is None and (target.coefficient(i) != 1 or divided_iterators(target)):
         return None
     rows = [
         loop
@@ -157,13 +157,10 @@ def _preference(
     return bool(roles.rows), along, shape.lanes, roles.lane.extent
 
 
-def _split(offset: Offset, writer: BlockWriter) -> tuple[Offset, Offset] | None:
+def _split(offset: IndexForm, writer: BlockWriter) -> tuple[IndexForm, IndexForm] | None:
     """An offset as one that stays through the reduction and one that follows it."""
     inside = set(writer.op.reductions)
-    moving = [pair for pair in offset.terms if set(pair[0].used_dims()) & inside]
-    if any(not set(term.used_dims()) <= inside for term, _ in moving):
+    moving, staying = offset.split(lambda atom: bool(iterators_of(atom) & inside))
+    if any(not iterators_of(atom) <= inside for atom in moving.atoms):
         return None
-    staying = tuple(pair for pair in offset.terms if pair not in moving)
-    outer = {i: c for i, c in offset.coefficients.items() if i not in inside}
-    inner = {i: c for i, c in offset.coefficients.items() if i in inside}
-    return Offset(outer, staying, offset.constant), Offset(inner, tuple(moving), 0)
+    return staying, moving

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute
 
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import divided_iterators, linear
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.accesses import Inside
 from byocir.lowering.tir_to_c.kernels import Access, Loop
@@ -112,7 +112,7 @@ def dot_of(
     along = [access.offset.coefficient(lane) for access in ins]
     if steps != [1, 1] or sorted(along) != [0, loop.extent]:
         return None
-    if any(loop.position in access.offset.in_terms for access in ins):
+    if any(loop.position in divided_iterators(access.offset) for access in ins):
         return None
     lanes = along.index(loop.extent)
     elements = (ins[0].element, ins[1].element)
@@ -139,6 +139,6 @@ def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[Loop]) -> Dot |
     groups = 1 if outer is None else outer.extent
     reach = dot.count - 1 + (0 if outer is None else dot.count * (groups - 1))
     left = checks[0].size - dot.count * (groups - 1)
-    moving = {i for i, _ in form.terms} & {each.position for each in loops}
+    moving = set(form.atoms) & {each.position for each in loops}
     whole = moving == {loop.position, *([] if outer is None else [outer.position])}
     return replace(dot, left=left, outer=outer) if whole and 0 < left <= reach else None

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
-from byocir.lowering.tir_to_c.accesses import Inside, Offset
+from byocir.dialects.tir.affine import IndexForm, divided_iterators
+from byocir.lowering.tir_to_c.accesses import Inside
 
 
-@dataclass(frozen=True)
+@dataclass
 class Access:
     """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
     is read outside."""
 
     name: str
     element: Attribute
-    offset: Offset
+    offset: IndexForm
     checks: list[Inside]
     pad: str | None
     nbytes: int
@@ -25,7 +26,7 @@ class Access:
     def fixed(self) -> set[int]:
         """The iterators that must stay as they are."""
         checked = {i for check in self.checks for i in check.expr.used_dims()}
-        return self.offset.in_terms | checked
+        return divided_iterators(self.offset) | checked
 
 
 @dataclass

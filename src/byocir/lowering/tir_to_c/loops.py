@@ -18,6 +18,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir.affine import divided_iterators
+from byocir.dialects.tir.linear import Interval, spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, offset_of, outside_of
@@ -42,7 +44,7 @@ STRIDED_LANES = 8
 """The same where they do not: enough to hide how long an addition takes."""
 NEAR = 4
 """Elements this far apart still count as following each other."""
-ANYWHERE = 2**31
+ANYWHERE = Interval(-(2**31), 2**31)
 """Beyond what an iterator reaches from any base."""
 
 _WORD = re.compile(r"\w+")
@@ -68,7 +70,7 @@ class BlockWriter:
         based: Sequence[int] = (),
         epilogue: Epilogue | None = None,
         *,
-        spans: Mapping[int, tuple[int, int]] | None = None,
+        spans: Mapping[int, Interval] | None = None,
         lane: int | None = None,
     ) -> None:
         self.op, self.initial, self.based, self.epilogue = op, initial, based, epilogue
@@ -95,7 +97,7 @@ class BlockWriter:
         names = [f"i{i}" if i in left else "0" for i in range(len(op.extents))]
         for i in based:
             names[i] = f"(b{i} + i{i})" if i in left else f"b{i}"
-        self.indices = Indices(names, *self._ranges())
+        self.indices = Indices(names, self._ranges())
 
     @property
     def _updated(self) -> set[int]:
@@ -110,14 +112,13 @@ class BlockWriter:
         outs = list(self.op.outs)
         return f"y{outs.index(value)}" if position in self._updated else f"x{position}"
 
-    def _ranges(self) -> tuple[list[int], list[int]]:
-        """The least and the greatest value of each iterator; a base may be anything."""
-        free, count = (-ANYWHERE, ANYWHERE), len(self.op.extents)
-        spans = [self._spans.get(i, free) if i in self.based else (0, 0) for i in range(count)]
-        highs = [
-            high + extent - 1 for (_, high), extent in zip(spans, self.op.extents, strict=True)
-        ]
-        return [low for low, _ in spans], highs
+    def _ranges(self) -> list[Interval]:
+        """The values of each iterator; a base may be anything."""
+        ranges = spans(self.op.extents)
+        for i in self.based:
+            low, high = self._spans.get(i, ANYWHERE)
+            ranges[i] = Interval(low, high + ranges[i].high)
+        return ranges
 
     def _counters(self) -> set[int]:
         """The inputs that are constants of numbers from 0 on: bodies take the index itself. What is
@@ -152,7 +153,7 @@ class BlockWriter:
 
     def _mapped(self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None) -> Access:
         shape = shape_of(value.type) if map_.results else ()
-        checks = [] if pad is None else outside_of(map_, shape, *self._ranges())
+        checks = [] if pad is None else outside_of(map_, shape, self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
         return Access(name, element, offset_of(map_, shape), checks, outside, nbytes(value.type))
@@ -188,7 +189,7 @@ class BlockWriter:
             ):
                 merged[-1] = Loop(loop.position, outer.extent * loop.extent)
                 for access in accesses:
-                    access.offset.coefficients.pop(outer.position, None)
+                    access.offset = access.offset.without(outer.position)
             else:
                 merged.append(loop)
         return merged
@@ -401,7 +402,7 @@ class BlockWriter:
         """Tells whether elements along a loop count as following each other, if they are inside."""
         return all(
             abs(access.offset.coefficient(loop.position)) <= NEAR
-            and loop.position not in access.offset.in_terms
+            and loop.position not in divided_iterators(access.offset)
             for access in self._accesses()
         )
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir import BlockOp, CopyOp, ForOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of
 from byocir.rewrites.schedule.blocks import Parts
-from byocir.rewrites.schedule.index import Sum, base_sums, loops_behind
+from byocir.rewrites.schedule.index import base_sums, loops_behind
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Based:
     """A block and where its iterators begin."""
 
     op: BlockOp
-    bases: list[Sum]
+    bases: list[Linear[SSAValue]]
 
 
 def block_of_copy(op: CopyOp) -> Based:
@@ -33,12 +34,12 @@ def block_of_copy(op: CopyOp) -> Based:
     the maps."""
     rank = len(op.box)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)]
-    bases = [Sum()] * rank
+    bases: list[Linear[SSAValue]] = [Linear()] * rank
     maps: list[AffineMap] = []
     for name, values in (("s", op.source_bases), ("t", op.destination_bases)):
         exprs: list[AffineExpr] = [AffineExpr.dimension(i) for i in range(rank)]
         for i, base in enumerate(base_sums(values, rank)):
-            if base == Sum():
+            if base == Linear():
                 continue
             exprs[i] += AffineExpr.dimension(len(iterators))
             iterators.append(IteratorAttr.of(f"{name}{i}", IteratorKind.PARALLEL, 1))
@@ -67,10 +68,8 @@ def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
     position comes with it; None where the block does not move evenly with the loop."""
     sums = base_sums(op.bases, len(op.extents))
     steps = [base.coefficient(loop.index) for base in sums]
-    rest = [
-        base - Sum(((loop.index, c),) if c else ()) for base, c in zip(sums, steps, strict=True)
-    ]
-    if any(loop in loops_behind(atom) for base in rest for atom, _ in base.terms):
+    rest = [base.without(loop.index) for base in sums]
+    if any(loop in loops_behind(atom) for base in rest for atom in base.atoms):
         return None
     at = 1 + max(op.parallels, default=-1)
     parts = Parts.of(op)
@@ -78,7 +77,7 @@ def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
     iterators.insert(at, IteratorAttr.of(_fresh(op.names), IteratorKind.PARALLEL, extent))
     lane = AffineExpr.dimension(at)
     exprs = [AffineExpr.dimension(i + (i >= at)) + lane * step for i, step in enumerate(steps)]
-    rest.insert(at, Sum())
+    rest.insert(at, Linear())
     return Based(_made(op, parts.substituted(iterators, exprs, ())), rest), at
 
 

@@ -33,6 +33,7 @@ from byocir.dialects.tir import (
     LoopKind,
     YieldOp,
 )
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contract import kernel_of
@@ -58,7 +59,7 @@ from byocir.lowering.tir_to_c.steps import (
     buffers_of,
 )
 from byocir.rewrites.schedule.access import accesses_in, is_whole
-from byocir.rewrites.schedule.index import Sum, base_sums, is_index_arithmetic, sum_of
+from byocir.rewrites.schedule.index import base_sums, interval_of_sum, is_index_arithmetic, sum_of
 
 LOCAL_BYTES = 4096
 """The largest buffer of a loop that is an array of a C block."""
@@ -171,8 +172,8 @@ class _Writer:
         if not _in_place(op):
             raise NoC(op.name)
         initial = {0: literal(fill.value)} if (fill := _fill_before(op)) is not None else {}
-        moved = [i for i, base in enumerate(bases) if base != Sum()]
-        spans = {i: span for i in moved if (span := bases[i].range()) is not None}
+        moved = [i for i, base in enumerate(bases) if base != Linear()]
+        spans = {i: span for i in moved if (span := interval_of_sum(bases[i])) is not None}
         writer = BlockWriter(op, initial, moved, spans=spans, lane=lane)
         host = replace(self.host, threads=1) if self._depth else self.host
         kernel = kernel_of(writer, host) if lane is None else writer.kernel()
@@ -193,7 +194,7 @@ class _Writer:
         bases = base_sums([*op.source_bases, *op.destination_bases], 0)
         shapes = {shape_of(value.type) for value in (op.source, op.destination)}
         elements = {element_type_of(value.type) for value in (op.source, op.destination)}
-        if shapes == {op.box} and len(elements) == 1 and all(base == Sum() for base in bases):
+        if shapes == {op.box} and len(elements) == 1 and all(base == Linear() for base in bases):
             self.steps.append(Copy(source, target))
             return
         based = block_of_copy(op)
@@ -239,7 +240,7 @@ class _Writer:
 
     # -- indices
 
-    def _text(self, value: Sum) -> str:
+    def _text(self, value: Linear[SSAValue]) -> str:
         """An index as a C expression."""
         parts = [f"{c} * {self._atom(v)}" if c != 1 else self._atom(v) for v, c in value.terms]
         parts += [str(value.constant)] if value.constant or not parts else []

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
+from byocir.dialects.tir.affine import IndexForm
 from byocir.dialects.types import element_type_of, f32
-from byocir.lowering.tir_to_c.accesses import Indices, Offset
+from byocir.lowering.tir_to_c.accesses import Indices
 from byocir.lowering.tir_to_c.dots import SHIFT, Dot
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
 from byocir.lowering.tir_to_c.loops import Access, Loop, indented
@@ -42,8 +43,8 @@ class Factor:
     it `follows` the lane, and how far it is from one row to the next, for each row iterator."""
 
     access: Access
-    outer: Offset
-    inner: Offset
+    outer: IndexForm
+    inner: IndexForm
     follows: bool
     steps: Sequence[int]
 

@@ -10,16 +10,13 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
-    AffineConstantExpr,
     AffineExpr,
 )
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.emitting import emit
-from byocir.dialects.tir.affine import bounds, canonical, decompose
-
-Interval = tuple[int, int] | None
-"""The least and greatest value of an iterator, if they are known."""
+from byocir.dialects.tir.affine import bounds, canonical, division_of, form_of
+from byocir.dialects.tir.linear import Interval
 
 
 class Numbers:
@@ -53,18 +50,17 @@ class Point:
     not outlive the place where it was made."""
 
     def __init__(
-        self, numbers: Numbers, values: Sequence[SSAValue], intervals: Sequence[Interval]
+        self, numbers: Numbers, values: Sequence[SSAValue], intervals: Sequence[Interval | None]
     ) -> None:
         self._numbers, self._values, self._intervals = numbers, values, intervals
         self._known: dict[AffineExpr, SSAValue] = {}
 
-    def bounds(self, expr: AffineExpr) -> Interval:
+    def bounds(self, expr: AffineExpr) -> Interval | None:
         """An interval that contains the values of an expression, if one is known."""
         used = expr.used_dims()
         if any(self._intervals[i] is None for i in used):
             return None
-        known = [interval or (0, 0) for interval in self._intervals]
-        return bounds(expr, [low for low, _ in known], [high for _, high in known])
+        return bounds(expr, [interval or Interval.at(0) for interval in self._intervals])
 
     def index(self, expr: AffineExpr) -> SSAValue:
         """The value of an expression."""
@@ -74,14 +70,13 @@ class Point:
         return self._known[expr]
 
     def _emit(self, expr: AffineExpr) -> SSAValue:
-        terms, rest, constant = decompose(expr)
-        parts = [self._scaled(self._values[i], c) for i, c in sorted(terms.items())]
-        parts += [
-            self._scaled(self._division(term), c)
-            for term, c in sorted(rest.items(), key=lambda item: str(item[0]))
+        form = form_of(expr)
+        parts = [
+            self._scaled(self._values[atom] if isinstance(atom, int) else self._division(atom), c)
+            for atom, c in form.terms
         ]
-        if constant or not parts:
-            parts.append(self._numbers.index(constant))
+        if form.constant or not parts:
+            parts.append(self._numbers.index(form.constant))
         total = parts[0]
         for part in parts[1:]:
             total = emit(arith.AddiOp(total, part)).result
@@ -95,12 +90,11 @@ class Point:
     def _division(self, expr: AffineExpr) -> SSAValue:
         """A quotient or remainder; signed division rounds as affine maps do only from 0 on."""
         assert isinstance(expr, AffineBinaryOpExpr)
-        assert isinstance(expr.rhs, AffineConstantExpr)
-        dividend, divisor = expr.lhs, expr.rhs.value
+        dividend, divisor = division_of(expr)
         if expr.kind is AffineBinaryOpKind.CeilDiv:
             dividend = dividend + (divisor - 1)
         within = self.bounds(dividend)
-        is_positive = within is not None and within[0] >= 0
+        is_positive = within is not None and within.low >= 0
         divide = arith.DivSIOp if is_positive else arith.FloorDivSIOp
         value, by = self.index(dividend), self._numbers.index(divisor)
         if expr.kind is not AffineBinaryOpKind.Mod:
@@ -116,7 +110,7 @@ class Point:
         holds: SSAValue | None = None
         for expr in exprs:
             within = self.bounds(expr)
-            if within is not None and within[0] >= 0:
+            if within is not None and within.low >= 0:
                 continue
             more = emit(arith.CmpiOp(self.index(expr), zero, "sge")).result
             holds = more if holds is None else emit(arith.AndIOp(holds, more)).result

@@ -11,10 +11,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.emitting import emit, emitting_to
+from byocir.dialects.tir.linear import Interval, spans
 from byocir.dialects.tir.scalar import Emitted, number_op, signless
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
-from byocir.lowering.tir_to_scf.indices import Interval, Numbers, Point
+from byocir.lowering.tir_to_scf.indices import Numbers, Point
 
 AtPoint = Callable[[list[SSAValue]], None]
 """Emits what a nest does at each point, given the loops' values."""
@@ -134,8 +135,8 @@ def _based(indices: Sequence[SSAValue], bases: Sequence[SSAValue]) -> list[SSAVa
     return [emit(arith.AddiOp(b, i)).result for b, i in zip(bases, indices, strict=True)]
 
 
-def _intervals(extents: Sequence[int], *, based: bool) -> list[Interval]:
-    return [None if based else (0, extent - 1) for extent in extents]
+def _intervals(extents: Sequence[int], *, based: bool) -> Sequence[Interval | None]:
+    return [None] * len(extents) if based else spans(extents)
 
 
 def number_of(value: Attribute, type_: Attribute) -> SSAValue:

@@ -39,6 +39,7 @@ from byocir.dialects.tir import (
     buffer,
 )
 from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of, tensor
 from byocir.dialects.uses import set_operand
 from byocir.lowering.tir_to_vta import forms
@@ -114,11 +115,11 @@ class _Read:
     def border(self, number: IntegerAttr) -> _Border:
         """The border that holds all that is read outside."""
         op = self.block
-        lows, highs = [0] * len(op.extents), [extent - 1 for extent in op.extents]
+        known = spans(op.extents)
         before, behind = list[int](), list[int]()
         exprs = op.in_maps[self.operand].results
         for expr, size in zip(exprs, shape_of(self.array.type), strict=True):
-            low, high = bounds(expr, lows, highs)
+            low, high = bounds(expr, known)
             before.append(max(-low, 0))
             behind.append(max(high + 1 - size, 0))
         return _Border(number, tuple(before), tuple(behind))

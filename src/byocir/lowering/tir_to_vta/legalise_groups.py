@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
-    AffineConstantExpr,
     AffineDimExpr,
     AffineExpr,
     AffineMap,
@@ -24,7 +23,8 @@ from xdsl.ir.affine import (
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
-from byocir.dialects.tir.affine import Linear, decompose, linear
+from byocir.dialects.tir.affine import division_of, form_of, linear
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import i8
 from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta.legalise_space import evaluated
@@ -59,17 +59,18 @@ class GroupedChannel:
     @staticmethod
     def of(expr: AffineExpr) -> GroupedChannel | None:
         """Reads an index that `expr` wrote; None for any other."""
-        terms, rest, constant = decompose(expr)
-        if len(terms) != 1 or len(rest) != 1 or constant:
+        form = form_of(expr)
+        if len(form.terms) != 2 or form.constant:
             return None
-        ((summed, one),), ((division, inputs),) = terms.items(), rest.items()
-        assert isinstance(division, AffineBinaryOpExpr)
-        out, outputs = division.lhs, division.rhs
+        (summed, one), (division, inputs) = form.terms
+        if not isinstance(summed, int) or not isinstance(division, AffineBinaryOpExpr):
+            return None
+        out, outputs = division_of(division)
         if one != 1 or division.kind is not AffineBinaryOpKind.FloorDiv:
             return None
-        if not isinstance(out, AffineDimExpr) or not isinstance(outputs, AffineConstantExpr):
+        if not isinstance(out, AffineDimExpr):
             return None
-        return GroupedChannel(out.position, outputs.value, inputs, summed)
+        return GroupedChannel(out.position, outputs, inputs, summed)
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ class _Groups:
         return found if all(_joins(form, groups[0], i, n) for form, i, n in joined) else None
 
 
-def _channel(map_: AffineMap) -> Linear | None:
+def _channel(map_: AffineMap) -> Linear[int] | None:
     return linear(map_.results[1]) if len(map_.results) > 2 else None
 
 
-def _joins(form: Linear, group: int, inner: int | None, count: int) -> bool:
+def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool:
     """Whether this is `group * count + inner`."""
     expected = {group: count, **({} if inner is None else {inner: 1})}
     return dict(form.terms) == expected and form.constant == 0

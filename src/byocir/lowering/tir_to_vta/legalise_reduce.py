@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
@@ -231,12 +232,12 @@ class _Window:
     def _guards(self) -> list[AffineExpr]:
         """The conditions, each `expr >= 0`, that a read is inside; without those that always
         hold."""
-        lows, highs = [0] * len(self.block.extents), [e - 1 for e in self.block.extents]
+        known = spans(self.block.extents)
         guards: list[AffineExpr] = []
         sizes = shape_of(self.block.ins[0].type)
         for expr, size in zip(self.block.in_maps[0].results, sizes, strict=True):
             for guard in (expr, expr * -1 + (size - 1)):
-                if bounds(guard, lows, highs)[0] < 0:
+                if bounds(guard, known).low < 0:
                     guards.append(guard)
         return guards
 

@@ -17,7 +17,7 @@ indices with muli, addi, subi and minsi. A buffer lives in the body where its `t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -29,7 +29,8 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, LoopKind, buffer
-from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.tir.affine import expression, linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, i8, i32
 from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta import forms
@@ -44,12 +45,10 @@ from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import local_map, loops_of, reach
 from byocir.rewrites.schedule.index import (
     Indices,
-    Sum,
     innermost,
     loops_behind,
     sum_of,
 )
-from byocir.rewrites.schedule.rebase import expression
 from byocir.vta_sim import Memory
 
 ACC = SCOPES[Memory.ACC]
@@ -72,7 +71,7 @@ class _Box:
     """What a tile of a block reaches of an array: where it begins, its sizes, and the index map in
     its coordinates."""
 
-    starts: tuple[Sum, ...]
+    starts: tuple[Linear[SSAValue], ...]
     sizes: Shape
     map: AffineMap
 
@@ -86,10 +85,10 @@ class _Box:
         return _Box(starts, sizes, local_map(op, map_))
 
 
-def _base(value: SSAValue) -> Sum:
+def _base(value: SSAValue) -> Linear[SSAValue]:
     """A base as it is, not as what it is made of: that is there already."""
     known = sum_of(value)
-    return known if not known.terms else Sum(((value, 1),))
+    return known if not known.terms else Linear(((value, 1),))
 
 
 class _Stager:
@@ -100,7 +99,9 @@ class _Stager:
         self.indices = Indices(self.body, composite.location)
         self.local: dict[SSAValue, SSAValue] = {}
         """The buffer of the current tile for each intermediate buffer."""
-        self.staged: dict[tuple[Block, SSAValue, tuple[Sum, ...], Shape], SSAValue] = {}
+        self.staged: dict[
+            tuple[Block, SSAValue, tuple[Linear[SSAValue], ...], Shape], SSAValue
+        ] = {}
 
     def stage(self) -> None:
         """Rewrites all blocks, then drops the buffers in main memory between them."""
@@ -267,13 +268,10 @@ def _local_guard(op: BlockOp) -> AffineMap | None:
     for expr in op.where.data.results:
         form = linear(expr)
         assert form is not None
-        constant = form.constant
-        for i, coefficient in form.terms:
-            base = sum_of(op.bases[i])
-            if base.terms:
-                raise unsupported("B328", "expected constant bases below a guard", op)
-            constant += coefficient * base.constant
-        local = expression(form, constant)
-        if bounds(local, [0] * len(op.extents), [e - 1 for e in op.extents])[0] < 0:
-            kept.append(local)
+        start = form.substituted(lambda i: sum_of(op.bases[i]))
+        if start.terms:
+            raise unsupported("B328", "expected constant bases below a guard", op)
+        local = replace(form, constant=start.constant)
+        if local.interval(spans(op.extents).__getitem__).low < 0:
+            kept.append(expression(local))
     return AffineMap(len(op.extents), 0, tuple(kept)) if kept else None

@@ -16,7 +16,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.tir import BlockOp, scope_of
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import shape_of
 from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
@@ -152,7 +153,7 @@ def _immediate(step: Operation, number: int, op: BlockOp) -> int:
 
 def _indices(
     op: BlockOp, operands: Sequence[int], config: VTAConfig
-) -> tuple[list[Linear], set[int]]:
+) -> tuple[list[Linear[int]], set[int]]:
     """The SRAM element of each operand as a function of the iterators, and the lane iterators."""
     values, maps = [*op.ins, *op.outs], [*op.in_maps, *op.out_maps]
     accesses = [(values[position], maps[position]) for position in operands]
@@ -187,25 +188,23 @@ def _lanes(op: BlockOp, map_: AffineMap, rank: int, config: VTAConfig) -> list[i
     return result
 
 
-def _index(op: BlockOp, map_: AffineMap, value: SSAValue, lanes: set[int]) -> Linear:
+def _index(op: BlockOp, map_: AffineMap, value: SSAValue, lanes: set[int]) -> Linear[int]:
     """The SRAM element, relative to the buffer, that an operand is accessed at."""
     rank = ELEMENT_RANKS[scope_of(value.type)]
     shape = shape_of(value.type)[:-rank]
-    terms: dict[int, int] = {}
-    constant, pitch = 0, 1
+    element: Linear[int] = Linear()
+    pitch = 1
     for size, expr in zip(reversed(shape), reversed(map_.results[:-rank]), strict=True):
         form = linear(expr)
         if form is None or any(i in lanes for i, _ in form.terms):
             raise _unsupported("indices that are linear in the iterators", op)
-        for i, c in form.terms:
-            terms[i] = terms.get(i, 0) + c * pitch
-        constant += form.constant * pitch
+        element += form * pitch
         pitch *= size
-    return Linear(tuple(sorted((i, c) for i, c in terms.items() if c)), constant)
+    return element
 
 
 def _nests(
-    op: BlockOp, indices: Sequence[Linear], lanes: set[int], config: VTAConfig
+    op: BlockOp, indices: Sequence[Linear[int]], lanes: set[int], config: VTAConfig
 ) -> tuple[Nest, ...]:
     """The instructions for the points of a block that its guard admits."""
     guards = _guards(op, lanes)
@@ -228,10 +227,10 @@ def _nests(
     return tuple(result)
 
 
-def _guards(op: BlockOp, lanes: set[int]) -> list[Linear]:
+def _guards(op: BlockOp, lanes: set[int]) -> list[Linear[int]]:
     if op.where is None:
         return []
-    guards: list[Linear] = []
+    guards: list[Linear[int]] = []
     for expr in op.where.data.results:
         form = linear(expr)
         if form is None or any(i in lanes for i, _ in form.terms):
@@ -240,9 +239,11 @@ def _guards(op: BlockOp, lanes: set[int]) -> list[Linear]:
     return guards
 
 
-def _at(index: Linear, lows: Sequence[int], spelled: Sequence[int], point: Sequence[int]) -> int:
+def _at(
+    index: Linear[int], lows: Sequence[int], spelled: Sequence[int], point: Sequence[int]
+) -> int:
     known = dict(zip(spelled, point, strict=True))
-    return index.constant + sum(c * known.get(i, lows[i]) for i, c in index.terms)
+    return index.value(lambda i: known.get(i, lows[i]))
 
 
 def _offsets(numbers: Sequence[int]) -> Offsets:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from byocir.dialects.tir.affine import Linear
+from byocir.dialects.tir.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Box:
     points: tuple[tuple[int, ...], ...]
 
 
-def spelled_iterators(guards: Sequence[Linear], preferred: Sequence[int]) -> list[int]:
+def spelled_iterators(guards: Sequence[Linear[int]], preferred: Sequence[int]) -> list[int]:
     """Which iterators to spell out so that each guard depends on at most one of the others; those
     in `preferred` first."""
     spelled: set[int] = set()
@@ -32,7 +32,9 @@ def spelled_iterators(guards: Sequence[Linear], preferred: Sequence[int]) -> lis
     return sorted(spelled)
 
 
-def boxes(extents: Sequence[int], guards: Sequence[Linear], spelled: Sequence[int]) -> list[Box]:
+def boxes(
+    extents: Sequence[int], guards: Sequence[Linear[int]], spelled: Sequence[int]
+) -> list[Box]:
     """The boxes that hold the points at which no guard is negative.
 
     `spelled` comes from `spelled_iterators`. Points that have the same box in the other iterators
@@ -51,19 +53,21 @@ def boxes(extents: Sequence[int], guards: Sequence[Linear], spelled: Sequence[in
 
 
 def _ranges(
-    extents: Sequence[int], guards: Sequence[Linear], known: dict[int, int]
+    extents: Sequence[int], guards: Sequence[Linear[int]], known: dict[int, int]
 ) -> tuple[tuple[int, int], ...] | None:
     """The range of each iterator under the guards, [0, 1) for those that are known; None when it
     is empty."""
     ranges = [(0, 1) if i in known else (0, extent) for i, extent in enumerate(extents)]
     for guard in guards:
-        rest = guard.constant + sum(c * known[i] for i, c in guard.terms if i in known)
-        free = [(i, c) for i, c in guard.terms if i not in known]
-        if not free:
+        left = guard.substituted(
+            lambda i: Linear((), known[i]) if i in known else Linear(((i, 1),))
+        )
+        rest = left.constant
+        if not left.terms:
             if rest < 0:
                 return None
             continue
-        ((i, c),) = free
+        ((i, c),) = left.terms
         low, high = ranges[i]
         # c * x + rest >= 0
         ranges[i] = (max(low, -(rest // c)), high) if c > 0 else (low, min(high, rest // -c + 1))

@@ -28,13 +28,14 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import BlockOp, FillOp, ForOp, LoopKind
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, best_tiles
 from byocir.rewrites.schedule.blocks import filling, retile
-from byocir.rewrites.schedule.index import Indices, Sum
+from byocir.rewrites.schedule.index import Indices
 from byocir.vta_sim import VTAConfig
 
 
@@ -131,7 +132,7 @@ class _Tiler:
 
     def _base(self, loop: ForOp, size: int, last: int) -> SSAValue:
         """`min(index * size, last)`, without what has no effect."""
-        step = Sum(((loop.index, size),))
+        step = Linear(((loop.index, size),))
         return self.indices.minimum(step, last, loop.body.block)
 
     def _tile_steps(self, block: Block) -> None:

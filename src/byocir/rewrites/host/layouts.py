@@ -31,6 +31,7 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.emit import Emitter, Read, Space
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.dialects.uses import replace_op, replace_uses
@@ -283,11 +284,11 @@ Outside = tuple[tuple[int, int], tuple[int, int], tuple[tuple[int, int], ...]]
 
 
 def _outside(op: BlockOp, position: int) -> Outside:
-    lows, highs = [0] * len(op.extents), [extent - 1 for extent in op.extents]
+    known = spans(op.extents)
     reach: list[tuple[int, int]] = []
     exprs, shape = op.in_maps[position].results, shape_of(op.ins[position].type)
     for expr, size in zip(exprs, shape, strict=True):
-        low, high = bounds(expr, lows, highs)
+        low, high = bounds(expr, known)
         reach.append((max(-low, 0), max(high - size + 1, 0)))
     return reach[0], reach[1], tuple(reach[2:])
 

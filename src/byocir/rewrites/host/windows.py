@@ -26,9 +26,10 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
-from byocir.dialects.tir.affine import Linear, divided, linear, modulo
+from byocir.dialects.tir.affine import divided, linear, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
+from byocir.dialects.tir.linear import Interval, Linear, spans
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import replace_op
@@ -165,17 +166,17 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
 def _shows_all(op: BlockOp, operand: int) -> bool:
     """Whether padding is only around the last two dimensions."""
     exprs, shape = op.in_maps[operand].results[:-2], shape_of(op.ins[operand].type)
+    known = spans(op.extents)
     for expr, size in zip(exprs, shape, strict=False):
         form = linear(expr)
         if form is None:
             return False
-        low, high = form.bounds([0] * len(op.extents), [extent - 1 for extent in op.extents])
-        if low < 0 or high >= size:
+        if not Interval(0, size - 1).contains(form.interval(known.__getitem__)):
             return False
     return True
 
 
-def _slide(op: BlockOp, form: Linear | None, out: int, size: int) -> _Slide | None:
+def _slide(op: BlockOp, form: Linear[int] | None, out: int, size: int) -> _Slide | None:
     if form is None or form.coefficient(out) < 1:
         return None
     kernels = [i for i, _ in form.terms if i != out]

@@ -10,16 +10,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
-from byocir.dialects.tir.affine import Linear, bounds, linear
+from byocir.dialects.tir.affine import bounds, expression, linear
+from byocir.dialects.tir.linear import Interval, Linear, spans
 from byocir.dialects.types import shape_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (
-    Sum,
     base_sums,
-    expression,
+    interval_of,
     loop_around,
     loops_behind,
-    start_of,
 )
 
 
@@ -28,7 +27,7 @@ class Side:
     """One dimension of a box: it begins at `start` and has `size` elements. `dense` when each of
     them is reached once by iterators that no other dimension uses."""
 
-    start: Sum
+    start: Linear[SSAValue]
     size: int
     dense: bool = True
 
@@ -73,7 +72,7 @@ def accesses_of(op: Operation) -> Iterator[Access]:
 def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> Access:
     """An access to any element of an operand."""
     value = op.operands[operand]
-    box = tuple(Side(Sum(), size) for size in shape_of(value.type))
+    box = tuple(Side(Linear(), size) for size in shape_of(value.type))
     return Access(op, operand, value, box, reads, writes)
 
 
@@ -102,11 +101,13 @@ def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[
     return tuple(_side(op, expr, n, own) for expr, n in zip(exprs, sizes, strict=True))
 
 
-def reach(form: Linear, bases: Sequence[Sum], extents: Sequence[int]) -> tuple[Sum, int]:
+def reach(
+    form: Linear[int], bases: Sequence[Linear[SSAValue]], extents: Sequence[int]
+) -> tuple[Linear[SSAValue], int]:
     """Where the elements that a linear index reaches over a tile begin, and from the first to the
     last of them their number."""
-    low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
-    return start_of(form, bases, extents), high - low + 1
+    offsets = form.variable.interval(spans(extents).__getitem__)
+    return form.substituted(bases.__getitem__) + offsets.low, offsets.size
 
 
 def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
@@ -119,22 +120,25 @@ def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
         dense = op.where is None and _is_dense(digits) and all(i in own for i, _ in form.terms)
         return Side(*reach(form, bases, extents), dense)
     if any(bases[i].terms for i in expr.used_dims()):
-        return Side(Sum(), size, dense=False)
-    lows = [base.constant for base in bases]
-    highs = [low + extent - 1 for low, extent in zip(lows, extents, strict=True)]
-    low, high = bounds(expr, lows, highs)
-    return Side(Sum((), low), high - low + 1, dense=False)
+        return Side(Linear(), size, dense=False)
+    found = bounds(
+        expr,
+        [
+            Interval(base.constant, base.constant + extent - 1)
+            for base, extent in zip(bases, extents, strict=True)
+        ],
+    )
+    return Side(Linear((), found.low), found.size, dense=False)
 
 
 def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
     """A linear index map in the coordinates of the box that it reaches, with iterators from 0."""
-    lows, highs = [0] * len(op.extents), [extent - 1 for extent in op.extents]
+    offsets = spans(op.extents)
     exprs: list[AffineExpr] = []
     for expr in map_.results:
         form = linear(expr)
         assert form is not None
-        low, _ = form.bounds(lows, highs)
-        exprs.append(expression(form, form.constant - low))
+        exprs.append(expression(form + -form.interval(offsets.__getitem__).low))
     return AffineMap(map_.num_dims, 0, tuple(exprs))
 
 
@@ -150,20 +154,17 @@ def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
 
 def folded(side: Side, inside: Block) -> Side:
     """What the loops inside a block make of a side in all their iterations."""
-    kept, low, size = Sum(), side.start.constant, side.size
-    digits: list[tuple[int, int]] = []
-    for atom, coefficient in side.start.terms:
-        if not loops_behind(atom, below=inside):
-            kept += Sum(((atom, coefficient),))
-            continue
-        found = Sum(((atom, 1),)).range()
+    moving, start = side.start.split(lambda atom: bool(loops_behind(atom, below=inside)))
+    size, digits = side.size, list[tuple[int, int]]()
+    for atom, coefficient in moving.terms:
+        found = interval_of(atom)
         if found is None:
             return Side(side.start, side.size, dense=False)
-        ends = sorted(coefficient * end for end in found)
-        low, size = low + ends[0], size + ends[1] - ends[0]
+        reached = found.scaled(coefficient)
+        start, size = start + reached.low, size + reached.size - 1
         is_index = loop_around(atom) is not None
-        digits.append((abs(coefficient) if is_index else 0, found[1] - found[0] + 1))
-    return Side(kept + low, size, side.dense and _tiles(side.size, digits))
+        digits.append((abs(coefficient) if is_index else 0, found.size))
+    return Side(start, size, side.dense and _tiles(side.size, digits))
 
 
 def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
@@ -189,7 +190,7 @@ def is_whole(access: Access) -> bool:
         return False
     sizes = shape_of(access.buffer.type)
     return all(
-        side.dense and side.start == Sum() and side.size == size
+        side.dense and side.start == Linear() and side.size == size
         for side, size in zip(access.box, sizes, strict=True)
     )
 

@@ -27,7 +27,7 @@ from byocir.errors import ByocirError
 from byocir.rewrites.schedule.access import Access, Side, accesses_in, accesses_of, loops_of
 from byocir.rewrites.schedule.blocks import Parts, block_of_fill, body_of, reads_old
 from byocir.rewrites.schedule.dependence import described
-from byocir.rewrites.schedule.index import Indices, base_sums
+from byocir.rewrites.schedule.index import Indices, base_sums, interval_of_sum
 from byocir.rewrites.schedule.kinds import runs_in_order
 from byocir.rewrites.schedule.requests import check_block, check_loop, refused
 from byocir.rewrites.schedule.settle import settle
@@ -184,7 +184,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
 
 def _guards(i: int, side: Side, size: int) -> list[AffineExpr]:
     """What keeps iterator i inside [0, size) where the box may leave it."""
-    found, iterator = side.start.range(), AffineExpr.dimension(i)
+    found, iterator = interval_of_sum(side.start), AffineExpr.dimension(i)
     low, high = found or (-1, size)
     guards = [iterator] if low < 0 else []
     if high + side.size > size:

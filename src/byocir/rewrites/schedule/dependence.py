@@ -23,7 +23,7 @@ from byocir.rewrites.schedule.access import (
     folded,
     is_inside,
 )
-from byocir.rewrites.schedule.index import loops_behind, range_of, sum_of
+from byocir.rewrites.schedule.index import interval_of, loops_behind, sum_of
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
         if not any(outer.is_ancestor(loop) for loop in loops_behind(atom)):
             continue  # the same in all iterations
         told = [*told, atom] if abs(step) >= width else []
-        found = range_of(atom)
+        found = interval_of(atom)
         if found is None:
             return []
-        width += abs(step) * (found[1] - found[0])
+        width += abs(step) * (found.size - 1)
     return told
 
 

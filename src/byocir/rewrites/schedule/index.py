@@ -1,77 +1,26 @@
-"""Index values as sums: what the bases of blocks and copies are made of.
+"""Index values as linear forms: what the bases of blocks and copies are made of.
 
-A `Sum` is `sum(coefficient * atom) + constant`. Atoms are the indices of loops, and values that
-divide, take remainders or choose a minimum, which are not looked into except for their range.
+`%o * 4 + %n - 1` is a form of the indices of loops and of values that divide, take remainders or
+choose a minimum, which are not looked into except for the interval that they are in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import ForOp
-from byocir.dialects.tir.affine import Linear
-
-Range = tuple[int, int]
-"""The least and the greatest value."""
+from byocir.dialects.tir.linear import Interval, Linear
 
 
-@dataclass(frozen=True)
-class Sum:
-    """`sum(coefficient * atom) + constant`; no coefficient is 0, atoms in the order of their first
-    use."""
-
-    terms: tuple[tuple[SSAValue, int], ...] = ()
-    constant: int = 0
-
-    @staticmethod
-    def of(coefficients: Mapping[SSAValue, int], constant: int) -> Sum:
-        return Sum(tuple((v, c) for v, c in coefficients.items() if c), constant)
-
-    def __add__(self, other: Sum | int) -> Sum:
-        if isinstance(other, int):
-            return Sum(self.terms, self.constant + other)
-        terms = dict(self.terms)
-        for value, coefficient in other.terms:
-            terms[value] = terms.get(value, 0) + coefficient
-        return Sum.of(terms, self.constant + other.constant)
-
-    def __mul__(self, factor: int) -> Sum:
-        return Sum.of({v: c * factor for v, c in self.terms}, self.constant * factor)
-
-    def __sub__(self, other: Sum | int) -> Sum:
-        return self + other * -1
-
-    def coefficient(self, atom: SSAValue) -> int:
-        return dict(self.terms).get(atom, 0)
-
-    @property
-    def variable(self) -> Sum:
-        """Without the constant."""
-        return Sum(self.terms)
-
-    def range(self) -> Range | None:
-        """The values it can take; None when an atom's are not known."""
-        low = high = self.constant
-        for atom, coefficient in self.terms:
-            found = range_of(atom)
-            if found is None:
-                return None
-            ends = sorted(coefficient * end for end in found)
-            low, high = low + ends[0], high + ends[1]
-        return low, high
-
-
-def sum_of(value: SSAValue) -> Sum:
-    """An index value as a sum of atoms."""
+def sum_of(value: SSAValue) -> Linear[SSAValue]:
+    """An index value as a linear form."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return Sum((), op.value.value.data)
+        return Linear((), op.value.value.data)
     if isinstance(op, arith.AddiOp):
         return sum_of(op.lhs) + sum_of(op.rhs)
     if isinstance(op, arith.SubiOp):
@@ -82,23 +31,15 @@ def sum_of(value: SSAValue) -> Sum:
             return right * left.constant
         if not right.terms:
             return left * right.constant
-    found = range_of(value)
-    if found is not None and found[0] == found[1]:  # e.g. of a loop of one iteration
-        return Sum((), found[0])
-    return Sum(((value, 1),))
+    found = interval_of(value)
+    if found is not None and found.size == 1:  # e.g. of a loop of one iteration
+        return Linear((), found.low)
+    return Linear(((value, 1),))
 
 
-def base_sums(bases: Sequence[SSAValue], count: int) -> list[Sum]:
+def base_sums(bases: Sequence[SSAValue], count: int) -> list[Linear[SSAValue]]:
     """The bases of a block's iterators; without any they are 0."""
-    return [sum_of(base) for base in bases] or [Sum()] * count
-
-
-def start_of(form: Linear, bases: Sequence[Sum], extents: Sequence[int]) -> Sum:
-    """The least value of a linear index over a tile."""
-    total = Sum((), form.constant)
-    for i, coefficient in form.terms:
-        total += bases[i] * coefficient + min(0, coefficient * (extents[i] - 1))
-    return total
+    return [sum_of(base) for base in bases] or [Linear()] * count
 
 
 def loop_around(value: SSAValue) -> ForOp | None:
@@ -118,32 +59,29 @@ def loops_behind(value: SSAValue, below: Block | None = None) -> list[ForOp]:
     return [loop for operand in value.owner.operands for loop in loops_behind(operand, below)]
 
 
-def range_of(atom: SSAValue) -> Range | None:
-    """The values an atom can take, or None."""
+def interval_of(atom: SSAValue) -> Interval | None:
+    """The values that an atom can take, or None."""
     loop = loop_around(atom)
     if loop is not None:
-        return 0, loop.extent.value.data - 1
+        return Interval(0, loop.extent.value.data - 1)
     op = atom.owner
     if not isinstance(op, arith.MinSIOp | arith.DivUIOp | arith.RemUIOp):
         return None
-    left, right = sum_of(op.lhs).range(), sum_of(op.rhs).range()
+    left, right = interval_of_sum(sum_of(op.lhs)), interval_of_sum(sum_of(op.rhs))
     if left is None or right is None:
         return None
     if isinstance(op, arith.MinSIOp):
-        return min(left[0], right[0]), min(left[1], right[1])
-    if right[0] != right[1] or right[0] <= 0 or left[0] < 0:
+        return left.corners(right, min)
+    if right.size > 1 or right.low <= 0 or left.low < 0:
         return None
-    if isinstance(op, arith.DivUIOp):
-        return left[0] // right[0], left[1] // right[0]
-    return 0, min(left[1], right[0] - 1)
+    return left.quotient(right.low) if isinstance(op, arith.DivUIOp) else left.remainder(right.low)
 
 
-def expression(form: Linear, constant: int) -> AffineExpr:
-    """A linear form as an expression, with another constant."""
-    total: AffineExpr = AffineExpr.constant(constant)
-    for i, coefficient in form.terms:
-        total = AffineExpr.dimension(i) * coefficient + total
-    return total
+def interval_of_sum(form: Linear[SSAValue]) -> Interval | None:
+    """The values that a form can take; None when those of an atom are not known."""
+    found = {atom: interval_of(atom) for atom in form.atoms}
+    known = {atom: values for atom, values in found.items() if values is not None}
+    return form.interval(known.__getitem__) if len(known) == len(found) else None
 
 
 def is_index_arithmetic(op: Operation) -> bool:
@@ -170,7 +108,7 @@ class Indices:
         self.body = body
         self.location = location
         self.numbers: dict[int, SSAValue] = {}
-        self._sums: dict[tuple[Block, Sum], SSAValue] = {}
+        self._sums: dict[tuple[Block, Linear[SSAValue]], SSAValue] = {}
         for op in body.ops:
             if not isinstance(op, arith.ConstantOp):
                 break
@@ -186,7 +124,9 @@ class Indices:
             self.numbers[value] = op.result
         return self.numbers[value]
 
-    def value(self, wanted: Sum, block: Block, before: Operation | None = None) -> SSAValue:
+    def value(
+        self, wanted: Linear[SSAValue], block: Block, before: Operation | None = None
+    ) -> SSAValue:
         """A sum as a value, in front of `before` or at the end of the block."""
         if not wanted.terms:
             return self.number(wanted.constant)
@@ -195,12 +135,12 @@ class Indices:
         return self._sums[block, wanted]
 
     def minimum(
-        self, wanted: Sum, most: int, block: Block, before: Operation | None = None
+        self, wanted: Linear[SSAValue], most: int, block: Block, before: Operation | None = None
     ) -> SSAValue:
         """The sum or `most`, whichever is less; just the sum where it is never more."""
         value = self.value(wanted, block, before)
-        found = wanted.range()
-        if found is not None and found[1] <= most:
+        found = interval_of_sum(wanted)
+        if found is not None and found.high <= most:
             return value
         return self._insert(arith.MinSIOp(value, self.number(most)), block, before)
 
@@ -212,7 +152,7 @@ class Indices:
             block.insert_op_before(op, before)
         return op.results[0]
 
-    def _made(self, wanted: Sum, block: Block, before: Operation | None) -> SSAValue:
+    def _made(self, wanted: Linear[SSAValue], block: Block, before: Operation | None) -> SSAValue:
         total: SSAValue | None = None
         for value, coefficient in wanted.terms:
             term = value

@@ -14,13 +14,18 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import expression, linear
+from byocir.dialects.tir.linear import Linear
 from byocir.rewrites.schedule.blocks import Parts, body_of
-from byocir.rewrites.schedule.index import Indices, Sum, base_sums, expression
+from byocir.rewrites.schedule.index import Indices, base_sums
 
 
 def localise(
-    block: BlockOp, operand: int, value: SSAValue, starts: Sequence[Sum], indices: Indices
+    block: BlockOp,
+    operand: int,
+    value: SSAValue,
+    starts: Sequence[Linear[SSAValue]],
+    indices: Indices,
 ) -> None:
     """Lets a block access `value`, which holds a box of the operand that begins at `starts`, in its
     place; reads of it need a pad only where an index divides, for its box may be the whole side."""
@@ -57,7 +62,7 @@ def rebase(block: BlockOp) -> None:
         form = linear(expr)
         if form is None or not all(i in free for i, _ in form.terms):
             return expr
-        return expression(form, _start(form, bases).constant)
+        return expression(replace(form, constant=form.substituted(bases.__getitem__).constant))
 
     count = len(parts.iterators)
     maps = [AffineMap(count, 0, tuple(map(local, map_.results))) for map_ in parts.maps]
@@ -72,15 +77,7 @@ def rebase(block: BlockOp) -> None:
     _without_points(parts, free).put(block)
 
 
-def _start(form: Linear, bases: Sequence[Sum]) -> Sum:
-    """The value of a linear form where all offsets are 0."""
-    total = Sum((), form.constant)
-    for i, coefficient in form.terms:
-        total += bases[i] * coefficient
-    return total
-
-
-def _free(exprs: Sequence[AffineExpr], bases: Sequence[Sum]) -> set[int]:
+def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set[int]:
     """The iterators that only offsets of are needed: each expression with one of them begins at a
     constant, and all its iterators are such."""
     free = set(range(len(bases)))
@@ -88,7 +85,7 @@ def _free(exprs: Sequence[AffineExpr], bases: Sequence[Sum]) -> set[int]:
         bound: set[int] = set()
         for expr in exprs:
             form, used = linear(expr), expr.used_dims()
-            if form is None or _start(form, bases).terms or not used <= free:
+            if form is None or form.substituted(bases.__getitem__).terms or not used <= free:
                 bound |= used
         if not bound & free:
             return free

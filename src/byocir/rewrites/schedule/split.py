@@ -12,17 +12,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import AllocOp, BlockOp, ForOp, LoopKind, LoopKindAttr
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.blocks import Parts, body_of
-from byocir.rewrites.schedule.index import Indices, Sum, base_sums, is_index_arithmetic
+from byocir.rewrites.schedule.index import Indices, base_sums, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
 from byocir.rewrites.schedule.settle import settle
 
-_Guards = dict[BlockOp, tuple[int, Sum]]
+_Guards = dict[BlockOp, tuple[int, Linear[SSAValue]]]
 """For each block the iterator that tells the iteration, and its last value."""
 
 
@@ -64,7 +65,7 @@ def _split(loop: ForOp, factor: int) -> ForOp:
     loop.properties["extent"] = IntegerAttr(-(-loop.extent.value.data // factor), i64)
     uses = list(index.uses)
     first, body = inner.body.block.first_op, inner.body.block
-    whole = Sum(((index, factor), (inner.index, 1)))
+    whole = Linear(((index, factor), (inner.index, 1)))
     value = Indices(body_of(loop), loop.location).value(whole, body, first)
     for use in uses:
         set_operand(use.operation, use.index, value)
@@ -93,17 +94,17 @@ def _is_in_block(op: Operation) -> bool:
     return isinstance(op.parent_op(), BlockOp)
 
 
-def _told_by(block: BlockOp, loop: ForOp) -> tuple[int, Sum] | None:
+def _told_by(block: BlockOp, loop: ForOp) -> tuple[int, Linear[SSAValue]] | None:
     """The iterator whose value tells the iteration of a loop, and its last one."""
     extent = loop.extent.value.data
     for i, base in enumerate(base_sums(block.bases, len(block.extents))):
         step = base.coefficient(loop.index)
         if step >= block.extents[i] > 0:
-            return i, base - Sum(((loop.index, step),)) + (step * extent - 1)
+            return i, base.without(loop.index) + (step * extent - 1)
     return None
 
 
-def guard_end(block: BlockOp, i: int, last: Sum) -> None:
+def guard_end(block: BlockOp, i: int, last: Linear[SSAValue]) -> None:
     """Leaves out the points of a block at which iterator i is past its last value."""
     parts, end = Parts.of(block), AffineExpr.constant(last.constant)
     if last.terms:

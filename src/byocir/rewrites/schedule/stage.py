@@ -21,6 +21,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import set_operand
@@ -36,7 +37,7 @@ from byocir.rewrites.schedule.access import (
     loops_of,
 )
 from byocir.rewrites.schedule.blocks import body_of
-from byocir.rewrites.schedule.index import Indices, Sum, base_sums, loops_behind
+from byocir.rewrites.schedule.index import Indices, base_sums, interval_of_sum, loops_behind
 from byocir.rewrites.schedule.kinds import runs_in_order
 from byocir.rewrites.schedule.rebase import localise
 from byocir.rewrites.schedule.requests import check_block, check_loop, check_operand, refused
@@ -113,8 +114,8 @@ def united(accesses: Sequence[Access], inside: Block) -> list[Side] | None:
 def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
     """Whether a box is inside its buffer wherever it begins."""
     for side, size in zip(box, shape_of(buffer.type), strict=True):
-        found = side.start.range()
-        if found is None or found[0] < 0 or found[1] + side.size > size:
+        found = interval_of_sum(side.start)
+        if found is None or found.low < 0 or found.high + side.size > size:
             return False
     return True
 
@@ -250,7 +251,9 @@ def _fill_again(op: Operation) -> None:
     op.erase()
 
 
-def _redirect(access: Access, local: SSAValue, starts: Sequence[Sum], indices: Indices) -> None:
+def _redirect(
+    access: Access, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: Indices
+) -> None:
     """Lets an op access the buffer that holds a box, in its coordinates."""
     op = access.op
     if isinstance(op, BlockOp):
@@ -262,7 +265,7 @@ def _redirect(access: Access, local: SSAValue, starts: Sequence[Sum], indices: I
 
 
 def _redirect_copy(
-    op: CopyOp, operand: int, local: SSAValue, starts: Sequence[Sum], indices: Indices
+    op: CopyOp, operand: int, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: Indices
 ) -> None:
     assert op.parent is not None
     values: list[Sequence[SSAValue]] = [op.source_bases, op.destination_bases]

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
 
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 
 from byocir.dialects.tir import BlockOp, ForOp
+from byocir.dialects.tir.linear import Linear
 from byocir.rewrites.schedule.blocks import body_of, reads_old, retile
-from byocir.rewrites.schedule.index import Indices, Sum, base_sums
+from byocir.rewrites.schedule.index import Indices, base_sums
 from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.schedule.requests import check_block, position_of, refused
 from byocir.rewrites.schedule.settle import settle
@@ -98,17 +99,17 @@ def _check_order(block: BlockOp, positions: Sequence[int], sizes: Sequence[int])
 
 def _carve(block: BlockOp, sizes: Mapping[int, int], remainder: Remainder) -> list[ForOp]:
     extents, bases = list(block.extents), base_sums(block.bases, len(block.extents))
-    body, guarded = body_of(block), list[tuple[int, Sum]]()
+    body, guarded = body_of(block), list[tuple[int, Linear[SSAValue]]]()
     loops = [ForOp.of(-(-extents[i] // n), location=block.location) for i, n in sizes.items()]
     inside = nest(block, loops)
     indices = Indices(body, block.location)
     for (i, size), loop in zip(sizes.items(), loops, strict=True):
         loop.index.name_hint = block.names[i]
-        step, last = Sum(((loop.index, 1),)) * size, extents[i] - size
+        step, last = Linear(((loop.index, 1),)) * size, extents[i] - size
         if extents[i] % size and remainder == "guard":
             guarded.append((i, bases[i] + extents[i] - 1))
         elif extents[i] % size:
-            step = Sum(((indices.minimum(step, last, inside, block), 1),))
+            step = Linear(((indices.minimum(step, last, inside, block), 1),))
         bases[i] += step
         extents[i] = size
     values = [indices.value(base, inside, block) for base in bases]

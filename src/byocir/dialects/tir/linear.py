@@ -1,0 +1,145 @@
+"""Linear forms and intervals: what indices are, and between which numbers they lie.
+
+`h * 2 + r - 1` is `Linear(((h, 2), (r, 1)), -1)`. What h and r are is for the user to say: in an
+index map positions of a block's iterators, in the base of a block index values. Where h runs from 0
+to 3 and r from 0 to 2 the form is in `Interval(-1, 7)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+
+class Interval(NamedTuple):
+    """The integers from `low` to `high`, both of them included."""
+
+    low: int
+    high: int
+
+    @staticmethod
+    def at(number: int) -> Interval:
+        """The interval of one number."""
+        return Interval(number, number)
+
+    @property
+    def size(self) -> int:
+        """How many integers are in it."""
+        return self.high - self.low + 1
+
+    def contains(self, other: Interval) -> bool:
+        """Whether all of another interval lies in this one."""
+        return self.low <= other.low and other.high <= self.high
+
+    def corners(self, other: Interval, apply: Callable[[int, int], int]) -> Interval:
+        """The values of an operation that is monotone in each of its operands, one in this interval
+        and one in the other: `Interval(1, 2).corners(Interval(-3, 4), mul)` is `Interval(-6, 8)`.
+        """
+        ends = [apply(a, b) for a in self for b in other]
+        return Interval(min(ends), max(ends))
+
+    def scaled(self, factor: int) -> Interval:
+        """The interval of the products with a number."""
+        low, high = self.low * factor, self.high * factor
+        return Interval(low, high) if factor >= 0 else Interval(high, low)
+
+    def quotient(self, divisor: int) -> Interval:
+        """The values of `x floordiv divisor`, for a positive number."""
+        return Interval(self.low // divisor, self.high // divisor)
+
+    def remainder(self, divisor: int) -> Interval:
+        """The values of `x mod divisor`, for a positive number."""
+        if self.low // divisor == self.high // divisor:
+            return Interval(self.low % divisor, self.high % divisor)
+        return Interval(0, divisor - 1)
+
+
+def spans(extents: Sequence[int]) -> list[Interval]:
+    """The values of iterators that run from 0: `spans([4, 3])` is those of 0 to 3 and 0 to 2."""
+    return [Interval(0, extent - 1) for extent in extents]
+
+
+Atom = TypeVar("Atom", bound=Hashable)
+"""What is scaled and added: an iterator's position, an index value, an expression that divides."""
+Other = TypeVar("Other", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Linear(Generic[Atom]):
+    """`sum(coefficient * atom) + constant`; each atom comes once, and no coefficient is 0. Sums
+    have the atoms in the order of their first use:
+
+    ```
+    Linear(((h, 2),), -1) + Linear(((r, 1), (h, 3)))  →  Linear(((h, 5), (r, 1)), -1)
+    ```
+    """
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def of(coefficients: Mapping[Other, int], constant: int = 0) -> Linear[Other]:
+        """The form with these coefficients, of which those that are 0 go."""
+        return Linear(tuple((atom, c) for atom, c in coefficients.items() if c), constant)
+
+    def __add__(self, other: Linear[Atom] | int) -> Linear[Atom]:
+        if isinstance(other, int):
+            return Linear(self.terms, self.constant + other)
+        if not other.terms:
+            return Linear(self.terms, self.constant + other.constant)
+        coefficients = dict(self.terms)
+        for atom, coefficient in other.terms:
+            coefficients[atom] = coefficients.get(atom, 0) + coefficient
+        return Linear.of(coefficients, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Linear[Atom]:
+        return Linear.of({atom: c * factor for atom, c in self.terms}, self.constant * factor)
+
+    def __sub__(self, other: Linear[Atom] | int) -> Linear[Atom]:
+        return self + other * -1
+
+    @property
+    def atoms(self) -> list[Atom]:
+        return [atom for atom, _ in self.terms]
+
+    def coefficient(self, atom: Atom) -> int:
+        return dict(self.terms).get(atom, 0)
+
+    @property
+    def variable(self) -> Linear[Atom]:
+        """The form without the constant."""
+        return Linear(self.terms)
+
+    def without(self, atom: Atom) -> Linear[Atom]:
+        """The form where an atom is 0."""
+        return Linear(tuple(term for term in self.terms if term[0] != atom), self.constant)
+
+    def split(self, belongs: Callable[[Atom], bool]) -> tuple[Linear[Atom], Linear[Atom]]:
+        """The form as a sum of two: of the atoms for which this holds, and of the rest with the
+        constant."""
+        chosen = tuple(term for term in self.terms if belongs(term[0]))
+        rest = tuple(term for term in self.terms if term not in chosen)
+        return Linear(chosen), Linear(rest, self.constant)
+
+    def substituted(self, of: Callable[[Atom], Linear[Other]]) -> Linear[Other]:
+        """The form with a form in the place of each atom."""
+        total: Linear[Other] = Linear((), self.constant)
+        for atom, coefficient in self.terms:
+            total += of(atom) * coefficient
+        return total
+
+    def value(self, of: Callable[[Atom], int]) -> int:
+        """The number that the form is where atoms are these numbers."""
+        return self.constant + sum(c * of(atom) for atom, c in self.terms)
+
+    def interval(self, of: Callable[[Atom], Interval]) -> Interval:
+        """The interval of the form where atoms are in these intervals; no smaller one has all its
+        values if atoms do not depend on each other."""
+        low = high = self.constant
+        for atom, coefficient in self.terms:
+            at_low, at_high = of(atom)
+            if coefficient < 0:
+                at_low, at_high = at_high, at_low
+            low, high = low + coefficient * at_low, high + coefficient * at_high
+        return Interval(low, high)
