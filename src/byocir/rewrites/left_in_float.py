@@ -19,18 +19,17 @@ from byocir.patterns import op as op_pattern
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.grid import anything, constant_array, quantize
 from byocir.rewrites.matching import MatchedRewrite
+from byocir.rewrites.moving_ops import MOVING_OPS
 
 _BETWEEN = (QuantizeOp, DequantizeOp, ReluOp, ClipOp, AddOp)
 """Ops of every quantised chain, and sums, which are mostly no biases: that a rewrite matches those
 alone tells nothing."""
 
-_MOVES = ("graph.reshape", "graph.transpose", "graph.squeeze", "graph.unsqueeze", "graph.flatten")
-
 
 @composite("product")
 def product():
     """A product of quantised values whose sums become floats."""
-    moved = path(quantize(wildcard(), "quantize", anything), *_MOVES)
+    moved = path(quantize(wildcard(), "quantize", anything), *(kind.name for kind in MOVING_OPS))
     surrounded = op_pattern("graph.where", wildcard(), op_pattern("graph.pad", moved), wildcard())
     return either(
         op_pattern("graph.conv", moved | surrounded, wildcard()),

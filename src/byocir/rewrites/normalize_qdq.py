@@ -28,10 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     ConcatOp,
-    DepthToSpaceOp,
     DequantizeOp,
-    ExpandOp,
-    FlattenOp,
     GatherOp,
     GlobalAveragePoolOp,
     GraphOp,
@@ -41,12 +38,8 @@ from byocir.dialects.graph import (
     ReshapeOp,
     ResizeOp,
     SliceOp,
-    SpaceToDepthOp,
     SplitOp,
-    SqueezeOp,
-    TileOp,
     TransposeOp,
-    UnsqueezeOp,
 )
 from byocir.dialects.locations import fuse
 from byocir.dialects.types import dtype_of, f32, shape_of
@@ -67,10 +60,7 @@ from byocir.rewrites.grid import (
     quantize,
 )
 from byocir.rewrites.matching import rewrites
-
-_SHAPE_OPS = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp, TransposeOp)
-_MOVES = (ExpandOp, TileOp, PadOp, DepthToSpaceOp, SpaceToDepthOp, ResizeOp, SliceOp)
-"""Ops of one operand that copy elements of it; besides, a pad adds some."""
+from byocir.rewrites.moving_ops import MOVING_OPS, is_nearest
 
 
 @dataclass(frozen=True)
@@ -183,8 +173,7 @@ class DropQuantizationBeforeActivation(Pattern):
 
 def _shape_op(value: AnyPattern) -> AnyPattern:
     """A shape op of any kind, another that only moves elements, or a max_pool."""
-    kinds = (*_SHAPE_OPS, *_MOVES, MaxPoolOp)
-    moves = [op_pattern(kind.name, value) for kind in kinds]
+    moves = [op_pattern(kind.name, value) for kind in (*MOVING_OPS, MaxPoolOp)]
     return either(*moves, op_pattern(GatherOp.name, value, wildcard())) @ "shape"
 
 
@@ -292,12 +281,6 @@ def a_resize_copies_elements(shape: Bound) -> tuple[bool, str]:
     if not isinstance(op, ResizeOp):
         return True, "no resize"
     return is_nearest(op), f"{op.mode.data}, {op.coordinate_transformation_mode.data}"
-
-
-def is_nearest(op: ResizeOp) -> bool:
-    """Tells whether a resize copies elements of its input."""
-    crops = op.coordinate_transformation_mode.data == "tf_crop_and_resize"
-    return op.mode.data == "nearest" and not crops
 
 
 @move_dequantize_after_shape_op.where

@@ -29,53 +29,26 @@ from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     ConcatOp,
     ConstantOp,
-    DepthToSpaceOp,
     DequantizeOp,
-    ExpandOp,
     FixedAttr,
-    FlattenOp,
     GatherOp,
     GraphOp,
     MaxPoolOp,
     PadOp,
     QuantizeOp,
     RequantizeOp,
-    ReshapeOp,
     ResizeOp,
-    SliceOp,
-    SpaceToDepthOp,
     SplitOp,
-    SqueezeOp,
-    TileOp,
-    TransposeOp,
-    UnsqueezeOp,
 )
 from byocir.dialects.types import element_type_of, i8, ui8
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
-from byocir.rewrites.normalize_qdq import is_nearest
+from byocir.rewrites.moving_ops import MOVING_OPS, is_nearest
 
 OFFSET = 128
 """The number by which a signed byte is less than the unsigned one that it stands for."""
 
-_SAME_FOR_BOTH = (
-    ReshapeOp,
-    FlattenOp,
-    SqueezeOp,
-    UnsqueezeOp,
-    TransposeOp,
-    ExpandOp,
-    TileOp,
-    DepthToSpaceOp,
-    SpaceToDepthOp,
-    SliceOp,
-    SplitOp,
-    GatherOp,
-    PadOp,
-    ResizeOp,
-    MaxPoolOp,
-    ConcatOp,
-)
+_SAME_FOR_BOTH = (*MOVING_OPS, GatherOp, SplitOp, ConcatOp, MaxPoolOp)
 """Ops that move or compare bytes, which the offset leaves alone."""
 
 
