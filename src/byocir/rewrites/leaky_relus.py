@@ -1,9 +1,8 @@
-"""Leaky relus of bytes as sums: a part of fix-point.
+"""Leaky relus and prelus of bytes in integers: a part of fix-point.
 
-`leaky_relu(x)` is `max(x, 0) + alpha * min(x, 0)`, of which one term is always 0. On a grid both
-terms are the bytes, clipped at the zero point, and the second one's scale is alpha times the first
-one's. What takes sums on two grids to integers takes leaky relus with that. A prelu of one slope is
-the same.
+With t, the bytes without their zero point, `leaky_relu` is `t * a + min(t, 0) * (b - a)`, where a
+is the scale of t and b that times the slope, both on a grid so fine that nothing is rounded but the
+sum. Slopes may be one number or one for each channel, above 0 or not.
 """
 
 from __future__ import annotations
@@ -12,81 +11,97 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import AddOp, ClipOp, DequantizeOp, LeakyReluOp, PreluOp, QuantizeOp
-from byocir.dialects.types import dtype_of
+from byocir.dialects.graph import AddOp, ClipOp, LeakyReluOp, MulOp, PreluOp
 from byocir.patterns import Bound, constant, op, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import (
-    LEAST_SCALE,
-    Grid,
-    constant_array,
-    dequantize,
-    dequantized,
-    grid_at,
-    known_grid,
-    shown,
+from byocir.rewrites.grid import constant_array, dequantize, dequantized, grid_at, known_grid
+from byocir.rewrites.integers import (
+    ONE,
+    ONE_SCALE,
+    Integers,
+    one_scale,
+    requantized,
+    to_integers,
 )
-from byocir.rewrites.integers import ONE_SCALE
-from byocir.rewrites.matching import rewrites
+from byocir.rewrites.sums import sum_parameters
+from byocir.rewrites.zero_points import without_zero_point
 
 _DATA = dequantize(wildcard("x"), "data")
 _SLOPE = constant("slope") | dequantize(constant(), "slope")
 _ACTIVATION = op("graph.leaky_relu", _DATA) | op("graph.prelu", _DATA, _SLOPE)
 
 
-@rewrites(_ACTIVATION @ "activation")
-def leaky_relu_to_sum(x: Bound, data: Bound, activation: Bound, new: NewOps) -> SSAValue:
-    """`leaky_relu(dequantize(x))` becomes a sum of two dequantised tensors."""
-    grid, alpha = known_grid(data), _alpha(activation)
-    assert alpha is not None
-    zero = ArrayAttr.of(grid.zero_point.astype(dtype_of(grid.element)).reshape(()))
-    above = new.add(ClipOp.make(x.value, min=zero)).result
-    below = new.add(ClipOp.make(x.value, max=zero)).result
-    terms = _on_grid(above, grid, 1.0, new), _on_grid(below, grid, alpha, new)
-    return new.add(AddOp.make(*terms)).result
+@to_integers(_ACTIVATION @ "activation")
+def leaky_relu_to_sum(
+    x: Bound, data: Bound, activation: Bound, quantize: Bound, new: NewOps
+) -> SSAValue:
+    """`quantize(leaky_relu(dequantize(x)))` becomes a sum of integers and a requantize."""
+    parameters = _parameters(data, activation, quantize)
+    assert parameters is not None
+    (whole, below), shift = parameters
+    centred = without_zero_point(x.value, int(known_grid(data).zero_point), new)
+    zero = ArrayAttr.of(np.zeros((), np.int32))
+    least = new.add(ClipOp.make(centred, max=zero)).result
+    terms = [
+        new.add(MulOp.make(value, new.constant(factors))).result
+        for value, factors in ((centred, whole), (least, below))
+    ]
+    total = new.add(AddOp.make(*terms)).result
+    scale = np.float32(np.ldexp(known_grid(quantize).scale, -shift))
+    return requantized(quantize, Integers(total, np.asarray(scale), ONE), new)
 
 
-def _on_grid(value: SSAValue, grid: Grid, factor: float, new: NewOps) -> SSAValue:
-    scale = (grid.scale * np.float32(factor)).astype(np.float32)
-    operands = [new.constant(array) for array in (scale, grid.zero_point)]
-    return new.add(DequantizeOp.make(value, *operands, axis=1)).result
+def _parameters(
+    data: Bound, activation: Bound, quantize: Bound
+) -> tuple[tuple[np.ndarray, np.ndarray], int] | None:
+    """The multipliers of the integers and of those below 0, int32, and the shift of their sum; None
+    where no shift keeps it in i32."""
+    slopes, before, after = _slopes(activation), grid_at(data), grid_at(quantize)
+    assert slopes is not None
+    assert before is not None
+    assert after is not None
+    scale = np.float64(before.scale) / np.float64(after.scale)
+    both = np.stack(np.broadcast_arrays(scale, scale * (slopes.astype(np.float64) - 1)))
+    found = sum_parameters(both, [before.farthest] * 2, after)
+    if found is None:
+        return None
+    (whole, below), shift = found
+    return (whole.reshape(-1)[:1].reshape(()), below), shift
+
+
+leaky_relu_to_sum.where(fix=ONE_SCALE)(one_scale("data", "The input"))
 
 
 @leaky_relu_to_sum.where
-def result_is_quantised(activation: Bound) -> tuple[bool, str]:
-    """Nothing but quantize ops uses the result."""
-    users = [use.operation for use in activation.value.uses]
-    return all(isinstance(user, QuantizeOp) for user in users), ", ".join(u.name for u in users)
+def slopes_are_known(activation: Bound) -> tuple[bool, object]:
+    """The slopes are numbers that are known when the model is compiled."""
+    slopes = _slopes(activation)
+    return slopes is not None, "slopes that are computed" if slopes is None else slopes.shape
 
 
-@leaky_relu_to_sum.where(fix=ONE_SCALE)
-def input_has_one_scale(data: Bound) -> tuple[bool, object]:
-    """The input has 8 bits and one scale."""
-    grid = grid_at(data)
-    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
+@leaky_relu_to_sum.where
+def sum_fits(data: Bound, activation: Bound, quantize: Bound) -> tuple[bool, str]:
+    """The sum on a fine grid fits in i32."""
+    grids = [grid_at(each) for each in (data, quantize)]
+    plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
+    if not plain or _slopes(activation) is None:
+        return True, "another rule says"
+    return _parameters(data, activation, quantize) is not None, "scales too far apart"
 
 
-@leaky_relu_to_sum.where(fix="use one slope for all channels that is above 0")
-def slope_is_one_number(data: Bound, activation: Bound) -> tuple[bool, object]:
-    """The slope is one number above 0."""
-    alpha, grid = _alpha(activation), grid_at(data)
-    if alpha is None or grid is None:
-        return False, "several"
-    return bool(np.all(grid.scale * alpha >= LEAST_SCALE)), alpha
-
-
-def _alpha(activation: Bound) -> float | None:
-    """The slope below 0, if it is one number that is known."""
+def _slopes(activation: Bound) -> np.ndarray | None:
+    """The slopes below 0, f32, that broadcast to the input; None where they are not known."""
     op = activation.op
     if isinstance(op, LeakyReluOp):
-        return float(op.alpha.value.data)
+        return np.array(op.alpha.value.data, np.float32)
     assert isinstance(op, PreluOp)
-    array, found = constant_array(op.slope), dequantized(op.slope)
-    if found is not None:
-        integers, grid = constant_array(found[0]), found[1]
-        if integers is None or not integers.present or integers.size != 1 or not grid.per_tensor:
-            return None
-        return float(grid.number(int(integers.values().reshape(()))))
-    if array is None or not array.present or array.size != 1:
+    found = dequantized(op.slope)
+    array = constant_array(op.slope if found is None else found[0])
+    if array is None or not array.present or not np.isfinite(array.values()).all():
         return None
-    return float(array.values().reshape(()))
+    if found is None:
+        return array.values()
+    grid, steps = found[1], array.values().astype(np.int32)
+    if not grid.per_tensor:
+        return None
+    return (steps - grid.zero_point.astype(np.int32)).astype(np.float32) * grid.scale

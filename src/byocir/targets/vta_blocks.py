@@ -203,30 +203,46 @@ def _term(zero: S | None) -> Callable[[S, S, S], S]:
     return body
 
 
+def _rescaled(name: str) -> Pattern:
+    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
+    zero = number(f"zero_{name}")
+    scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
+    return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
+
+
+def _leaky() -> Pattern:
+    """A sum of integers and of those below a number, each by a constant."""
+
+    def times(value: Pattern, name: str) -> Pattern:
+        factor = constant(name, dtype=i32)["~i"]
+        return block("*i", value["*i"], factor, lambda acc, x, m: x * m)
+
+    x = _rescaled("a")
+    whole, below = times(x, "whole"), times(_each(x, lambda e: e.min(number("most"))), "below")
+    return block("*i", whole["*i"], below["*i"], lambda acc, x, y: x + y)
+
+
 @composite("elementwise")
 def elementwise():
-    """A residual add or a chain of steps on each element, requantised."""
-
-    def rescaled(name: str) -> Pattern:
-        x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-        zero = number(f"zero_{name}")
-        scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
-        return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
-
-    total = block("*i", rescaled("a")["*i"], rescaled("b")["*i"], lambda acc, x, y: x + y)
+    """A sum or product of two arrays, a leaky relu, or a chain of steps on each element,
+    requantised."""
+    a, b = _rescaled("a"), _rescaled("b")
+    total = block("*i", a["*i"], b["*i"], lambda acc, x, y: x + y)
+    product = block("*i", a["*i"], b["*i"], lambda acc, x, y: x * y)
     x = wildcard("x", dtype=i8)
     start = optional(x, lambda v: _each(v, lambda e: e.to(i32) + number("offset")))
     return tuple(
         _bounded(_rescale(optional(value, lambda v: _each(v, lambda e: e.max(0)))))
-        for value in (total, start)
+        for value in (total, product, _leaky(), start)
     )
 
 
 @elementwise.rule
 def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
-    """The scale is one number or varies along one dimension."""
-    shape = m["scale"].type.shape
-    return sum(size > 1 for size in shape) <= 1, shape
+    """Scales and slopes are one number or vary along one dimension."""
+    shapes = [m[name].type.shape for name in ("scale", "whole", "below") if name in m]
+    return all(sum(size > 1 for size in shape) <= 1 for shape in shapes), shapes
 
 
 @elementwise.rule

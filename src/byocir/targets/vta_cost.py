@@ -19,6 +19,7 @@ from byocir.dialects.graph import (
     GraphOp,
     MatmulOp,
     MaxPoolOp,
+    MulOp,
     ReluOp,
     RequantizeOp,
     SumPoolOp,
@@ -121,7 +122,7 @@ def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
     if isinstance(op, MaxPoolOp | SumPoolOp):
         return 0, math.prod(op.kernel_shape.get_values())
     biased = isinstance(op, ConvOp) and op.bias is not None
-    return 0, int(biased or isinstance(op, AddOp))
+    return 0, int(biased or isinstance(op, AddOp | MulOp))
 
 
 def _traffic(work: Work, block: int) -> Traffic:

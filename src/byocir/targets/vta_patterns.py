@@ -1,9 +1,9 @@
 """What VTA takes, at both levels.
 
 At graph level: convolution, dense and product of two computed arrays with bias, relu or clip and
-requantisation; residual add; max, average and global average pool; stand-alone requantisation, relu
-and clip; views of pooled features. At tensor level: the same computations as blocks, whoever wrote
-them (`vta_blocks`).
+requantisation; residual add, product element by element, leaky relu; max, average and global
+average pool; stand-alone requantisation, relu and clip; views of pooled features. At tensor level:
+the same computations as blocks, whoever wrote them (`vta_blocks`).
 """
 
 from __future__ import annotations
@@ -165,37 +165,67 @@ def _is_per_output(shape: tuple[int, ...], m: Match) -> bool:
     return all(size == 1 for size in shape[:-1]) and shape[-1:] in ((), (1,), outputs)
 
 
+def _term(name: str) -> Pattern:
+    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
+    return op("graph.requantize", x, m) @ f"rescale_{name}"
+
+
 @composite("add", zero_points=True)
 def add():
     """A residual add: both terms on one fine grid, relu or clip, requantised."""
+    return _accumulated(op("graph.add", _term("a"), _term("b")) @ "add")
 
-    def rescaled(name: str) -> Pattern:
-        x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-        return op("graph.requantize", x, m) @ f"rescale_{name}"
 
-    return _accumulated(op("graph.add", rescaled("a"), rescaled("b")) @ "add")
+@composite("multiply", zero_points=True)
+def multiply():
+    """A product element by element, relu or clip, requantised."""
+    return _accumulated(op("graph.mul", _term("a"), _term("b")) @ "multiply")
+
+
+@composite("leaky_relu", zero_points=True)
+def leaky_relu():
+    """A leaky relu or prelu: a sum of the integers and of those below 0, each by a constant,
+    requantised."""
+    x = _term("a")
+    below = op("graph.mul", op("graph.clip", x), constant("below", dtype=i32))
+    return _accumulated(op("graph.add", op("graph.mul", x, constant("whole", dtype=i32)), below))
 
 
 @add.rule
-def add_does_not_broadcast(m: Match) -> tuple[bool, Any]:
-    """Both terms have the same shape."""
+@multiply.rule
+def terms_do_not_broadcast(m: Match) -> tuple[bool, Any]:
+    """Both operands have the same shape."""
     shapes = m["a"].type.shape, m["b"].type.shape
     return shapes[0] == shapes[1], shapes
 
 
 @add.rule
-def add_scales_are_numbers(m: Match) -> tuple[bool, Any]:
-    """Each term has one scale."""
+@multiply.rule
+def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
+    """Each operand has one scale."""
     sizes = m["scale_a"].array.size, m["scale_b"].array.size
     return sizes == (1, 1), sizes
 
 
 @add.rule
-def add_terms_are_exact(m: Match) -> tuple[bool, Any]:
-    """Terms are scaled without rounding."""
-    roundings = [m[name].op.properties["rounding"] for name in ("rescale_a", "rescale_b")]
+@multiply.rule
+@leaky_relu.rule
+def terms_are_exact(m: Match) -> tuple[bool, Any]:
+    """Operands are scaled without rounding."""
+    names = (name for name in ("rescale_a", "rescale_b") if name in m)
+    roundings = [m[name].op.properties["rounding"] for name in names]
     exact = [isinstance(r, FixedAttr) and r.shift.data == 0 for r in roundings]
     return all(exact), ", ".join(map(str, roundings))
+
+
+@leaky_relu.rule
+def numbers_are_per_channel(m: Match) -> tuple[bool, Any]:
+    """Scales and slopes are one number, or one for each channel, dimension 1 of the result."""
+    shapes = [m[name].type.shape for name in ("scale_a", "whole", "below", "scale")]
+    channels = (*m["a"].type.shape[1:2], *[1] * len(m["a"].type.shape[2:]))
+    fits = (all(size == 1 for size in shape) or shape == channels for shape in shapes)
+    return all(fits), shapes
 
 
 @composite("max_pool")
@@ -272,9 +302,10 @@ def offset_is_exact(m: Match) -> tuple[bool, Any]:
     return exact and m["offset"].type.element == i32, rounding
 
 
-for _pattern in (conv, dense, product, add, avg_pool, requantize):
+_SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)
+for _pattern in _SCALED:
     _pattern.rule(_is_fixed)
-for _pattern in (conv, add, requantize):
+for _pattern in (conv, add, multiply, requantize):
     _pattern.rule(_one_scale_per_channel)
 
 
@@ -283,6 +314,8 @@ _ALL: tuple[Composite, ...] = (
     dense,
     product,
     add,
+    multiply,
+    leaky_relu,
     max_pool,
     avg_pool,
     requantize,
@@ -311,9 +344,9 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 
 
 # Where the pattern itself or another rule leaves no other case, a rule would say nothing.
-for _pattern in (add, requantize, relu, elementwise, bound):
+for _pattern in (add, multiply, leaky_relu, requantize, relu, elementwise, bound):
     _pattern.rule(_has_channels)
-for _pattern in (conv, dense, product, add, avg_pool, requantize):
+for _pattern in _SCALED:
     _pattern.rule(_result_is_i8)
 
 

@@ -112,3 +112,59 @@ func.func @global_average_pool(%x: tensor<1x3x2x4xi8>) -> tensor<1x3x1x1xi8> {
   %2 = graph.quantize %1, %s, %z {axis = 1 : i64} : (tensor<1x3x1x1xf32>, tensor<f32>, tensor<i8>) -> tensor<1x3x1x1xi8>
   func.return %2 : tensor<1x3x1x1xi8>
 }
+
+// A product of two arrays is one of integers without their zero points.
+// CHECK-LABEL: @multiply
+// CHECK:         %[[X:.*]] = graph.requantize %x, {{.*}} {{{.*}}to = i32{{.*}}zero_point = -3
+// CHECK:         %[[Y:.*]] = graph.requantize %y, {{.*}} {{{.*}}to = i32{{.*}}zero_point = 7
+// CHECK:         %[[P:.*]] = graph.mul %[[X]], %[[Y]] : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+// CHECK:         graph.requantize %[[P]], {{.*}}#graph.fixed<shift = {{.*}}(tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+func.func @multiply(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
+  %s = graph.constant #graph.array<[0.25] : tensor<f32>>
+  %u = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %a = graph.constant #graph.array<[3] : tensor<i8>>
+  %b = graph.constant #graph.array<[-7] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %a {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %1 = graph.dequantize %y, %s, %b {axis = 1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<i8>) -> tensor<4xf32>
+  %2 = graph.mul %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.quantize %2, %u, %z {axis = 1 : i64} : (tensor<4xf32>, tensor<f32>, tensor<i8>) -> tensor<4xi8>
+  func.return %3 : tensor<4xi8>
+}
+
+// A constant above 0 joins the scale.
+// CHECK-LABEL: @multiply_by_a_constant
+// CHECK-NOT:     graph.mul
+// CHECK:         graph.constant #graph.array<[3, 12] : tensor<2x1xi32>>
+// CHECK-NEXT:    graph.requantize {{.*}}#graph.fixed<shift = 4, half_up>
+func.func @multiply_by_a_constant(%x: tensor<1x2x4xi8>) -> tensor<1x2x4xi8> {
+  %s = graph.constant #graph.array<[0.25] : tensor<f32>>
+  %u = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %w = graph.constant #graph.array<[3, 12] : tensor<2x1xi8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x2x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xf32>
+  %1 = graph.dequantize %w, %s, %z {axis = 1 : i64} : (tensor<2x1xi8>, tensor<f32>, tensor<i8>) -> tensor<2x1xf32>
+  %2 = graph.mul %0, %1 : (tensor<1x2x4xf32>, tensor<2x1xf32>) -> tensor<1x2x4xf32>
+  %3 = graph.quantize %2, %u, %z {axis = 1 : i64} : (tensor<1x2x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xi8>
+  func.return %3 : tensor<1x2x4xi8>
+}
+
+// A prelu is a sum of the integers and of those below 0.
+// CHECK-LABEL: @prelu
+// CHECK:         %[[T:.*]] = graph.requantize %x, {{.*}} {{{.*}}to = i32{{.*}}zero_point = -3
+// CHECK-NEXT:    %[[B:.*]] = graph.clip %[[T]] {max = #graph.array<[0] : tensor<i32>>}
+// CHECK:         %[[W:.*]] = graph.mul %[[T]], {{.*}} (tensor<1x2x4xi32>, tensor<i32>)
+// CHECK:         %[[N:.*]] = graph.mul %[[B]], {{.*}} (tensor<1x2x4xi32>, tensor<2x1xi32>)
+// CHECK-NEXT:    %[[SUM:.*]] = graph.add %[[W]], %[[N]]
+// CHECK:         graph.requantize %[[SUM]], {{.*}}#graph.fixed
+func.func @prelu(%x: tensor<1x2x4xi8>) -> tensor<1x2x4xi8> {
+  %s = graph.constant #graph.array<[0.3] : tensor<f32>>
+  %u = graph.constant #graph.array<[1.0] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %a = graph.constant #graph.array<[3] : tensor<i8>>
+  %slope = graph.constant #graph.array<[0.1, -2.0] : tensor<2x1xf32>>
+  %0 = graph.dequantize %x, %s, %a {axis = 1 : i64} : (tensor<1x2x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xf32>
+  %1 = graph.prelu %0, %slope : (tensor<1x2x4xf32>, tensor<2x1xf32>) -> tensor<1x2x4xf32>
+  %2 = graph.quantize %1, %u, %z {axis = 1 : i64} : (tensor<1x2x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xi8>
+  func.return %2 : tensor<1x2x4xi8>
+}

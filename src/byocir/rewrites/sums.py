@@ -1,0 +1,114 @@
+"""Residual adds and differences of integers: a part of fix-point.
+
+Both terms are brought to one grid that is so fine that none of them is rounded, added there, and
+rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+
+from byocir.dialects.graph import AddOp, FixedAttr, RequantizeOp
+from byocir.dialects.graph.fixed_point import (
+    INT32_MAX,
+    MAX_SHIFT,
+    Rounding,
+    common_powers_of_two,
+    span_of,
+)
+from byocir.dialects.types import i32
+from byocir.patterns import Bound, Match, op, wildcard
+from byocir.rewrites.driver import NewOps
+from byocir.rewrites.grid import Grid, dequantize, grid_at, known_grid
+from byocir.rewrites.integers import ONE_SCALE, brought_to_grid, one_scale, to_integers
+from byocir.rewrites.matching import MatchedRewrite
+
+
+@cache
+def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
+    """A quantised sum of two dequantised tensors, or a difference, becomes an i32 sum on a common
+    fine grid."""
+    one_term, other = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
+    either = op("graph.add", one_term, other) | op("graph.sub", one_term, other)
+
+    @to_integers(either @ "total")
+    def residual_add(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+        """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum, and so does a
+        difference."""
+        parameters, element = _parameters(m), known_grid(quantize).element
+        assert parameters is not None
+        factors, shift = parameters
+        if m["total"].op.name == "graph.sub":
+            factors = factors * np.array([1, -1], np.int32)
+        to_fine = FixedAttr.of(0, rounding)
+        terms: list[SSAValue] = []
+        for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
+            excess = -int(factor) * int(known_grid(m[name]).zero_point)
+            terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
+        total = new.add(AddOp.make(*terms)).result
+        back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
+        zero = int(known_grid(quantize).zero_point)
+
+        def to_grid(wide: SSAValue) -> SSAValue:
+            return in_fixed_point(wide, one, back, element, new, zero)
+
+        return brought_to_grid(quantize, total, to_grid, new)
+
+    residual_add.where(fix=ONE_SCALE)(one_scale("lhs", "The first term"))
+    residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
+    residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
+
+    @residual_add.where
+    def sum_fits(m: Match) -> tuple[bool, str]:
+        """The sum on a fine grid fits in i32."""
+        grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
+        plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
+        return not plain or _parameters(m) is not None, "scales too far apart"
+
+    return residual_add
+
+
+def _parameters(m: Match) -> tuple[np.ndarray, int] | None:
+    """The multipliers (int32) of two terms for their sum of `scale / 2^shift` per step, and the
+    shift; None when the sum leaves i32 whatever the shift."""
+    terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
+    scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
+    return sum_parameters(scales, [term.farthest for term in terms], grid)
+
+
+def sum_parameters(
+    scales: np.ndarray, farthest: Sequence[int], grid: Grid
+) -> tuple[np.ndarray, int] | None:
+    """Multipliers (int32) of terms and their shift, as large as the sum and the shift back allow:
+    `sum(|multiplier * farthest|) + 2^(shift - 1) < 2^31`, which also bounds a term before its zero
+    point is taken off. None when even shift 0 is not.
+
+    `scales` are those of the terms over that of the sum; further dimensions are those that they
+    vary along. `farthest` is for each term the greatest magnitude of its integers.
+    """
+    span = span_of(grid.range, int(grid.zero_point))
+    for shift in range(MAX_SHIFT, -1, -1):
+        multipliers = np.rint(scales * 2.0**shift)
+        sums = np.tensordot(np.array(farthest, np.float64), np.abs(multipliers), 1)
+        if sums.max() + 2.0**shift / 2 <= INT32_MAX and (span << shift) < INT32_MAX:
+            common = common_powers_of_two(multipliers.astype(np.int32), shift)
+            return multipliers.astype(np.int32) >> common, shift - common
+    return None
+
+
+def in_fixed_point(
+    value: SSAValue,
+    multiplier: np.ndarray,
+    rounding: FixedAttr,
+    to: Attribute,
+    new: NewOps,
+    zero: int = 0,
+) -> SSAValue:
+    """Integers by a multiplier, rounded, and a zero point added."""
+    scale = new.constant(multiplier)
+    made = RequantizeOp.make(value, scale, rounding=rounding, to=to, zero_point=zero)
+    return new.add(made).result
