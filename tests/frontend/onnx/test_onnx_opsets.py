@@ -64,6 +64,9 @@ OLD: list[tuple[int, str, dict[str, np.ndarray], dict[str, Any]]] = [
     (7, "Conv", {"w": np.ones((3, 2, 2, 2), np.float32)}, {}),
     (7, "Reshape", {"shape": np.array([2, 12])}, {}),
     (7, "Concat", {"w": X}, {"axis": 1}),
+    (24, "Swish", {}, {}),
+    (24, "Swish", {}, {"alpha": 1.5}),
+    (23, "RMSNormalization", {"w": np.array([1, 2, 3, 4], np.float32)}, {}),
 ]
 
 
@@ -90,6 +93,12 @@ FOREIGN: list[tuple[int, str, dict[str, np.ndarray], dict[str, Any]]] = [
     (11, "Split", {}, {"axis": 3, "split": [1, 3]}),
     (9, "BatchNormalization", CHANNELS, {}),
     (7, "BatchNormalization", CHANNELS, {"epsilon": 0.1}),
+    (
+        12,
+        "Resize",
+        {"r": np.zeros(0, np.float32), "s": np.array([1, 1, 2, 2], np.float32)},
+        {"coordinate_transformation_mode": "tf_half_pixel_for_nn"},
+    ),
     (26, "Relu", {}, {}),
     (26, "Clip", {"lo": np.array(-1, np.float32)}, {}),
 ]
@@ -141,6 +150,8 @@ def test_foreign_ops_of_an_opset_that_the_runtime_does_not_read_yet() -> None:
         ("Nothing", {}, 21, 21, True),
         ("Nothing", {}, 20, 21, False),
         ("Upsample", {}, 9, 21, False),
+        ("Resize", {"coordinate_transformation_mode": "asymmetric"}, 11, 13, True),
+        ("Resize", {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}, 11, 13, False),
     ],
 )
 def test_same_form(

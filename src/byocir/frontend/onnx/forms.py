@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import onnx
 
+from byocir.frontend.onnx.opset import OPSET
+
 CHANGED: Mapping[str, int] = {
     "DFT": 20,
     "GridSample": 20,
@@ -24,6 +26,12 @@ CHANGED: Mapping[str, int] = {
 """Operators that the opset given here changed the meaning of, where their signature does not tell
 (or not for all nodes): Softmax joined the dimensions behind its axis, GroupNormalization had a
 scale for each group, RoiAlign and DFT had other defaults, GridSample other names of modes."""
+
+
+DROPPED: Mapping[tuple[str, str, bytes], int] = {
+    ("Resize", "coordinate_transformation_mode", b"tf_half_pixel_for_nn"): 13
+}
+"""Values of attributes that are not known from the opset on that is given here."""
 
 
 class Form(NamedTuple):
@@ -73,6 +81,10 @@ def same_form(node: onnx.NodeProto, old: int, new: int) -> bool:
     changed = CHANGED.get(node.op_type, 0) if not domain else 0
     if min(before.since, after.since) < changed <= max(before.since, after.since):
         return False
+    for attribute in node.attribute:
+        gone = DROPPED.get((node.op_type, attribute.name, attribute.s), 0)
+        if min(before.since, after.since) < gone <= max(before.since, after.since):
+            return False
     return _same_inputs(node, before, after) and _same_attributes(node, before, after)
 
 
@@ -93,6 +105,21 @@ def _same_attributes(node: onnx.NodeProto, before: Form, after: Form) -> bool:
             return False
     shared = (before.attributes.keys() & after.attributes.keys()) - given
     return all(before.attributes[name] == after.attributes[name] for name in shared)
+
+
+def is_newcomer(node: onnx.NodeProto, opset: int) -> bool:
+    """Tells whether a node's operator came after the working opset, and means there what it did
+    when it came: the op table reads it in its first form."""
+    first = _first(node.op_type, "" if node.domain == "ai.onnx" else node.domain)
+    return first > OPSET and same_form(node, opset, first)
+
+
+@lru_cache(maxsize=4096)
+def _first(op_type: str, domain: str) -> int:
+    """The opset that an operator came with; 0 if nobody knows it."""
+    known = onnx.defs.get_all_schemas_with_history()
+    named = (each for each in known if each.name == op_type and each.domain == domain)
+    return min((each.since_version for each in named), default=0)
 
 
 Versioned = tuple[onnx.NodeProto, int]

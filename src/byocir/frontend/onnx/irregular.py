@@ -32,7 +32,7 @@ from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.reader import NodeReader, Value
-from byocir.frontend.onnx.tensors import Unsupported, array_of
+from byocir.frontend.onnx.tensors import NoForm, Unsupported, array_of
 from byocir.frontend.onnx.writer import GraphWriter, onnx_type
 
 # -- nodes that are no op
@@ -232,7 +232,11 @@ def read_rms_norm(node: NodeReader) -> Value:
     _expect_f32_statistics(node)
     axis, epsilon = p.axis(-1)(node), node.number("epsilon", 1e-5)
     assert isinstance(axis, int)
-    return node.emit(RmsNormOp, node.operand(0), node.operand(1), axis=axis, epsilon=epsilon)
+    x, scale = node.operand(0), node.operand(1)
+    own, other = element_type_of(x.type), element_type_of(scale.type)
+    if own != other:  # the result has that of the scale by the schema, of x by ONNX's inference
+        raise NoForm(f"expected a scale of {own}, found {other}")
+    return node.emit(RmsNormOp, x, scale, axis=axis, epsilon=epsilon)
 
 
 def _expect_f32_statistics(node: NodeReader) -> None:

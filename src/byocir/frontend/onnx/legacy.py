@@ -1,4 +1,4 @@
-"""Nodes of older opsets in the form that the op table reads.
+"""Nodes of other opsets in the form that the op table reads.
 
 Mostly what was an attribute has become an input. Attributes are known at import, so such an input
 is an array; no node is added.
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ReshapeOp
 from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of
-from byocir.frontend.onnx.forms import same_form
+from byocir.frontend.onnx.forms import is_newcomer, same_form
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported
@@ -34,8 +34,9 @@ class Adapted(NamedTuple):
 
 
 def adapt(node: onnx.NodeProto, sources: Sources, opset: int) -> Adapted | None:
-    """A node of this opset as one of the working opset; None if it has no such form."""
-    if same_form(node, opset, OPSET):
+    """A node of this opset as one of the working opset, which may be too old for the operator; None
+    if it has no such form."""
+    if same_form(node, opset, OPSET) or is_newcomer(node, opset):
         return Adapted(node, sources)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") and opset < OPSET else None
     try:
@@ -160,6 +161,8 @@ def _batch_normalization(old: _Old) -> Adapted | None:
 
 def _resize(old: _Old) -> Adapted | None:
     """Before opset 11 pixels were taken at the floor of index / scale."""
+    if old.opset > 10:
+        return None
     scales = old.sources[1] if len(old.sources) > 1 else None
     if "scales" in old.attributes:
         scales = Array.of(np.array(old.attributes["scales"], np.float32))

@@ -16,14 +16,10 @@ from byocir.frontend.onnx.legacy import adapt, joins, read_joined
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.table import reader_of
-from byocir.frontend.onnx.tensors import Unsupported
+from byocir.frontend.onnx.tensors import NoForm, Unsupported
 
 REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, ArithmeticError)
 """Readers of a valid model raise the first two; hostile values may break them elsewhere."""
-
-
-class NoForm(Unsupported):
-    """No graph op stands for a node, whatever it is given."""
 
 
 class Made(NamedTuple):

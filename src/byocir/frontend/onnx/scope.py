@@ -33,10 +33,10 @@ from byocir.frontend.onnx.macs import macs
 from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value
-from byocir.frontend.onnx.reading import REFUSED, NoForm, read_node
+from byocir.frontend.onnx.reading import REFUSED, read_node
 from byocir.frontend.onnx.stripped import graphs_in
 from byocir.frontend.onnx.table import reader_of
-from byocir.frontend.onnx.tensors import Unsupported
+from byocir.frontend.onnx.tensors import NoForm, Unsupported
 from byocir.frontend.onnx.types import type_of, why_not_static
 
 

@@ -13,6 +13,10 @@ class Unsupported(Exception):
     """Part of a model that has no form at graph level, with the reason in one sentence."""
 
 
+class NoForm(Unsupported):
+    """A node that no graph op stands for, though it may be valid."""
+
+
 def numpy_dtype(data_type: int) -> np.dtype | None:
     """The numpy dtype of an element type (TensorProto.DataType), if graph ops compute on it."""
     dtype = any_dtype(data_type)
