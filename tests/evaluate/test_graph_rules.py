@@ -35,10 +35,12 @@ from byocir.dialects.graph import (
     ReluOp,
     RequantizeOp,
     ReshapeOp,
+    ResizeOp,
     SumPoolOp,
 )
 from byocir.dialects.graph.fixed_point import rescale
 from byocir.dialects.graph.foreign import ForeignOp, YieldOp
+from byocir.dialects.graph.resize import numbers
 from byocir.dialects.types import element_of, i8, i32, tensor, ui8
 from byocir.errors import ByocirError
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
@@ -200,6 +202,38 @@ def test_integer_conv(
         "dilations": data.draw(st.tuples(st.integers(1, 2), st.integers(1, 2))),
     }
     results(ConvOp, operands, group=group, **window)
+
+
+@pytest.mark.parametrize("dilation", [1, 3])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_no_tap_touches_does_not_spread(dilation: int, bad: float) -> None:
+    """A dilated kernel is no dense one with zeros between its taps."""
+    x = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 12)
+    x[0, 0, 5] = bad
+    operands = [x, np.array([[[2, 1]]], np.float32)]
+    window = {"strides": [1], "pads": [0, 0], "dilations": [dilation]}
+    function = function_of(ConvOp, operands, (), group=1, **window)
+    (found,) = evaluate_function(ModuleOp([function]), "main", operands)
+    np.testing.assert_array_equal(found[0, 0], 2 * x[0, 0, :-dilation] + x[0, 0, dilation:])
+
+
+def test_the_nearest_of_a_part_is_copied() -> None:
+    """Whatever it is; onnx's reference multiplies its neighbours by 0."""
+    x = np.array([[1, np.nan, 3, np.inf]], np.float32)
+    properties = {
+        "sizes": [1, 4],
+        "roi": numbers([0, 0.5, 1, 1.5]),
+        "mode": "nearest",
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "nearest_mode": "floor",
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 7.0,
+        "antialias": 0,
+    }
+    function = function_of(ResizeOp, [x], (), **properties)
+    (found,) = evaluate_function(ModuleOp([function]), "main", [x])
+    np.testing.assert_array_equal(found, np.array([[np.nan, 3, 7, 7]], np.float32))
 
 
 @pytest.mark.parametrize("sizes", [(0, 2, 3), (1, 0, 3), (1, 2, 0)])

@@ -99,6 +99,20 @@ def test_floats_are_summed_in_one_order(kind):
     check_cases()
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 2)])
+def test_weights_that_are_no_numbers_meet_the_same_zeros(stride, dilation, pads):
+    """Those around the input, not those between its elements."""
+    x = np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5)
+    window = {"strides": [stride], "dilations": [dilation], "pads": list(pads)}
+    for place in range(3):
+        w = np.array([[[1, 2, 3]]], np.float32)
+        w[0, 0, place] = np.nan
+        more = {"output_padding": [0], "group": 1}
+        check(Case(graph.ConvTransposeOp, [x, w], **window, **more))
+
+
 def test_hard_swish_rounds_alike():
     case = Case(graph.HardSwishOp, [np.linspace(-4, 4, 1001, dtype=np.float32)])
     (expected,) = evaluate_function(case.module(), "main", case.arrays)

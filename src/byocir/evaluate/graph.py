@@ -176,29 +176,26 @@ def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 # -- contractions
 
 
-def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[np.ndarray]:
-    """Integers exactly: products of bytes summed in float64 stay far below 2^53, and matrix
-    products of floats are fast."""
+def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Adds one matrix product for each kernel position: integers exactly, for products of bytes
+    summed in float64 stay far below 2^53. Onnx's reference multiplies what lies between the taps of
+    a dilated kernel by zeros, so that a NaN there spreads."""
     x, w = operands[0], operands[1]
-    if element_type_of(op.input.type) not in BYTES:
-        pads, rank = int_tuple(op.pads), x.ndim - 2
-        padded = (n + pads[i] + pads[rank + i] for i, n in enumerate(x.shape[2:]))
-        ask_for(op, (*x.shape[:2], *padded), x.dtype)
-        columns = (*x.shape[:2], *w.shape[2:], *shape_of(op.result.type)[2:])
-        ask_for(op, columns, x.dtype)  # the reference lays windows side by side
-        return _by_reference(op, operands)
     group, out = op.group.value.data, shape_of(op.result.type)
+    whole = element_type_of(op.input.type) in BYTES
+    wide = np.dtype(np.float64) if whole else np.promote_types(x.dtype, np.float32)
+    ask_for(op, out, wide)
     # Kernel positions first, so that each is a contiguous matrix: numpy has no BLAS for others.
-    weights = np.moveaxis(w, (0, 1), (-2, -1)).astype(np.float64, order="C")
+    weights = np.moveaxis(w, (0, 1), (-2, -1)).astype(wide, order="C")
     weights = weights.reshape(*w.shape[2:], group, w.shape[0] // group, w.shape[1])
-    total = np.zeros((x.shape[0], group, w.shape[0] // group, math.prod(out[2:])))
-    for position, part in _slices(x.astype(np.float64), out[2:], op, w.shape[2:], 0):
+    total = np.zeros((x.shape[0], group, w.shape[0] // group, math.prod(out[2:])), wide)
+    for position, part in _slices(x.astype(wide), out[2:], op, w.shape[2:], 0):
         columns = part.reshape(x.shape[0], group, w.shape[1], math.prod(out[2:]))
         total += weights[position] @ columns
-    result = total.astype(np.int64).reshape(out)
+    result = (total.astype(np.int64) if whole else total).reshape(out)
     if len(operands) > 2:
         result += operands[2].reshape(-1, *(1 for _ in out[2:]))
-    return result.astype(np.int32)
+    return result.astype(np.int32 if whole else x.dtype)
 
 
 def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray | Sequence[np.ndarray]:
@@ -228,9 +225,11 @@ def _resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     the first there, the reference what lies in the middle. It multiplies elements to find the
     nearest, so that it finds indices here: NaN stays one, and wide integers keep their bits."""
     (x,) = operands
+    if _stays(op, x):
+        return x
     lone = [n > 1 and made == 1 for n, made in zip(x.shape, int_tuple(op.sizes), strict=True)]
     how = op.coordinate_transformation_mode.data
-    if op.mode.data == "nearest" and op.roi is None:
+    if op.mode.data == "nearest":
         return _nearest(
             op, x, [("asymmetric" if one and how == _HALF_PIXEL else how) for one in lone]
         )
@@ -242,17 +241,28 @@ def _resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return wide.astype(x.dtype) if x.dtype.kind not in "iu" else saturate(np.rint(wide), x.dtype)
 
 
+def _stays(op: ResizeOp, x: np.ndarray) -> bool:
+    """Tells whether each element stays where it is."""
+    scales: tuple[float, ...] = () if op.scales is None else op.scales.get_values()
+    return op.roi is None and x.shape == int_tuple(op.sizes) and all(s == 1 for s in scales)
+
+
 def _nearest(op: ResizeOp, x: np.ndarray, how: Sequence[str]) -> np.ndarray:
-    """The nearest elements, with coordinates of a kind by dimension."""
+    """The nearest elements, with coordinates of a kind by dimension; the extrapolation's value
+    where one of them is outside."""
+    beyond = np.zeros(int_tuple(op.sizes), np.bool_)
     for axis, size in enumerate(x.shape):
         along = [other == axis for other in range(x.ndim)]
         places = np.arange(size, dtype=np.float64).reshape([size if one else 1 for one in along])
-        indices = _resized(op, places, along, how[axis]).ravel().astype(np.int64)
-        x = np.take(x, indices, axis)
-    return x
+        indices = _resized(op, places, along, how[axis])
+        beyond |= indices == _BEYOND
+        x = np.take(x, np.maximum(indices, 0).ravel().astype(np.int64), axis)
+    return np.where(beyond, np.array(op.extrapolation_value.value.data).astype(x.dtype), x)
 
 
 _HALF_PIXEL = "pytorch_half_pixel"
+_BEYOND = -1.0
+"""Stands for the coordinate of no element."""
 
 
 def _resized(op: ResizeOp, x: np.ndarray, along: Sequence[bool], how: str) -> np.ndarray:
@@ -263,7 +273,13 @@ def _resized(op: ResizeOp, x: np.ndarray, along: Sequence[bool], how: str) -> np
         **op.properties,
         "sizes": attribute_of(sizes),
         "coordinate_transformation_mode": attribute_of(how),
+        "extrapolation_value": attribute_of(_BEYOND),
     }
+    if op.roi is not None:
+        ends, begins = [1.0] * x.ndim, [0.0] * x.ndim
+        for axis in (axis for axis, chosen in enumerate(along) if chosen):
+            begins[axis], ends[axis] = op.roi.get_values()[axis :: x.ndim]
+        properties["roi"] = numbers([*begins, *ends])
     if op.scales is not None:
         given = zip(op.scales.get_values(), along, strict=True)
         properties["scales"] = numbers([s if chosen else 1.0 for s, chosen in given])

@@ -93,11 +93,32 @@ def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return (x / (bias + alpha / size * total) ** beta).astype(x.dtype)
 
 
+def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """How many elements before the first, and behind the last, of each spatial dimension the
+    kernel reaches from the elements of the result."""
+    rows = zip(
+        sizes,
+        int_tuple(op.strides),
+        int_tuple(op.dilations),
+        shape_of(op.weight.type)[2:],
+        int_tuple(op.pads),
+        shape_of(op.result.type)[2:],
+        strict=False,
+    )
+    reach = [((k - 1) * d - b, b + o - 1, n, s) for n, s, d, k, b, o in rows]
+    return [(max(before // s, 0), max(last // s - (n - 1), 0)) for before, last, n, s in reach]
+
+
 def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Adds the products with each kernel position to every `strides`-th element."""
+    """Adds the products with each kernel position to every `strides`-th element. As blocks have
+    it, there are zeros around the input, of which weights that are not finite make NaN."""
     x, w, group = operands[0], operands[1], op.group.value.data
     strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
     begins, out = int_tuple(op.pads)[: x.ndim - 2], shape_of(op.result.type)
+    if not np.isfinite(w).all():
+        around = _around(op, x.shape[2:])
+        x = np.pad(x, [(0, 0), (0, 0), *around])
+        begins = [b + s * pads[0] for b, s, pads in zip(begins, strides, around, strict=True)]
     kernel, sizes, outputs = w.shape[2:], x.shape[2:], w.shape[1]
     reach = [
         max((n - 1) * s + (k - 1) * d + 1, b + o)
