@@ -128,6 +128,11 @@ def has_signs_to_drop(call: Call) -> bool:
     return call.attribute("p", 2) == 1 and x is not None and bool((x < 0).any())
 
 
+def has_holes_not_finite(call: Call) -> bool:
+    """Windows with holes, and a NaN or an infinity in the inputs."""
+    return any(each > 1 for each in call.attribute("dilations", [])) and is_not_finite(call)
+
+
 # -- movement
 
 
@@ -140,15 +145,42 @@ def ends_at_greatest(call: Call) -> bool:
     )
 
 
-def is_linear_of_integers(call: Call) -> bool:
+def interpolates_integers(call: Call) -> bool:
     """Integers are interpolated."""
     x = call.array(0)
-    return x is not None and x.dtype.kind in "iu" and call.attribute("mode") == "linear"
+    return x is not None and x.dtype.kind in "iu" and _interpolates(call)
+
+
+def _interpolates(call: Call) -> bool:
+    return call.attribute("mode", "nearest") != "nearest"
 
 
 def interpolates_not_finite(call: Call) -> bool:
     """A NaN or an infinity among elements that are not just copied."""
-    return call.attribute("mode", "nearest") != "nearest" and is_not_finite(call)
+    return _interpolates(call) and is_not_finite(call)
+
+
+def copies_not_finite(call: Call) -> bool:
+    """A NaN or an infinity among elements of which the nearest is taken."""
+    return not _interpolates(call) and is_not_finite(call)
+
+
+def crops_what_keeps_its_size(call: Call) -> bool:
+    """A part is taken of a dimension that is as large in the result."""
+    x = call.array(0)
+    if x is None:
+        return False
+    parts = zip(_scaled(call, x), _parts(call, x.ndim), strict=False)
+    return any(
+        (scale == 1 or size == made) and part != (0, 1) for (size, made, scale), part in parts
+    )
+
+
+def is_old_and_shrinks(call: Call) -> bool:
+    """A dimension becomes smaller, at the opset that does not say which element is the nearest."""
+    x = call.array(0)
+    is_old = call.node.op_type == "Resize" and call.opset < 11 and not _interpolates(call)
+    return is_old and x is not None and any(scale < 1 for _, _, scale in _scaled(call, x))
 
 
 def has_corners_between(call: Call) -> bool:
@@ -300,9 +332,18 @@ def is_nearest_by_a_step(call: Call) -> bool:
     if x is None or call.attribute("mode", "nearest") != "nearest":
         return False
     return any(
-        (_nearest(call, *each, np.float32) != _nearest(call, *each, np.float64)).any()
-        for each in _scaled(call, x)
+        (_nearest(call, each, part, np.float32) != _nearest(call, each, part, np.float64)).any()
+        for each, part in zip(_scaled(call, x), _parts(call, x.ndim), strict=False)
     )
+
+
+def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
+    """Of each dimension that is resized, where the part of it begins and ends that is taken."""
+    roi = call.array(1)
+    if roi is None or call.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
+        return [(0.0, 1.0)] * rank
+    count = roi.size // 2
+    return [(float(a), float(b)) for a, b in zip(roi[:count], roi[count:], strict=True)]
 
 
 def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
@@ -321,8 +362,11 @@ def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
     return [(n, made, made / n) for n, made in pairs if n]
 
 
-def _nearest(call: Call, size: int, made: int, scale: float, kind: type) -> NDArray[np.int64]:
+def _nearest(
+    call: Call, sizes: tuple[int, int, float], part: tuple[float, float], kind: type
+) -> NDArray[np.int64]:
     """Indices of the nearest elements, in arithmetic of a kind."""
+    size, made, scale = sizes
     how = call.attribute("coordinate_transformation_mode", "half_pixel")
     how = "asymmetric" if call.opset < 11 else how
     x = cast(Any, np.arange)(made, dtype=kind)
@@ -330,7 +374,9 @@ def _nearest(call: Call, size: int, made: int, scale: float, kind: type) -> NDAr
     if how in ("asymmetric", "tf_half_pixel_for_nn"):
         x = x / factor if how == "asymmetric" else (x + half) / factor
     elif how in ("align_corners", "tf_crop_and_resize"):
-        x = x * kind(size - 1) / kind(max(made - 1, 1))
+        begin, end = map(np.float32, part)  # as the operator is given them
+        last = kind(size - 1)
+        x = x * kind(end - begin) * last / kind(max(made - 1, 1)) + kind(begin) * last
     else:
         x = (x + half) / factor - half
     mode = call.attribute("nearest_mode", "round_prefer_floor")
@@ -402,10 +448,104 @@ def has_zero_points_of_channels(call: Call) -> bool:
     return x is not None and x.ndim != 4 and channels is not None and channels.size > 1
 
 
-def copies_wide_integers(call: Call) -> bool:
-    """Integers that floats of 64 bits do not hold, of which the nearest is taken."""
+def is_wide(call: Call) -> bool:
+    """Integers that floats of 64 bits do not hold."""
+    return any(float(np.abs(x.astype(np.float64)).max()) > 2.0**53 for x in _integers(call))
+
+
+def multiplies_wide(call: Call) -> bool:
+    """Integers whose products add up to more than their type, or floats of 64 bits, hold."""
+    integers = _integers(call)
+    most = min([2.0**53, *(float(np.iinfo(x.dtype).max) for x in integers)])
+    count = 1.0
+    for x in integers:
+        count *= max(float(np.abs(x.astype(np.float64)).sum()), 1.0)
+    return count > most
+
+
+def is_unsigned(call: Call) -> bool:
+    """Integers of 32 or 64 bits without a sign."""
     x = call.array(0)
-    if x is None or x.dtype.kind not in "iu" or not x.size:
-        return False
-    greatest = float(np.abs(x.astype(np.float64)).max())
-    return call.attribute("mode", "nearest") == "nearest" and greatest > 2.0**53
+    return x is not None and x.dtype in (np.uint32, np.uint64)
+
+
+def _integers(call: Call) -> list[np.ndarray]:
+    """All inputs that hold integers, and some."""
+    return [x for x in call.arrays if x.dtype.kind in "iu" and x.size]
+
+
+def transposes_not_finite(call: Call) -> bool:
+    """The weights hold a NaN or an infinity."""
+    weights = call.array(1)
+    return weights is not None and not np.isfinite(weights.astype(np.float64)).all()
+
+
+def crops_an_odd_number(call: Call) -> bool:
+    """The shape of the result is given, and an odd number of elements is cut off."""
+    given: list[int] = call.attribute("output_shape") or []
+    extra = call.attribute("output_padding", [0] * len(given))
+    return call.attribute("auto_pad", "NOTSET") != "SAME_UPPER" and any(
+        ((axis.size - 1) * axis.stride + axis.extent + more - made) % 2
+        for axis, made, more in zip(call.axes(), given[-len(extra) :], extra, strict=False)
+    )
+
+
+def updates_what_it_reads(call: Call) -> bool:
+    """Of a training step the running mean, or variance, is another of the inputs, too."""
+    names = list(call.node.input)
+    return bool(call.attribute("training_mode", 0)) and len(set(names)) < len(names)
+
+
+def sums_nothing(call: Call) -> bool:
+    """There is nothing to sum over, and something to compute."""
+    return any(not x.size for x in call.arrays)
+
+
+def has_zeros_alone(call: Call) -> bool:
+    """All elements are zero."""
+    x = call.array(0)
+    return x is not None and x.size > 0 and not x.any()
+
+
+def has_no_condition(call: Call) -> bool:
+    """A loop has no condition to begin with."""
+    return len(call.node.input) < 2 or not call.node.input[1]
+
+
+def scales_zero_by_no_number(call: Call) -> bool:
+    """A slope is NaN or infinite where the input is 0."""
+    return transposes_not_finite(call) and not all(x.all() for x in call.arrays[:1])
+
+
+def sums_many_halves(call: Call) -> bool:
+    """More bfloat16 are added than their eight digits count."""
+    x = call.array(0)
+    return x is not None and x.dtype.name == "bfloat16" and x.size > 64
+
+
+def requantises_no_number(call: Call) -> bool:
+    """A scale is NaN or 0."""
+    return has_nan(call) or any(not x.all() for x in call.arrays if is_floating(x))
+
+
+def has_scales_of_channels(call: Call) -> bool:
+    """The weights have a scale for each channel, where there are not two dimensions."""
+    x, scales = call.array(0), call.array(4)
+    return x is not None and x.ndim != 4 and scales is not None and scales.size > 1
+
+
+def joins_dimensions(call: Call) -> bool:
+    """At an opset that takes all dimensions from `axis` on for one there are several."""
+    x, along = call.array(0), call.attribute("axis", -1)
+    begin = call.attribute("axis", 1)  # which was the default then
+    return call.opset < 13 and x is not None and int(np.prod(x.shape[begin:])) != x.shape[along]
+
+
+def has_doubles_below(call: Call) -> bool:
+    """Floats of 64 bits below zero."""
+    return is_double(call) and any(bool((x < 0).any()) for x in call.arrays[:1])
+
+
+def is_double_with(attribute: str) -> Condition:
+    """Holds for floats of 64 bits where an attribute is not 0."""
+    return lambda call: is_double(call) and bool(call.attribute(attribute, 0))

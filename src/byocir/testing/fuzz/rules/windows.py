@@ -112,9 +112,7 @@ def conv_transpose(d: Draft) -> None:
     group = d.attr("group", d.draws.one(divisors), 1)
     per_group = d.draws.upto(3)
     kernel = [d.draws.upto(3) for _ in range(rank)]
-    # A weight that is NaN meets the zeros between the elements, or does not, by how it is computed.
-    finite = (-3.0, 3.0) if d.draws.special else (None, None)
-    d.take("W", shape=[channels, per_group, *kernel], low=finite[0], high=finite[1])
+    d.take("W", shape=[channels, per_group, *kernel])
     d.attr("kernel_shape", kernel, kernel)
     strides = d.attr("strides", [d.draws.upto(3) for _ in kernel], [1] * rank)
     dilations = d.attr("dilations", [d.draws.upto(2) for _ in kernel], [1] * rank)
