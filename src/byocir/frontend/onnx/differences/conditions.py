@@ -466,7 +466,7 @@ def multiplies_wide(call: Call) -> bool:
 def is_unsigned(call: Call) -> bool:
     """Integers of 32 or 64 bits without a sign."""
     x = call.array(0)
-    return x is not None and x.dtype in (np.uint32, np.uint64)
+    return x is not None and x.dtype.name in ("uint32", "uint64")
 
 
 def _integers(call: Call) -> list[np.ndarray]:
