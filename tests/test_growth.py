@@ -26,6 +26,7 @@ from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
+from byocir.patterns.blocks import BlockPattern
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
@@ -87,6 +88,20 @@ def test_steps_are_linear(shape, targets, tmp_path, monkeypatch):
     )
     growth = {step: twice[step] / calls for step, calls in once.items()}
     assert {step: ratio for step, ratio in growth.items() if ratio > BEYOND} == {}
+
+
+def test_blocks_with_the_same_content_are_held_against_a_pattern_once(monkeypatch):
+    held: list[object] = []
+    match = BlockPattern._match_block
+    monkeypatch.setattr(
+        BlockPattern, "_match_block", lambda self, *rest: (held.append(self), match(self, *rest))[1]
+    )
+    numbers = []
+    for nodes in (8, 16):
+        held.clear()
+        hand_over(byocir.import_onnx(growing("elementwise", nodes)), ["vta"])
+        numbers.append(len(held))
+    assert numbers[0] == numbers[1] > 0
 
 
 @pytest.mark.parametrize("shape", ["many outputs", "wide concat", "wide split"])

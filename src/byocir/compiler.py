@@ -28,6 +28,7 @@ from byocir.arguments import (
     instance_of,
 )
 from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
@@ -107,8 +108,9 @@ def partition(
     if placement:
         set_placement(module, placement)
     passes = partition_pipeline(module, targets, levels, objective, _costs(costs))
-    (runner or PassRunner()).run(module, passes)
-    return report_of(module)
+    with collector_paused():  # each end of a pause looks at all that was made meanwhile
+        (runner or PassRunner()).run(module, passes)
+        return report_of(module)
 
 
 MODULE = instance_of("a module, as import_onnx gives it,", ModuleOp)

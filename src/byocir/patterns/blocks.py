@@ -16,6 +16,7 @@ from byocir.dialects import tir
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
 from byocir.errors import FAILURES, ByocirError
+from byocir.patterns.alike import Misfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
@@ -182,7 +183,11 @@ class BlockPattern(Pattern):
         if not isinstance(op, tir.BlockOp) or op.parent is not state.block:
             progress.miss(state, f"expected a block, found {source}")
             return
-        reason = self.refusal(op)
+        alike = progress.alike
+        key = (self, alike.number(op))
+        reason = alike.refusals.get(key)
+        if reason is None:
+            reason = alike.refusals[key] = self.refusal(op)
         if reason:
             progress.miss(state, reason)
             return
@@ -193,7 +198,12 @@ class BlockPattern(Pattern):
         if bound is None:
             progress.miss(state, "expected the same block as before")
             return
-        yield from self._match_block(value, op, bound, progress)
+        if key not in alike.misfits:
+            yield from self._match_block(value, op, bound, progress)
+        if key in alike.misfits:
+            misfit = alike.misfits[key]
+            reached = bound.with_op(op) if misfit.shaped else bound
+            progress.miss(reached, misfit.reason, misfit.near)
 
     def refusal(self, op: tir.BlockOp) -> str:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
@@ -223,10 +233,11 @@ class BlockPattern(Pattern):
         if any(form is None for form in forms):
             progress.miss(before, "expected affine indices without division")
             return
-        reason, fits = "", False
+        reason, placed, fits = "", False, False
         for order, numbers in self._orders(op):
             reason = reason or indices_differ(op, [r.index for r in self.reads], self.result)
             for space, unknowns in self._match_maps(op, order, forms):
+                placed = True
                 found = {**numbers, **unknowns, **self._named_pads(op, order)}
                 named, pads = _with_names(state, found), self._pads(op, order)
                 bound = BoundBlock.of(value, op, space.names, space.groups, order)
@@ -237,10 +248,13 @@ class BlockPattern(Pattern):
                 if named is not None:
                     reason = pads
                     break
-        if not fits:
+        if not placed:
+            shaped, near = self._is_shaped_like(op, forms), 2 if reason else 1
+            misfit = Misfit(reason or body_differs(op, self.body), near, shaped)
+            progress.alike.misfits[self, progress.alike.number(op)] = misfit
+        elif not fits:
             reached = state if self._is_shaped_like(op, forms) else before
-            body = reason or body_differs(op, self.body)
-            progress.miss(reached, body, near=2 if reason else 1)
+            progress.miss(reached, reason or body_differs(op, self.body), near=2 if reason else 1)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The orders of the operands in which the body fits, with the numbers it binds."""

@@ -13,6 +13,7 @@ from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.errors import FAILURES, ByocirError
+from byocir.patterns.alike import Alike
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
@@ -169,22 +170,28 @@ class Composite:
                     return Match(state, root)
         return None
 
-    def attempt(self, root: Operation, blocked: Blocked = lambda state: "") -> Attempt:
+    def attempt(
+        self,
+        root: Operation,
+        blocked: Blocked = lambda state: "",
+        alike: Alike | None = None,
+    ) -> Attempt:
         """Tries every alternative at this op, in order; all rules of a structural match are
         evaluated. Gives the first that fits, else the first structural match, else how far the
-        others came. `blocked` tells why a match is out of question for reasons of its own. Raises
-        ByocirError B202 for a rule or a test that fails."""
+        others came. `blocked` tells why a match is out of question for reasons of its own; attempts
+        on a module that does not change may share what is `alike`. Raises ByocirError B202 for a
+        rule or a test that fails."""
         try:
             with _nested(self.name):
-                return self._attempt(root, blocked)
+                return self._attempt(root, blocked, alike or Alike())
         except ByocirError as error:
             if error.code != "B202":
                 raise
             told = f"pattern {self.name}: {error.message}"
             raise ByocirError("B202", told, where=error.where, help=error.help) from error
 
-    def _attempt(self, root: Operation, blocked: Blocked) -> Attempt:
-        progress, best = Progress(), None
+    def _attempt(self, root: Operation, blocked: Blocked, alike: Alike) -> Attempt:
+        progress, best = Progress(alike=alike), None
         for state in self.states(root, progress):
             match = Match(state, root)
             results = tuple(rule.evaluate(match) for rule in self.rules)

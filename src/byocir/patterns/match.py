@@ -29,6 +29,7 @@ from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
+from byocir.patterns.alike import Alike
 from byocir.patterns.dataflow import produced
 
 if TYPE_CHECKING:
@@ -234,6 +235,8 @@ class Progress:
     reason: str = ""
     near: int = 0
     """How much of an op fitted that did not match: 0 for nothing but its kind."""
+    alike: Alike = field(default_factory=Alike)
+    """What earlier attempts found out about blocks, where they share it."""
 
     def miss(self, state: State, reason: str, near: int = 0) -> None:
         further = (len(state.ops), near) > (len(self.matched), self.near)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp
 from byocir.dialects.locations import names
+from byocir.patterns.alike import Alike
 from byocir.patterns.composite import Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
@@ -122,29 +124,44 @@ def _declined(decision: DecisionAttr, reason: str) -> DecisionAttr:
 
 
 def nearest_misses(
-    op: Operation, composites: Iterable[Composite], taken: Mapping[Operation, str]
+    op: Operation,
+    composites: Iterable[Composite],
+    taken: Mapping[Operation, str],
+    alike: Alike | None = None,
 ) -> Iterator[Attempt]:
     """For an op that nothing took: how far each pattern that has such an op inside would have come.
 
     The op is held against the pattern's inner node, then the pattern is climbed towards its root
     along the op's users, as far as ops are not `taken` (by the composite of that name). Where that
-    reaches the root, the attempt there has told the reason."""
+    reaches the root, the attempt there has told the reason. `alike` is as in `attempt`."""
+    alike = alike or Alike()
     for composite in composites:
         paths = _paths(composite, op.name)
+        starts = {path[0]: _start(op, path[0], alike) for path in paths.first}
         # Alternatives above it give many paths from one inner node; where that does not fit, all of
         # them miss alike.
-        starts = {node: _start(op, node) for node in dict.fromkeys(path[0] for path in paths)}
-        first = {path[0]: path for path in reversed(paths)}
-        differing = [p for p in paths if starts[p[0]][0] or first[p[0]] is p]
-        misses = [_climb(op, composite, path, starts[path[0]], taken) for path in differing]
+        fitting = {node for node, (states, _) in starts.items() if states}
+        differing = (
+            [p for p in paths.all if p[0] in fitting or p in paths.first]
+            if fitting
+            else paths.first
+        )
+        misses = [_climb(op, composite, p, starts[p[0]], taken) for p in differing]
         partial = [miss for miss in misses if miss is not None]
         best = max(partial, key=lambda miss: len(miss.matched), default=None)
         if best is not None and best.matched and len(partial) == len(misses):
             yield best
 
 
+class _Paths(NamedTuple):
+    """Paths through a pattern, and of those the first from each inner node."""
+
+    all: tuple[tuple[Pattern, ...], ...]
+    first: tuple[tuple[Pattern, ...], ...]
+
+
 @lru_cache(maxsize=1024)
-def _paths(composite: Composite, name: str) -> tuple[tuple[Pattern, ...], ...]:
+def _paths(composite: Composite, name: str) -> _Paths:
     """Paths from an inner pattern node that could match an op of this name up to a root; without
     the alternatives between, which match nothing themselves."""
     found: dict[tuple[Pattern, ...], None] = {}
@@ -160,12 +177,13 @@ def _paths(composite: Composite, name: str) -> tuple[tuple[Pattern, ...], ...]:
         if above and not chooses and name in node.root_names():
             found[path] = None
         pending.extend((child, *(above if chooses else path)) for child in node.children())
-    return tuple(found)
+    first = {path[0]: path for path in reversed(found)}
+    return _Paths(tuple(found), tuple(path for path in found if first[path[0]] is path))
 
 
-def _start(op: Operation, node: Pattern) -> _Fits:
+def _start(op: Operation, node: Pattern, alike: Alike) -> _Fits:
     """The ways in which an inner node fits at the op, and how far it came."""
-    miss = Progress()
+    miss = Progress(alike=alike)
     return _fitting(node, [op], (), miss), miss
 
 
@@ -180,7 +198,7 @@ def _climb(
     reached, candidates = tuple[Operation, ...](), [op]
     for node in path:
         if reached:
-            miss = Progress()
+            miss = Progress(alike=start[1].alike)
             fitting = _fitting(node, candidates, reached, miss)
         else:
             fitting, miss = start

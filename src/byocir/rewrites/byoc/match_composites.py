@@ -27,6 +27,7 @@ from xdsl.traits import ConstantLike, IsTerminator
 from byocir.dialects.byoc import HOST, LEVELS, PLACE, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError
+from byocir.patterns.alike import Alike
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import Attempt, State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
@@ -81,6 +82,7 @@ class _Claims:
     """Control flow in whose graphs something was claimed, and by which composite first."""
     told: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
     """Ops at which a target's attempt is on record."""
+    alike: Alike = field(default_factory=Alike)
 
     def hold(self, op: Operation, what: str) -> None:
         """Notes that the control flow around an op can no longer be taken whole."""
@@ -202,7 +204,7 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
         for root in sorted(roots, key=lambda op: -position[op]):
             if root in claims.taken:
                 continue
-            attempt = composite.attempt(root, blocked)
+            attempt = composite.attempt(root, blocked, claims.alike)
             if attempt.fits:
                 claims.choose(attempt, offers, objective)
             else:
@@ -228,7 +230,7 @@ def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> No
         if op in claims.taken or op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
             continue
         for offer in offers:
-            misses = nearest_misses(op, offer.composites, claims.taken)
+            misses = nearest_misses(op, offer.composites, claims.taken, claims.alike)
             for miss in misses:
                 claims.tell(miss, offer.target)
             place = (op, offer.target)
