@@ -2,20 +2,19 @@
 
 Load, compute and store run side by side. Queues and tokens fix a partial order (``tokens.clocks``);
 two instructions of different modules that touch the same element, one of them writing, must be
-ordered by it. For each element only the latest write, and the latest read of each module, are kept
-(modules are in order, so what is ordered after the latest is ordered after all): time and memory
-are linear in the stream and in what it touches. This is the happens-before race detection of
-FastTrack (Flanagan and Freund, PLDI 2009) with three threads and one writer per memory.
+ordered by it. ``byocir.machine_sim`` compares the accesses of a run; here is what they are on VTA,
+and what its findings are called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.machine_sim import RaceDetector, Shadow, clocks, legal_order
+from byocir.machine_sim.hazards import Race
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
@@ -24,7 +23,7 @@ from byocir.vta_sim.sanitizer_accesses import Accesses, AccessReader, Elements
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.sanitizer_tokens import token_hazards
-from byocir.vta_sim.tokens import Links, Queue, check_form, clocks, link, positions, run_order
+from byocir.vta_sim.tokens import Links, Queue, check_form, link, order_by
 
 Index = NDArray[np.int64]
 WRITERS = {
@@ -68,11 +67,12 @@ def hazards(
 ) -> list[Hazard]:
     """As ``sanitize``, for a stream that is decoded, well formed and linked."""
     places, image = Places(decoded, locations), as_dram(dram)
-    order = run_order(links)
-    known = clocks(links, order)
-    found = token_hazards(decoded, links, order, known, places)
-    if len(order) == len(decoded):
-        found += _Detector(decoded, links, order, known, image, places).run()
+    order = order_by(links)
+    run = legal_order(order)
+    known = clocks(order, run)
+    found = token_hazards(decoded, links, run, known, places)
+    if len(run) == len(decoded):
+        found += _Detector(decoded, run, RaceDetector(order, known), image, places).run()
     return sorted(found, key=_position)
 
 
@@ -81,48 +81,27 @@ def _position(hazard: Hazard) -> tuple[int, int]:
     return (last.index if last else -1, hazard.first.index if hazard.first else -1)
 
 
-@dataclass
-class _Shadow:
-    """What is remembered of one memory: per element the position of the latest write (in the
-    writer's queue, from 1; 0 for none) and of the latest read of each other module."""
-
-    name: str
-    writer: Queue
-    written: Index
-    read: dict[Queue, Index] = field(default_factory=dict[Queue, Index])
-
-    @staticmethod
-    def of(name: str, writer: Queue, readers: Sequence[Queue], size: int) -> _Shadow:
-        read = {queue: np.zeros(size, np.int64) for queue in readers}
-        return _Shadow(name, writer, np.zeros(size, np.int64), read)
-
-
 class _Detector:
     """One pass over a stream in a legal order."""
 
     def __init__(
         self,
         decoded: Decoded,
-        links: Links,
         order: list[int],
-        known: Index,
+        detector: RaceDetector,
         dram: NDArray[np.uint8],
         places: Places,
     ) -> None:
         self._instructions, self._order, self._places = decoded.instructions(), order, places
-        self._queues: list[int] = links.queue.tolist()
-        self._known: list[list[int]] = known.tolist()
-        self._positions: list[int] = positions(links).tolist()
-        self._rows = [np.flatnonzero(links.queue == queue) for queue in Queue]
+        self._detector, self._queues = detector, detector.order.unit
         config = decoded.config
         self._map = DramMap(decoded, len(dram))
         self._reader = AccessReader(config, dram, self._loaded_uops(dram, config))
         self._shadows = {
-            memory: _Shadow.of(memory.name, writer, READERS[memory], config.depth(memory))
+            memory: Shadow(config.depth(memory), {writer}, READERS[memory], keeps_writes=True)
             for memory, writer in WRITERS.items()
         }
-        loaders = (Queue.LOAD, Queue.COMPUTE)
-        self._dram = _Shadow.of("DRAM", Queue.STORE, loaders, self._map.segments)
+        self._dram = Shadow(self._map.segments, {Queue.STORE}, {Queue.LOAD, Queue.COMPUTE})
         self._found: list[Hazard] = []
 
     def run(self) -> list[Hazard]:
@@ -132,14 +111,14 @@ class _Detector:
             insn = self._instructions[index]
             accesses = self._reader.read(insn)
             for memory, elements in accesses.reads:
-                self._unwritten(insn, self._shadows[memory], elements)
-                self._touch(insn, self._shadows[memory], elements, writes=False)
+                self._unwritten(insn, memory, elements)
+                self._touch(index, memory, elements, writes=False)
             for memory, elements in accesses.writes:
-                self._touch(insn, self._shadows[memory], elements, writes=True)
+                self._touch(index, memory, elements, writes=True)
             self._beyond(insn, accesses)
             segments = self._map.touched(index)
             if segments is not None:
-                self._touch(insn, self._dram, segments, writes=insn.opcode == Opcode.STORE)
+                self._touch_dram(index, segments, writes=insn.opcode == Opcode.STORE)
         return self._found
 
     def _loaded_uops(
@@ -161,71 +140,43 @@ class _Detector:
             pass
         return loaded
 
-    def _touch(
-        self, insn: Instruction, shadow: _Shadow, elements: Elements, *, writes: bool
-    ) -> None:
-        """Compares an access with the latest ones of other modules, and notes it."""
-        index = insn.index
-        queue, position, known = self._queues[index], self._positions[index], self._known[index]
-        if writes:
-            for reader, latest in shadow.read.items():
-                self._compare(insn, shadow, elements, reader, latest[elements], known[reader])
-            shadow.written[elements] = position
-        elif queue != shadow.writer:
-            writer, latest = shadow.writer, shadow.written
-            self._compare(insn, shadow, elements, writer, latest[elements], known[writer])
-            shadow.read[Queue(queue)][elements] = position
+    def _touch(self, index: int, memory: Memory, elements: Elements, *, writes: bool) -> None:
+        """Reports the races of an access to a scratchpad."""
+        shadow = self._shadows[memory]
+        for race in self._detector.access(shadow, index, elements, writes=writes):
+            code, span = "S201" if race.first_writes else "S202", _span(race.elements)
+            self._race(code, race, memory.name, span, f"{memory.name} elements")
 
-    def _compare(
-        self,
-        insn: Instruction,
-        shadow: _Shadow,
-        elements: Elements,
-        queue: Queue,
-        latest: Index,
-        known: int,
-    ) -> None:
-        """Reports elements whose ``latest`` access, by ``queue``, is not among the ``known``."""
-        if not latest.size or latest.max() <= known:
-            return
-        late = latest > known
-        indices = _indices(elements)[late]
-        for position in np.unique(latest[late]).tolist():
-            other = int(self._rows[queue][position - 1])
-            self._race(insn.index, other, queue, shadow, indices[latest[late] == position])
+    def _touch_dram(self, index: int, segments: Elements, *, writes: bool) -> None:
+        borders = self._map.borders
+        for race in self._detector.access(self._dram, index, segments, writes=writes):
+            first, end = _span(race.elements)
+            span = int(borders[first]), int(borders[end])
+            self._race("S203", race, "DRAM", span, "DRAM bytes")
 
-    def _race(self, index: int, other: int, queue: Queue, shadow: _Shadow, indices: Index) -> None:
-        """Reports that ``index`` and ``other``, which is of ``queue``, are not ordered."""
-        first, second = min(index, other), max(index, other)
-        writing = self._queues[first] == shadow.writer
-        code = "S201" if writing else "S202"
-        span, what = _span(indices), f"{shadow.name} elements"
-        if shadow is self._dram:
-            code, what = "S203", "DRAM bytes"
-            borders = self._map.borders
-            span = int(borders[span[0]]), int(borders[span[1]])
-        verbs = ("writes", "reads") if writing else ("reads", "writes")
-        module, earlier = (Queue(self._queues[i]).name.lower() for i in (second, first))
+    def _race(self, code: str, race: Race, memory: str, span: tuple[int, int], what: str) -> None:
+        verbs = ("writes", "reads") if race.first_writes else ("reads", "writes")
+        pair = race.second, race.first
+        module, earlier = (Queue(self._queues[index]).name.lower() for index in pair)
         expected = f"{module} to wait for {earlier}"
         found = (
             f"no order between {earlier}, which {verbs[0]} {what} {span[0]}..{span[1]}, "
             f"and {module}, which {verbs[1]} them"
         )
-        self._add(code, first, second, shadow.name, span, expected, found)
+        self._add(code, race.first, race.second, memory, span, expected, found)
 
-    def _unwritten(self, insn: Instruction, shadow: _Shadow, elements: Elements) -> None:
-        written = shadow.written[elements]
-        if not written.size or written.min():
+    def _unwritten(self, insn: Instruction, memory: Memory, elements: Elements) -> None:
+        missing = self._shadows[memory].unwritten(elements)
+        if not missing.size:
             return
-        missing = _indices(elements)[written == 0]
         code = "S205" if insn.opcode == Opcode.STORE else "S204"
-        expected = f"{shadow.name} elements written before they are read"
+        expected = f"{memory.name} elements written before they are read"
         found = f"{len(missing)} unwritten, element {missing[0]} first"
-        self._add(code, insn.index, None, shadow.name, _span(missing), expected, found)
+        self._add(code, insn.index, None, memory.name, _span(missing), expected, found)
 
     def _beyond(self, insn: Instruction, accesses: Accesses) -> None:
         for past in accesses.beyond:
-            depth = len(self._shadows[past.memory].written)
+            depth = self._shadows[past.memory].size
             span = (past.first, past.end)
             expected = f"{past.memory.name} elements within 0..{depth}"
             found = f"{span[0]}..{span[1]}"
@@ -250,12 +201,6 @@ class _Detector:
     ) -> None:
         other = None if second is None else self._places[second]
         self._found.append(Hazard(code, self._places[first], other, memory, span, expected, found))
-
-
-def _indices(elements: Elements) -> Index:
-    if not isinstance(elements, slice):
-        return elements
-    return np.arange(int(elements.start), int(elements.stop))
 
 
 def _span(indices: Index) -> tuple[int, int]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from byocir.machine_sim.order import NEVER, Clock
 from byocir.vta_sim.isa import Decoded, Opcode
 from byocir.vta_sim.sanitizer_report import Hazard, Places
-from byocir.vta_sim.tokens import NEVER, TOKEN_FIFOS, Links, Queue, TokenFifo, positions
+from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, Queue, TokenFifo
 
 
 def token_hazards(
     decoded: Decoded,
     links: Links,
     order: list[int],
-    known: NDArray[np.int64],
+    known: Sequence[Clock],
     places: Places,
 ) -> list[Hazard]:
-    """Findings S206, S207 and S210, given the order that runs and its clocks (``tokens``)."""
+    """Findings S206, S207 and S210, given the order that runs and its clocks."""
     found = [*_leaks(decoded, links, places)]
     if len(order) < len(decoded):
         return [*found, *_blocked(decoded, links, order, places)]
@@ -66,7 +66,7 @@ def _popped_by(queue: Queue, slot: int) -> TokenFifo:
 
 
 def _unfinished(
-    decoded: Decoded, links: Links, known: NDArray[np.int64], places: Places
+    decoded: Decoded, links: Links, known: Sequence[Clock], places: Places
 ) -> Iterator[Hazard]:
     """The last instruction of each queue must be FINISH or done before it."""
     finishes = np.flatnonzero(decoded.opcode == Opcode.FINISH)
@@ -76,10 +76,10 @@ def _unfinished(
         last = places[len(decoded) - 1] if len(decoded) else None
         yield Hazard("S210", last, None, "", None, expected, found)
         return
-    finish, place = int(finishes[0]), positions(links)
+    finish = int(finishes[0])
     for queue in Queue:
         rows = np.flatnonzero(links.queue == queue)
-        if not rows.size or int(rows[-1]) == finish or place[rows[-1]] <= known[finish][queue]:
+        if not rows.size or int(rows[-1]) == finish or len(rows) <= known[finish][queue]:
             continue
         first, second = sorted((int(rows[-1]), finish))
         found = f"{queue.name.lower()} may run after it"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.errors import Lines
+from byocir.machine_sim import NEVER, NOT_WAITING, Order, legal_order
 from byocir.vta_sim.asm import format_instruction, where
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
@@ -46,8 +47,6 @@ TOKEN_FIFOS = (
     TokenFifo("compute->store", Queue.COMPUTE, "push_next", Queue.STORE, "pop_prev"),
     TokenFifo("store->compute", Queue.STORE, "push_prev", Queue.COMPUTE, "pop_next"),
 )
-NOT_WAITING = -1
-NEVER = -2
 
 
 @dataclass(frozen=True)
@@ -110,15 +109,29 @@ def check_form(decoded: Decoded) -> None:
             raise VTAError(code, expected, found, where(decoded, index))
 
 
+def _users(
+    decoded: Decoded, queue: NDArray[np.uint8], fifo: TokenFifo
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    columns = decoded.columns
+    pushes = np.flatnonzero((queue == fifo.producer) & (columns[fifo.push] != 0))
+    pops = np.flatnonzero((queue == fifo.consumer) & (columns[fifo.pop] != 0))
+    return pushes, pops
+
+
+def fifo_users(decoded: Decoded, links: Links, fifo: TokenFifo) -> tuple[list[int], list[int]]:
+    """The instructions that push to a FIFO, and those that pop from it."""
+    pushes, pops = _users(decoded, links.queue, fifo)
+    return pushes.tolist(), pops.tolist()
+
+
 def link(decoded: Decoded) -> Links:
     """Match every pop with its push."""
-    queue, columns = route(decoded), decoded.columns
+    queue = route(decoded)
     waits = np.full((len(decoded), 2), NOT_WAITING, np.int64)
     pushed: list[int] = []
     popped: list[int] = []
     for fifo in TOKEN_FIFOS:
-        pushes = np.flatnonzero((queue == fifo.producer) & (columns[fifo.push] != 0))
-        pops = np.flatnonzero((queue == fifo.consumer) & (columns[fifo.pop] != 0))
+        pushes, pops = _users(decoded, queue, fifo)
         matched = min(len(pushes), len(pops))
         slot = 0 if fifo.pop == "pop_prev" else 1
         waits[pops, slot] = NEVER
@@ -176,30 +189,20 @@ def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
     same one as the native engine takes.
     Raises VTAError V301 when nothing can run and instructions are left.
     """
-    rows = [np.flatnonzero(links.queue == queue).tolist() for queue in Queue]
-    waits: list[list[int]] = links.waits.tolist()
-    done = [False] * len(decoded)
-    heads = [0, 0, 0]
-    order: list[int] = []
-
-    def ready(queue: int) -> bool:
-        if heads[queue] == len(rows[queue]):
-            return False
-        needed = waits[rows[queue][heads[queue]]]
-        return all(wait == NOT_WAITING or (wait != NEVER and done[wait]) for wait in needed)
-
     random = None if seed is None else _split_mix(seed)
-    current = 0
-    while len(order) < len(decoded):
-        turns = [q for q in (current, (current + 1) % 3, (current + 2) % 3) if ready(q)]
-        if not turns:
-            raise _deadlock(decoded, links, rows, heads)
-        current = turns[0] if random is None else turns[next(random) % len(turns)]
-        index = rows[current][heads[current]]
-        heads[current] += 1
-        done[index] = True
-        order.append(index)
+
+    def choose(ready: list[int]) -> int:
+        return ready[0 if random is None else next(random) % len(ready)]
+
+    order = legal_order(order_by(links), choose)
+    if len(order) < len(decoded):
+        raise _deadlock(decoded, links, order)
     return order
+
+
+def order_by(links: Links) -> Order:
+    """The order that tokens give."""
+    return Order(len(Queue), links.queue.tolist(), links.waits.tolist())
 
 
 def _split_mix(seed: int) -> Iterator[int]:
@@ -216,86 +219,21 @@ def _split_mix(seed: int) -> Iterator[int]:
         yield z ^ z >> 31
 
 
-def run_order(links: Links) -> list[int]:
-    """A legal order, as instruction indices, as close to program order as the tokens allow.
-
-    Of the queue heads that can run, the first in the stream goes next. In a deadlock the order
-    holds what runs before it, and is shorter than the stream.
-    """
-    count = len(links.queue)
-    if (links.waits < np.arange(count)[:, None]).all() and not (links.waits == NEVER).any():
-        return list(range(count))
-    rows = [np.flatnonzero(links.queue == queue).tolist() for queue in Queue]
-    waits: list[list[int]] = links.waits.tolist()
-    done = [False] * count
-    heads = [0] * len(rows)
-    order: list[int] = []
-    while True:
-        ready = [
-            (row[head], queue)
-            for queue, (row, head) in enumerate(zip(rows, heads, strict=True))
-            if head < len(row)
-            and all(w == NOT_WAITING or (w != NEVER and done[w]) for w in waits[row[head]])
-        ]
-        if not ready:
-            return order
-        index, queue = min(ready)
-        heads[queue] += 1
-        done[index] = True
-        order.append(index)
-
-
-def clocks(links: Links, order: list[int]) -> NDArray[np.int64]:
-    """What is surely done before each instruction starts: how many of each queue, int64 [N, 3].
-
-    A vector clock: an instruction knows what its predecessor in the queue knew and had done, and
-    the same of the instructions whose tokens it takes. An instruction is ordered after the p-th
-    (from 1) of queue q exactly when its count of q is at least p. ``order`` is a legal order, such
-    as ``run_order`` gives; rows of instructions that are not in it stay 0.
-    """
-    known = [[0, 0, 0] for _ in range(len(links.queue))]
-    now = [[0, 0, 0] for _ in Queue]
-    after: list[list[int]] = [[]] * len(known)
-    queues: list[int] = links.queue.tolist()
-    waits: list[list[int]] = links.waits.tolist()
-    for index in order:
-        queue = queues[index]
-        clock = now[queue]
-        for wait in waits[index]:
-            if wait >= 0:
-                clock = [max(pair) for pair in zip(clock, after[wait], strict=True)]
-        known[index] = clock
-        clock = clock.copy()
-        clock[queue] += 1
-        now[queue] = after[index] = clock
-    return np.array(known, np.int64).reshape(-1, len(Queue))
-
-
-def positions(links: Links) -> NDArray[np.int64]:
-    """The place of each instruction in its queue, from 1; int64 [N]."""
-    result = np.zeros(len(links.queue), np.int64)
-    for queue in Queue:
-        rows = links.queue == queue
-        result[rows] = np.arange(1, int(rows.sum()) + 1)
-    return result
-
-
-def _deadlock(decoded: Decoded, links: Links, rows: list[list[int]], heads: list[int]) -> VTAError:
+def _deadlock(decoded: Decoded, links: Links, order: list[int]) -> VTAError:
     """The V301 report: token counts, and per queue its head and the tokens it lacks."""
+    ran = np.zeros(len(decoded), np.bool_)
+    ran[order] = True
     counts: dict[str, int] = {}
     for fifo in TOKEN_FIFOS:
-        ran = (
-            rows[fifo.producer][: heads[fifo.producer]],
-            rows[fifo.consumer][: heads[fifo.consumer]],
-        )
-        pushes, pops = decoded.columns[fifo.push][ran[0]], decoded.columns[fifo.pop][ran[1]]
-        counts[fifo.name] = int(pushes.sum() - pops.sum())
+        pushes, pops = _users(decoded, links.queue, fifo)
+        counts[fifo.name] = int(ran[pushes].sum() - ran[pops].sum())
     lines: list[str] = []
     for queue in Queue:
-        if heads[queue] == len(rows[queue]):
+        left = np.flatnonzero((links.queue == queue) & ~ran)
+        if not left.size:
             lines.append(f"{queue.name.lower()} queue is empty")
             continue
-        insn = decoded.instruction(rows[queue][heads[queue]])
+        insn = decoded.instruction(int(left[0]))
         missing = [
             fifo.name
             for fifo in TOKEN_FIFOS
@@ -306,5 +244,5 @@ def _deadlock(decoded: Decoded, links: Links, rows: list[list[int]], heads: list
             f" (missing {', '.join(missing)})"
         )
     tokens = ", ".join(f"{name} {count}" for name, count in counts.items())
-    found = f"a deadlock after {sum(heads)} of {len(decoded)}; tokens: {tokens}"
+    found = f"a deadlock after {len(order)} of {len(decoded)}; tokens: {tokens}"
     return VTAError("V301", "a queue that can run", found, Lines.of(lines, 5))

@@ -1,7 +1,7 @@
 """The cycle model: when each instruction of a stream runs, from the instructions alone.
 
-``model``: parameters; ``work``: the cost of each instruction by itself; ``channel`` and
-``servers``: how they overlap; ``timeline``: the result. docs/vta.md explains it and its limits.
+``model``: parameters; ``work``: the cost of each instruction by itself; ``timeline``: how they
+overlap, as ``byocir.machine_sim`` finds it. docs/vta.md explains it and its limits.
 """
 
 from byocir.vta_sim.timing.model import TimingModel

@@ -7,20 +7,32 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir import machine_sim
+from byocir.errors import Lines
+from byocir.machine_sim import MachineModel, Sequencer, Stuck, Times, TokenQueue, Unit, Waits
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode, decode
 from byocir.vta_sim.timing.model import TimingModel
-from byocir.vta_sim.timing.servers import Servers
 from byocir.vta_sim.timing.work import (
     Cycles,
-    Work,
+    Rank,
     element_bytes,
     fetch_beats,
     loop_cycles,
     store_cycles,
     work_of,
 )
-from byocir.vta_sim.tokens import Links, Queue, check_finish, check_form, link, schedule
+from byocir.vta_sim.tokens import (
+    TOKEN_FIFOS,
+    Links,
+    Queue,
+    check_finish,
+    check_form,
+    fifo_users,
+    link,
+    schedule,
+)
 
 
 @dataclass(frozen=True)
@@ -101,60 +113,77 @@ def timeline(decoded: Decoded, links: Links, model: TimingModel | None = None) -
     Raises VTAError V306 if it deadlocks because the model's queues are full.
     """
     model = model or TimingModel.de10()
-    work = work_of(decoded, model)
-    servers = Servers(decoded, links, work, model)
-    servers.run()
-    delivered, start, end = (
-        np.array(times, np.int64) for times in (servers.delivered, servers.start, servers.end)
+    times, busy = _times(decoded, links, model)
+    waits = {CAUSES[cause]: waited for cause, waited in times.waits.items()}
+    units = {"fetch": _unit_time(times.sequencer)}
+    units |= {q.name.lower(): _unit_time(times.units[q]) for q in Queue}
+    works = {name: int(busy[rows].sum()) for name, rows in units_of(decoded).items()}
+    return Timeline(
+        model,
+        times.delivered,
+        times.start,
+        times.end,
+        waits,
+        times.cycles,
+        units,
+        works,
+        bounds_of(decoded, model),
+        times.channels[0],
     )
-    freed, ready = np.array(servers.freed, np.int64), np.array(servers.ready, np.int64)
-    free = _free_before(links, freed)
-    waits = {
-        "token": start - np.maximum(free, delivered),
-        "dram": end - start - work.busy,
-        "fetch": np.maximum(delivered - free, 0),
-        "queue": freed - end,
-    }
-    cycles = int(freed.max(initial=0))
-    units = {"fetch": _fetch_time(delivered, ready, model, cycles)}
-    for queue in Queue:
-        units[queue.name.lower()] = _unit_time(links.queue == queue, work, waits, cycles)
-    kinds = units_of(decoded)
-    busy = {name: int(work.busy[rows].sum()) for name, rows in kinds.items()}
-    spans = np.array(servers.channel.spans, np.int64).reshape(-1, 3)
-    bounds = bounds_of(decoded, model)
-    return Timeline(model, delivered, start, end, waits, cycles, units, busy, bounds, spans)
 
 
-def _free_before(links: Links, freed: Cycles) -> Cycles:
-    """When the unit of each instruction was done with the one before."""
-    free = np.zeros_like(freed)
-    for queue in Queue:
-        rows = np.flatnonzero(links.queue == queue)
-        free[rows[1:]] = freed[rows[:-1]]
-    return free
+CAUSES = {"order": "token", "channel": "dram", "issue": "fetch", "queue": "queue"}
+"""What waits of any machine are on VTA, where order comes from tokens alone."""
 
 
-def _unit_time(
-    rows: NDArray[np.bool_], work: Work, waits: dict[str, Cycles], cycles: int
-) -> UnitTime:
-    busy = int(work.busy[rows].sum())
-    waited = {cause: int(times[rows].sum()) for cause, times in waits.items()}
-    return UnitTime(busy=busy, drained=cycles - busy - sum(waited.values()), **waited)
+def _unit_time(unit: machine_sim.UnitTime) -> UnitTime:
+    return UnitTime(unit.busy, unit.order, unit.channel, unit.issue, unit.queue, unit.drained)
 
 
-def _fetch_time(delivered: Cycles, ready: Cycles, model: TimingModel, cycles: int) -> UnitTime:
-    count = len(delivered)
-    last = int(delivered.max(initial=0))
-    busy = _fetch_channel(count, model) + count * model.issue
-    queue = int((delivered - ready).sum())
-    return UnitTime(busy, 0, last - busy - queue, 0, queue, cycles - last)
+def _times(decoded: Decoded, links: Links, model: TimingModel) -> tuple[Times, Cycles]:
+    """The times of a stream, and how long each instruction works."""
+    count, work = len(decoded), work_of(decoded, model)
+    queues = [(*fifo_users(decoded, links, fifo), model.token_queue) for fifo in TOKEN_FIFOS]
+    waits = Waits.of([()] * count, {}, queues)
+    try:
+        times = machine_sim.times_of(_machine(model), links.queue.tolist(), waits, work.costs)
+    except Stuck as stuck:
+        raise _deadlock(stuck, model, count) from None
+    return times, work.busy
 
 
-def _fetch_channel(count: int, model: TimingModel) -> int:
-    """Beats of the read channel to fetch ``count`` instructions."""
-    chunks, rest = divmod(count, model.fetch_chunk)
-    return chunks * fetch_beats(model, model.fetch_chunk) + fetch_beats(model, rest)
+def _machine(model: TimingModel) -> MachineModel:
+    """VTA's modules, FIFOs and read channel."""
+    chunk = model.fetch_chunk
+    return MachineModel(
+        [Unit(queue.name.lower(), model.command_queue) for queue in Queue],
+        [TokenQueue(fifo.name, model.token_queue) for fifo in TOKEN_FIFOS],
+        channels=["read"],
+        sequencer=Sequencer(
+            model.issue,
+            chunk,
+            model.fetch_latency,
+            [fetch_beats(model, instructions) for instructions in range(chunk + 1)],
+            rank=Rank.FETCH,
+        ),
+    )
+
+
+def _deadlock(stuck: Stuck, model: TimingModel, count: int) -> VTAError:
+    """The V306 report. Tokens alone do not deadlock, as ``schedule`` has shown before."""
+    lines: list[str] = []
+    for halt in stuck.halts:
+        if halt.unit is None:
+            lines.append(f"fetch holds instruction {halt.index} for a full command queue")
+            continue
+        name = Queue(halt.unit).name.lower()
+        if halt.cause == "queue":
+            lines.append(f"{name} holds instruction {halt.index} for a full token queue")
+        else:
+            lines.append(f"{name} waits for a token at instruction {halt.index}")
+    depths = f"{model.command_queue} commands, {model.token_queue} tokens"
+    found = f"a deadlock after {stuck.ran} of {count} with queues of {depths}"
+    return VTAError("V306", "a queue with room", found, Lines.of(lines, 5))
 
 
 def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:

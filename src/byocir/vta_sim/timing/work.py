@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.machine_sim import Costs
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode
 from byocir.vta_sim.timing.model import TimingModel
@@ -37,6 +38,13 @@ class Work:
     lead: Cycles
     beats: Cycles
     rank: Cycles
+
+    @property
+    def costs(self) -> Costs:
+        """The same as lists: results are there at the end, and reads share one channel."""
+        columns = (self.busy, self.lead, self.beats, self.rank)
+        zeros = [0] * len(self.busy)
+        return Costs(*(column.tolist() for column in columns), channel=zeros, latency=zeros)
 
 
 def work_of(decoded: Decoded, model: TimingModel) -> Work:

@@ -1,19 +1,16 @@
-"""The DRAM read channel: one beat a cycle, to the most important request that has arrived."""
+"""A shared channel: one beat a cycle, to the most important request that has arrived."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-FETCH = 3
-"""The client number of fetch; load, compute and store are numbered as in ``Queue``."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
     """``left`` beats for ``client``, wanted from cycle ``arrival`` on; the lowest rank goes first.
 
-    An important request takes the channel over in the middle of another: on the device that
-    happens between bursts, which are short beside a transfer.
+    An important request takes the channel over in the middle of another: on a device that happens
+    between bursts, which are short beside a transfer.
     """
 
     rank: int
@@ -51,6 +48,11 @@ class Channel:
             if not served.left:
                 self.pending.remove(served)
                 return served.client, stop
+
+    def next_end(self) -> int:
+        """The cycle that ``complete`` would tell."""
+        copies = [Request(r.rank, r.arrival, r.left, r.client) for r in self.pending]
+        return Channel(copies, [], self.now).complete()[1]
 
     def _next(self) -> Request:
         """The request to serve next: of those that have arrived, or arrive first, the lowest."""

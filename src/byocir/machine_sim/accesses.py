@@ -1,0 +1,154 @@
+"""The latest accesses to each element of a memory, and which instructions conflict by them.
+
+Units run in order: what is ordered after the latest access of a unit to an element is ordered after
+all earlier ones of it. So one position for each unit and element is enough, and time and memory are
+linear in the program and in what it touches. This is the bookkeeping of FastTrack (Flanagan and
+Freund, PLDI 2009) for a few threads that are known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.machine_sim.model import Access, Instruction
+
+Index = NDArray[np.int64]
+Elements = Index | slice
+
+
+class Rival(NamedTuple):
+    """The latest accesses of a unit to each element: positions in the unit from 1, 0 for none."""
+
+    unit: int
+    writes: bool
+    latest: Index
+
+
+class Shadow:
+    """Of `size` elements the latest access of each unit, as far as others may conflict with it.
+
+    `writers` and `readers` are the units that do so; with `keeps_writes` all writes are kept, which
+    `unwritten` needs.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        writers: Collection[int],
+        readers: Collection[int],
+        *,
+        keeps_writes: bool = False,
+    ) -> None:
+        everybody = {*writers, *readers}
+        self.size = size
+        written = [u for u in sorted(writers) if keeps_writes or everybody - {u}]
+        read = [u for u in sorted(readers) if {*writers} - {u}]
+        self._written = [Rival(unit, True, np.zeros(size, np.int64)) for unit in written]
+        self._read = [Rival(unit, False, np.zeros(size, np.int64)) for unit in read]
+        self._of = {(u, w): self._parts(u, w) for u in everybody for w in (False, True)}
+
+    def _parts(self, unit: int, writes: bool) -> tuple[list[Rival], Index | None]:
+        others = [*self._written, *self._read] if writes else self._written
+        own = self._written if writes else self._read
+        kept = next((rival.latest for rival in own if rival.unit == unit), None)
+        return [rival for rival in others if rival.unit != unit], kept
+
+    def of(self, unit: int, *, writes: bool) -> tuple[list[Rival], Index | None]:
+        """What an access of a unit conflicts with, which are writes of others, and their reads if
+        it writes itself; and where its own position is kept, if it is."""
+        return self._of[unit, writes]
+
+    def unwritten(self, elements: Elements) -> Index:
+        """Those of the elements that nobody has written."""
+        left: Index | None = None
+        for rival in self._written:
+            positions = rival.latest[elements]
+            if not positions.size or positions.min():
+                return np.empty(0, np.int64)
+            left = positions if left is None else np.maximum(left, positions)
+        indices = indices_of(elements)
+        return indices if left is None else indices[left == 0]
+
+
+def indices_of(elements: Elements) -> Index:
+    """The elements as indices."""
+    if not isinstance(elements, slice):
+        return elements
+    return np.arange(int(elements.start), int(elements.stop))
+
+
+class Segments:
+    """Memories cut where accesses begin and end: every access is a run of whole segments, whatever
+    the sizes of memories are."""
+
+    def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
+        self.borders: dict[str, Index] = {}
+        self._used: dict[str, tuple[set[int], set[int]]] = {}
+        limits: dict[str, set[int]] = {}
+        for instruction in instructions:
+            for side, accesses in enumerate((instruction.writes, instruction.reads)):
+                for access in accesses:
+                    if access.memory in memories:
+                        limits.setdefault(access.memory, set()).update((access.start, access.stop))
+                        users = self._used.setdefault(access.memory, (set(), set()))
+                        users[side].add(instruction.unit)
+        for memory, ends in limits.items():
+            self.borders[memory] = np.array(sorted(ends), np.int64)
+
+    def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
+        """A shadow of each memory; those of `fresh` keep all writes."""
+        return {
+            memory: Shadow(len(borders) - 1, *self._used[memory], keeps_writes=memory in fresh)
+            for memory, borders in self.borders.items()
+        }
+
+    def of(self, access: Access) -> slice:
+        """The segments of an access."""
+        low, high = np.searchsorted(self.borders[access.memory], (access.start, access.stop))
+        return slice(int(low), int(high))
+
+    def span(self, memory: str, segments: Index) -> tuple[int, int]:
+        """The first element of some segments, and the last one plus 1."""
+        borders = self.borders[memory]
+        return int(borders[segments[0]]), int(borders[segments[-1] + 1])
+
+
+def memories_of(instructions: Sequence[Instruction]) -> set[str]:
+    """All memories that a program touches."""
+    return {a.memory for each in instructions for a in (*each.reads, *each.writes)}
+
+
+def conflicts(
+    instructions: Sequence[Instruction], memories: Collection[str] | None = None
+) -> list[list[int]]:
+    """Those that must be done before each instruction starts, if it is to find what it finds in
+    program order: of each other unit the last earlier one that accesses the same elements of some
+    memory (of all, or of those that are named), one of the two writing."""
+    segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
+    shadows = segments.shadows()
+    rows: dict[int, list[int]] = {}
+    result: list[list[int]] = []
+    for index, instruction in enumerate(instructions):
+        own = rows.setdefault(instruction.unit, [])
+        own.append(index)
+        latest: dict[int, int] = {}
+        touched = [
+            (shadows[access.memory], segments.of(access), side == 1)
+            for side, accesses in enumerate((instruction.reads, instruction.writes))
+            for access in accesses
+            if access.memory in shadows and access.start < access.stop
+        ]
+        for shadow, elements, writes in touched:
+            for rival in shadow.of(instruction.unit, writes=writes)[0]:
+                found = int(rival.latest[elements].max(initial=0))
+                latest[rival.unit] = max(latest.get(rival.unit, 0), found)
+        for shadow, elements, writes in touched:
+            kept = shadow.of(instruction.unit, writes=writes)[1]
+            if kept is not None:
+                kept[elements] = len(own)
+        result.append(sorted(rows[u][place - 1] for u, place in latest.items() if place))
+    return result

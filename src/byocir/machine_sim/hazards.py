@@ -1,0 +1,156 @@
+"""Hazards of a program: pairs of conflicting accesses that nothing orders, and deadlocks.
+
+Two instructions of different units that touch the same element, one of them writing, must be
+ordered by what the machine promises (``order``): the program runs once, in any legal order, and
+each access is compared with the latest ones of other units (``accesses``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byocir.machine_sim.accesses import Elements, Index, Segments, Shadow, indices_of, memories_of
+from byocir.machine_sim.model import Access, Instruction, MachineModel
+from byocir.machine_sim.order import (
+    NEVER,
+    Clock,
+    Order,
+    blocked,
+    clocks,
+    legal_order,
+    order_of,
+    positions,
+    rows_of,
+    token_users,
+)
+
+RACE, UNWRITTEN, DEADLOCK, LEAK = "race", "unwritten", "deadlock", "leak"
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two instructions that nothing orders, `first` before `second` in the program, what each does
+    with `elements` of a memory, ascending."""
+
+    first: int
+    second: int
+    first_writes: bool
+    second_writes: bool
+    elements: Index
+
+
+class RaceDetector:
+    """Compares the accesses of a program, which it is told in a legal order, with those before."""
+
+    def __init__(self, order: Order, known: Sequence[Clock]) -> None:
+        self.order, self._unit, self._known = order, order.unit, known
+        self._rows, self._positions = rows_of(order), positions(order)
+
+    def access(self, shadow: Shadow, index: int, elements: Elements, *, writes: bool) -> list[Race]:
+        """The races of an access of instruction `index`, which is kept for what comes."""
+        unit, known = self._unit[index], self._known[index]
+        found: list[Race] = []
+        rivals, kept = shadow.of(unit, writes=writes)
+        for other, others_write, array in rivals:
+            latest = array[elements]
+            if latest.size and latest.max() > known[other]:
+                late = latest > known[other]
+                indices = indices_of(elements)[late]
+                places: list[int] = np.unique(latest[late]).tolist()
+                for place in places:
+                    raced, rival = indices[latest[late] == place], self._rows[other][place - 1]
+                    found.append(_race(index, rival, writes, others_write, raced))
+        if kept is not None:
+            kept[elements] = self._positions[index]
+        return found
+
+
+def _race(index: int, other: int, writes: bool, other_writes: bool, elements: Index) -> Race:
+    if other < index:
+        return Race(other, index, other_writes, writes, elements)
+    return Race(index, other, writes, other_writes, elements)
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One finding, about one or two instructions, in program order.
+
+    `kind`: a RACE, on elements `span` of `memory` (first, last + 1; not all need be concerned); a
+    read of elements that are UNWRITTEN; a DEADLOCK, in which `first` waits for `second`, or for a
+    token that nobody pushes; or a LEAK, a token of `memory` that nobody pops.
+    """
+
+    kind: str
+    first: int
+    second: int | None = None
+    memory: str = ""
+    span: tuple[int, int] | None = None
+    writes: tuple[bool, bool] = (False, False)
+
+
+def hazards(
+    model: MachineModel,
+    instructions: Sequence[Instruction],
+    *,
+    fresh: Collection[str] = (),
+) -> list[Hazard]:
+    """All hazards of a program, in program order. `fresh` memories hold nothing at the start, so
+    that what is read there must have been written."""
+    order = order_of(model, instructions)
+    run = legal_order(order)
+    found = [*_leaks(model, instructions), *_deadlocks(order, run)]
+    if len(run) == len(instructions):
+        detector = RaceDetector(order, clocks(order, run))
+        found += set(_races(instructions, run, detector, fresh))
+    return sorted(found, key=_position)
+
+
+def _races(
+    instructions: Sequence[Instruction],
+    run: Sequence[int],
+    detector: RaceDetector,
+    fresh: Collection[str],
+) -> Iterator[Hazard]:
+    segments = Segments(instructions, memories_of(instructions))
+    shadows = segments.shadows(fresh)
+    for index in run:
+        for access, writes in _accesses(instructions[index]):
+            memory, elements = access.memory, segments.of(access)
+            if not writes and memory in fresh:
+                missing = shadows[memory].unwritten(elements)
+                if missing.size:
+                    yield Hazard(UNWRITTEN, index, None, memory, segments.span(memory, missing))
+            for race in detector.access(shadows[memory], index, elements, writes=writes):
+                span = segments.span(memory, race.elements)
+                does = race.first_writes, race.second_writes
+                yield Hazard(RACE, race.first, race.second, memory, span, does)
+
+
+def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
+    """What an instruction touches, reads first, and whether it writes it."""
+    for accesses, writes in ((instruction.reads, False), (instruction.writes, True)):
+        for access in accesses:
+            if access.start < access.stop:
+                yield access, writes
+
+
+def _deadlocks(order: Order, run: Sequence[int]) -> Iterator[Hazard]:
+    for head in blocked(order, run):
+        for wait in (*head.waits, *head.held):
+            yield Hazard(DEADLOCK, head.index, None if wait == NEVER else wait)
+
+
+def _position(hazard: Hazard) -> tuple[int, int, str, str, tuple[int, int]]:
+    last = hazard.first if hazard.second is None else max(hazard.first, hazard.second)
+    return last, hazard.first, hazard.kind, hazard.memory, hazard.span or (0, 0)
+
+
+def _leaks(model: MachineModel, instructions: Sequence[Instruction]) -> list[Hazard]:
+    found: list[Hazard] = []
+    for number, queue in enumerate(model.tokens):
+        pushes, pops = token_users(instructions, number)
+        found += [Hazard(LEAK, index, None, queue.name) for index in pushes[len(pops) :]]
+    return found

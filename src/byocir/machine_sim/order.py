@@ -1,0 +1,202 @@
+"""Who waits for whom: the orders in which a program may run, and what is surely done before what.
+
+The units of a machine run in order, the k-th pop of a token queue waits for the k-th push, and
+counted waits name a prefix of a unit: so the partial order of a program is fixed before it runs,
+and does not depend on time. What only a full queue delays is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from byocir.machine_sim.accesses import conflicts
+from byocir.machine_sim.model import Instruction, MachineModel
+
+NOT_WAITING = -1
+NEVER = -2
+
+Clock = list[int]
+"""By unit: how many of its instructions, the first ones, are done."""
+Choose = Callable[[list[int]], int]
+"""Picks one of the instructions that may run next, at most one of each unit."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of N instructions on some units.
+
+    `unit`: that of each instruction. `after`: those that are done before each starts; entries may
+    be NOT_WAITING, or NEVER for what never comes. `holds`: by instruction, those that are done
+    before the sequencer hands over it and all later ones.
+    """
+
+    units: int
+    unit: Sequence[int]
+    after: Sequence[Sequence[int]]
+    holds: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
+
+
+def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
+    """The order that tokens, hardware, counted waits and units without queue give a program."""
+    after = [list(earlier) for earlier in conflicts(instructions, model.guarded)]
+    for queue in range(len(model.tokens)):
+        pushes, pops = token_users(instructions, queue)
+        for number, index in enumerate(pops):
+            after[index].append(pushes[number] if number < len(pushes) else NEVER)
+    unit = [instruction.unit for instruction in instructions]
+    return Order(len(model.units), unit, after, holds_of(model, instructions))
+
+
+def token_users(
+    instructions: Sequence[Instruction], queue: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Those that push to a token queue, and those that pop from it, once for each token."""
+    pushes = [i for i, each in enumerate(instructions) for q in each.pushes if q == queue]
+    pops = [i for i, each in enumerate(instructions) for q in each.pops if q == queue]
+    return pushes, pops
+
+
+def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[int, list[int]]:
+    """By instruction, those that are done before the sequencer hands it over: counted waits name
+    them, and a unit without queue is waited for."""
+    holds: dict[int, list[int]] = {}
+    handed: list[list[int]] = [[] for _ in model.units]
+    for index, instruction in enumerate(instructions):
+        for wait in instruction.waits:
+            finished = handed[wait.unit][: len(handed[wait.unit]) - wait.most]
+            if finished:
+                holds.setdefault(index, []).append(finished[-1])
+        if index and not model.units[instructions[index - 1].unit].depth:
+            holds.setdefault(index, []).append(index - 1)
+        handed[instruction.unit].append(index)
+    return holds
+
+
+def rows_of(order: Order) -> list[list[int]]:
+    """The instructions of each unit, in order."""
+    rows: list[list[int]] = [[] for _ in range(order.units)]
+    for index, unit in enumerate(order.unit):
+        rows[unit].append(index)
+    return rows
+
+
+def positions(order: Order) -> list[int]:
+    """The place of each instruction in its unit, from 1."""
+    counts, result = [0] * order.units, [0] * len(order.unit)
+    for index, unit in enumerate(order.unit):
+        counts[unit] += 1
+        result[index] = counts[unit]
+    return result
+
+
+def legal_order(order: Order, choose: Choose = min) -> list[int]:
+    """One of the orders in which a program may run, as instruction indices: as close to program
+    order as it may, or as `choose` wants. It is given the instructions that may run next, the one
+    of the unit that ran last first, then those of the units after it, in a circle. Where nothing
+    may run any more, a deadlock, the order is shorter than the program."""
+    if choose is min and _is_program_order(order):
+        return list(range(len(order.unit)))
+    rows, heads, done = rows_of(order), [0] * order.units, [False] * len(order.unit)
+    result: list[int] = []
+    issued, current = 0, 0
+    while True:
+        issued = _issued(order, done, issued)
+        ready: list[int] = []
+        for unit in (*range(current, order.units), *range(current)):
+            if heads[unit] < len(rows[unit]):
+                index = rows[unit][heads[unit]]
+                if index < issued and _may_start(order.after[index], done):
+                    ready.append(index)
+        if not ready:
+            return result
+        index = choose(ready)
+        current = order.unit[index]
+        heads[current] += 1
+        done[index] = True
+        result.append(index)
+
+
+def _is_program_order(order: Order) -> bool:
+    for index, waits in enumerate(order.after):
+        for wait in waits:
+            if wait >= index or wait == NEVER:
+                return False
+    return all(wait < index for index, waits in order.holds.items() for wait in waits)
+
+
+def _issued(order: Order, done: list[bool], issued: int) -> int:
+    """How many the sequencer has handed over, if it had so many before."""
+    if not order.holds:
+        return len(done)
+    while issued < len(done) and all(done[wait] for wait in order.holds.get(issued, ())):
+        issued += 1
+    return issued
+
+
+def _may_start(waits: Iterable[int], done: list[bool]) -> bool:
+    return all(wait == NOT_WAITING or (wait != NEVER and done[wait]) for wait in waits)
+
+
+def clocks(order: Order, run: Sequence[int]) -> list[Clock]:
+    """What is surely done before each instruction starts: vector clocks.
+
+    An instruction knows what its predecessor in the unit knew and had done, and the same of those
+    that it waits for. It is ordered after the p-th (from 1) of a unit exactly when its clock has at
+    least p there. `run` is a legal order; clocks of instructions that are not in it stay 0.
+    """
+    known = [[0] * order.units for _ in order.unit]
+    now = [[0] * order.units for _ in range(order.units)]
+    after: list[Clock] = [[]] * len(known)
+    front = [[0] * order.units]
+    for index in run:
+        unit = order.unit[index]
+        clock = now[unit]
+        for wait in order.after[index]:
+            if wait >= 0:
+                clock = list(map(max, clock, after[wait]))
+        if order.holds:
+            clock = list(map(max, clock, _front(order, after, front, index)))
+        known[index] = clock
+        clock = clock.copy()
+        clock[unit] += 1
+        now[unit] = after[index] = clock
+    return known
+
+
+def _front(order: Order, after: list[Clock], front: list[Clock], index: int) -> Clock:
+    """What the sequencer knows when it hands an instruction over; `front` has one entry for each
+    instruction that this was asked for, and one more before."""
+    while len(front) <= index + 1:
+        clock = front[-1]
+        for wait in order.holds.get(len(front) - 1, ()):
+            clock = list(map(max, clock, after[wait]))
+        front.append(clock)
+    return front[index + 1]
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """An instruction at the head of its unit in a deadlock, and what it waits for: others that do
+    not run either, NEVER for a token that nobody pushes; `held`: by the sequencer, if it is."""
+
+    index: int
+    waits: list[int]
+    held: list[int] = field(default_factory=list[int])
+
+
+def blocked(order: Order, run: Sequence[int]) -> list[Blocked]:
+    """The heads of the units where a legal order ended; empty if it is whole."""
+    done = [False] * len(order.unit)
+    for index in run:
+        done[index] = True
+    issued = _issued(order, done, 0)
+    found: list[Blocked] = []
+    for row in rows_of(order):
+        index = next((index for index in row if not done[index]), None)
+        if index is None:
+            continue
+        waits = [w for w in order.after[index] if w == NEVER or (w >= 0 and not done[w])]
+        held = [w for w in order.holds.get(issued, ()) if not done[w]] if index >= issued else []
+        found.append(Blocked(index, waits, held))
+    return found

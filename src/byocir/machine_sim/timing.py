@@ -1,0 +1,399 @@
+"""When each instruction of a program runs: units and their sequencer as concurrent servers.
+
+But for channels, every time is a maximum of sums of earlier times. So each server runs ahead as far
+as the times it depends on are known. When all of them wait, the only unknown times are the ends of
+transfers, and whatever follows from the first one to end lies after it: its channel may be served
+until then. No event queue is needed, and the work is linear in N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.machine_sim.accesses import conflicts
+from byocir.machine_sim.channel import Channel, Request
+from byocir.machine_sim.model import Instruction, MachineModel
+from byocir.machine_sim.order import NEVER, holds_of, token_users
+
+Cycles = NDArray[np.int64]
+UNKNOWN = -1
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What each of N instructions takes by itself, as lists; see ``Instruction``, ``Transfer``.
+
+    One that takes no beats ends ``max(busy, lead)`` after its start; one that does ends with them,
+    at least ``busy`` after its start."""
+
+    busy: list[int]
+    lead: list[int]
+    beats: list[int]
+    rank: list[int]
+    channel: list[int]
+    latency: list[int]
+
+
+class Push(NamedTuple):
+    """A token: its event, and the instruction whose start makes room for it, or NONE, or NEVER."""
+
+    event: int
+    room: int
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What instructions wait for, as events: event ``i`` below N is that instruction ``i`` is done,
+    the others are tokens. ``starts``: those before the start of each instruction; ``pushes``: those
+    that its end brings about; ``holds``: those before it is handed over."""
+
+    starts: list[list[int]]
+    pushes: list[list[Push]]
+    events: int
+    holds: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
+
+    @staticmethod
+    def of(
+        after: Sequence[Sequence[int]],
+        holds: Mapping[int, Sequence[int]],
+        queues: Sequence[tuple[Sequence[int], Sequence[int], int | None]],
+    ) -> Waits:
+        """For a program whose instructions start ``after`` others are done, and use token queues:
+        those that push, those that pop, and the capacity of each."""
+        starts = [[wait for wait in waits if wait >= 0] for waits in after]
+        pushes: list[list[Push]] = [[] for _ in starts]
+        events = len(starts)
+        for pushing, popping, capacity in queues:
+            for number, index in enumerate(pushing):
+                room = NONE
+                if capacity is not None and number >= capacity:
+                    freed = number - capacity
+                    room = popping[freed] if freed < len(popping) else NEVER
+                pushes[index].append(Push(events + number, room))
+            for number, index in enumerate(popping):
+                starts[index].append(events + number)
+            events += max(len(pushing), len(popping))
+        return Waits(starts, pushes, events, holds)
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Where the sequencer (`unit` None) or a unit stands in a deadlock: at which instruction, and
+    for what: an `order` that does not come, or room in a full `queue` of instructions or tokens."""
+
+    unit: int | None
+    index: int
+    cause: str
+
+
+class Stuck(Exception):
+    """Units wait for each other, after so many instructions `ran`."""
+
+    def __init__(self, halts: list[Halt], ran: int) -> None:
+        super().__init__(f"a deadlock after {ran} instructions")
+        self.halts, self.ran = halts, ran
+
+
+@dataclass(frozen=True)
+class UnitTime:
+    """Where the cycles of one unit go; the six add up to the cycles of the run.
+
+    ``busy``: it works. Else it waits: for others, as the ``order`` wants; for a ``channel``
+    (latency, and others' turns); for the sequencer to ``issue``; for room in a full ``queue`` of
+    instructions or tokens; or it is ``drained``, with nothing left to do.
+    """
+
+    busy: int
+    order: int
+    channel: int
+    issue: int
+    queue: int
+    drained: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """When N instructions run, in cycles; int64 [N] arrays are in program order.
+
+    ``delivered``: when the sequencer hands the instruction to its unit; ``start``, ``end``: when it
+    runs; ``waits``: by cause (``order``, ``channel``, ``issue``, ``queue``), what its unit waited
+    before, in (``channel``) or after (``queue``) it; ``cycles``: the whole run; ``units``: of each
+    unit and of the sequencer, where its cycles go; ``channels``: of each channel int64 [S, 3]
+    spans: client (a unit's index, or for the sequencer how many units there are), first cycle, last
+    cycle + 1.
+    """
+
+    delivered: Cycles
+    start: Cycles
+    end: Cycles
+    waits: dict[str, Cycles]
+    cycles: int
+    units: list[UnitTime]
+    sequencer: UnitTime
+    channels: list[NDArray[np.int64]]
+
+
+def run_times(model: MachineModel, instructions: Sequence[Instruction]) -> Times:
+    """The times of a program; raises Stuck for one that cannot end."""
+    unit = [instruction.unit for instruction in instructions]
+    queues = [
+        (*token_users(instructions, number), queue.capacity)
+        for number, queue in enumerate(model.tokens)
+    ]
+    after, holds = conflicts(instructions, model.guarded), holds_of(model, instructions)
+    return times_of(model, unit, Waits.of(after, holds, queues), costs_of(instructions))
+
+
+def costs_of(instructions: Sequence[Instruction]) -> Costs:
+    """What instructions take."""
+    transfers = [instruction.transfer for instruction in instructions]
+    return Costs(
+        busy=[instruction.cycles for instruction in instructions],
+        lead=[t.lead if t else 0 for t in transfers],
+        beats=[t.beats if t else 0 for t in transfers],
+        rank=[t.rank if t else 0 for t in transfers],
+        channel=[t.channel if t else 0 for t in transfers],
+        latency=[instruction.latency for instruction in instructions],
+    )
+
+
+def times_of(model: MachineModel, unit: Sequence[int], waits: Waits, costs: Costs) -> Times:
+    """The times of a program whose waits and costs are known: `unit` is that of each instruction.
+    Raises Stuck."""
+    servers = _Servers(model, unit, waits, costs)
+    servers.run()
+    return servers.times()
+
+
+class _Servers:
+    """State of one run; all lists are indexed by instruction but `events`, `last` and those that
+    begin with the word unit."""
+
+    def __init__(
+        self, model: MachineModel, unit: Sequence[int], waits: Waits, costs: Costs
+    ) -> None:
+        count, units = len(unit), len(model.units)
+        self.model, self.sequencer, self.count = model, model.sequencer, count
+        self.rows: list[list[int]] = [[] for _ in range(units)]
+        for index, own in enumerate(unit):
+            self.rows[own].append(index)
+        self.waits, self.starts, self.pushes = waits, waits.starts, waits.pushes
+        self.room = self._room()
+        self.costs, self.busy, self.latency = costs, costs.busy, costs.latency
+        self.lead, self.beats = costs.lead, costs.beats
+        self.ready, self.held, self.delivered = ([UNKNOWN] * count for _ in range(3))
+        self.start, self.end, self.freed = ([UNKNOWN] * count for _ in range(3))
+        self.events = [UNKNOWN] * waits.events
+        self.unit_heads, self.unit_free, self.unit_done = ([0] * units for _ in range(3))
+        self.next, self.read, self.reading, self.sequencer_free = 0, 0, False, 0
+        if not self.sequencer.chunk:
+            self.read = count
+        self.channels = [Channel() for _ in model.channels or ("none",)]
+        self.steps = 0
+
+    def _room(self) -> list[int]:
+        """The instruction whose start makes room for each one in the queue of its unit, or NONE."""
+        result = [NONE] * self.count
+        for unit, row in zip(self.model.units, self.rows, strict=True):
+            for earlier, later in zip(row, row[unit.depth :], strict=False):
+                result[later] = earlier if unit.depth else NONE
+        return result
+
+    def run(self) -> None:
+        """Fills the lists of times. Raises Stuck if the servers wait for each other."""
+        while True:
+            self._settle()
+            channel = self._first_to_end()
+            if channel is None:
+                break
+            self._finish_transfer(channel)
+        if sum(self.unit_heads) < self.count:
+            raise Stuck(self._halts(), sum(self.unit_heads))
+
+    def _settle(self) -> None:
+        """Let all servers run as far as known times allow: in turns, until each has run since
+        anything became known."""
+        turn, idle, units = -1, 0, len(self.rows)
+        while idle <= units:
+            before = self.steps
+            if turn < 0:
+                self._hand_over()
+            else:
+                self._advance(turn)
+            idle = idle + 1 if self.steps == before else 1
+            turn = turn + 1 if turn + 1 < units else -1
+
+    def _first_to_end(self) -> Channel | None:
+        """The channel whose transfer ends first, if any has one."""
+        pending = self.channels
+        if len(pending) > 1 or not pending[0].pending:
+            pending = [channel for channel in self.channels if channel.pending]
+        if len(pending) > 1:
+            return min(pending, key=Channel.next_end)
+        return pending[0] if pending else None
+
+    def _finish_transfer(self, channel: Channel) -> None:
+        client, now = channel.complete()
+        if client == len(self.rows):
+            self._chunk_arrived(now)
+            return
+        index = self.rows[client][self.unit_heads[client]]
+        self.end[index] = max(now, self.start[index] + self.busy[index])
+
+    def _hand_over(self) -> None:
+        """Hand over what was read, read the next chunk when all of it is handed over."""
+        start, holds, cycles = self.start, self.waits.holds, self.sequencer.cycles
+        while self.next < self.count:
+            index = self.next
+            if index == self.read:
+                if self.reading:
+                    return
+                self._read_chunk()
+                continue
+            room = self.room[index]
+            cleared = start[room] if room != NONE else 0
+            ready = held = self.sequencer_free + cycles
+            if holds:
+                held = self._held(index, ready)
+            if cleared == UNKNOWN or held == UNKNOWN:
+                return
+            self.ready[index], self.held[index] = ready, held
+            self.sequencer_free = self.delivered[index] = max(held, cleared)
+            self.next += 1
+            self.steps += 1
+
+    def _held(self, index: int, ready: int) -> int:
+        """When all is done that an instruction is held for, if that is known, no sooner than it is
+        ready."""
+        ends = [self.events[wait] for wait in self.waits.holds.get(index, ())]
+        return UNKNOWN if UNKNOWN in ends else max([ready, *ends])
+
+    def _read_chunk(self) -> None:
+        sequencer = self.sequencer
+        size = min(sequencer.chunk, self.count - self.read)
+        arrival = self.sequencer_free + sequencer.latency
+        if sequencer.beats[size]:
+            request = Request(sequencer.rank, arrival, sequencer.beats[size], len(self.rows))
+            self.channels[sequencer.channel].pending.append(request)
+            self.reading = True
+        else:
+            self._chunk_arrived(arrival)
+        self.steps += 1
+
+    def _chunk_arrived(self, now: int) -> None:
+        self.sequencer_free, self.reading = now, False
+        self.read = min(self.read + self.sequencer.chunk, self.count)
+
+    def _advance(self, unit: int) -> None:
+        """Run a unit as far as known times allow."""
+        rows, heads, start, end = self.rows[unit], self.unit_heads, self.start, self.end
+        while heads[unit] < len(rows):
+            index = rows[heads[unit]]
+            if start[index] == UNKNOWN and not self._begin(unit, index):
+                return
+            if end[index] == UNKNOWN or not self._release(unit, index):
+                return
+
+    def _begin(self, unit: int, index: int) -> bool:
+        """Start an instruction if it is handed over and all that it waits for is there; was it?"""
+        begin = self.delivered[index]
+        if begin == UNKNOWN:
+            return False
+        begin, events = max(begin, self.unit_free[unit]), self.events
+        for event in self.starts[index]:
+            at = events[event]
+            if at == UNKNOWN:
+                return False
+            if at > begin:
+                begin = at
+        self.start[index] = begin
+        lead, beats = self.lead[index], self.beats[index]
+        if beats:
+            request = Request(self.costs.rank[index], begin + lead, beats, unit)
+            self.channels[self.costs.channel[index]].pending.append(request)
+        else:
+            self.end[index] = begin + max(lead, self.busy[index])
+        self.steps += 1
+        return True
+
+    def _release(self, unit: int, index: int) -> bool:
+        """Push the tokens of an instruction that has ended, each as soon as it finds room."""
+        freed, stuck, events = self.end[index], False, self.events
+        if events[index] == UNKNOWN:
+            done, before = freed + self.latency[index], self.unit_done[unit]
+            events[index] = self.unit_done[unit] = done if done > before else before
+        for event, room in self.pushes[index]:
+            cleared = 0
+            if room != NONE:
+                cleared = UNKNOWN if room == NEVER else self.start[room]
+            if cleared == UNKNOWN:
+                stuck = True
+                continue
+            if cleared > freed:
+                freed = cleared
+            if events[event] == UNKNOWN:
+                events[event] = max(events[index], cleared)
+                self.steps += 1
+        if stuck:
+            return False
+        self.freed[index] = self.unit_free[unit] = freed
+        self.unit_heads[unit] += 1
+        self.steps += 1
+        return True
+
+    def _halts(self) -> list[Halt]:
+        """Who stands where."""
+        halts: list[Halt] = []
+        if self.next < self.count:
+            held = self._held(self.next, 0) == UNKNOWN
+            halts.append(Halt(None, self.next, "order" if held else "queue"))
+        for unit, row in enumerate(self.rows):
+            if self.unit_heads[unit] < len(row):
+                index = row[self.unit_heads[unit]]
+                if self.end[index] != UNKNOWN:
+                    halts.append(Halt(unit, index, "queue"))
+                elif self.delivered[index] != UNKNOWN:
+                    halts.append(Halt(unit, index, "order"))
+        return halts
+
+    # -- what the run took
+
+    def times(self) -> Times:
+        """The times as arrays, and where cycles went."""
+        columns = (self.delivered, self.start, self.end, self.freed, self.busy)
+        delivered, start, end, freed, busy = (np.array(each, np.int64) for each in columns)
+        free = np.zeros_like(freed)
+        for row in self.rows:
+            free[row[1:]] = freed[row[:-1]]
+        waits = {
+            "order": start - np.maximum(free, delivered),
+            "channel": end - start - busy,
+            "issue": np.maximum(delivered - free, 0),
+            "queue": freed - end,
+        }
+        cycles = max([*self.unit_free, *self.unit_done], default=0)
+        units: list[UnitTime] = []
+        for row in self.rows:
+            waited = {cause: int(times[row].sum()) for cause, times in waits.items()}
+            works = int(busy[row].sum())
+            units.append(UnitTime(works, drained=cycles - works - sum(waited.values()), **waited))
+        spans = [np.array(c.spans, np.int64).reshape(-1, 3) for c in self.channels]
+        sequencer = self._sequencer_time(cycles)
+        return Times(delivered, start, end, waits, cycles, units, sequencer, spans)
+
+    def _sequencer_time(self, cycles: int) -> UnitTime:
+        ready, held, delivered = (sum(each) for each in (self.ready, self.held, self.delivered))
+        busy, last = self.count * self.sequencer.cycles, max(self.delivered, default=0)
+        if self.sequencer.chunk:
+            chunks, rest = divmod(self.count, self.sequencer.chunk)
+            beats = self.sequencer.beats
+            busy += chunks * beats[-1] + (beats[rest] if rest else 0)
+        order, queue = held - ready, delivered - held
+        channel = last - busy - order - queue
+        return UnitTime(busy, order, channel, 0, queue, drained=cycles - last)
