@@ -32,5 +32,20 @@ def test_what_knows_every_pass_imports_none(code):
     assert "onnx" not in modules_after(code)
 
 
+def test_help_needs_nothing_heavy():
+    assert not modules_after("from byocir.cli.main import build_parser as b; b()") & set(HEAVY)
+
+
+def test_targets_are_listed_without_what_runs_them():
+    code = "from byocir.cli.main import main; main(['targets'])"
+    program = f"{code}\nimport sys\nprint(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(result.stdout.splitlines()[-1].split())
+    heavy = {"onnx", "byocir.compiler", "byocir.evaluate.graph", "byocir.vta_sim.simulation"}
+    assert not loaded & heavy
+
+
 def test_the_simulator_needs_no_compiler_framework():
     assert not modules_after("import byocir.vta_sim") & {"xdsl", "onnx"}

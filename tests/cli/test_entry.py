@@ -12,7 +12,7 @@ import sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "xdsl":
+        if name == "argparse":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupt())

@@ -37,7 +37,7 @@ from byocir.vta_sim import (
     encode,
 )
 from byocir.vta_sim.engine_native import NativeMachine
-from byocir.vta_sim.simulate import count
+from byocir.vta_sim.simulation import count
 from byocir.vta_sim.tokens import link, order_of
 
 BLOCK32_BATCH2 = VTAConfig(

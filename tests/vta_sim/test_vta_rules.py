@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from byocir.vta_sim import AluOp, Machine, Memory, assemble, encode, encode_uops, simulate
-from byocir.vta_sim.simulate import ENGINES
+from byocir.vta_sim.simulation import ENGINES
 
 LOADABLE = [Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC_8BIT]
 TYPES = {Memory.UOP: np.uint32, Memory.ACC: np.int32}

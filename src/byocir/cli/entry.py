@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 INTERRUPTED = 130
+SEEN_BEFORE_COLLECTION = 20_000
+"""New objects after which Python looks for cycles: nearly all that imports make stays, and its own
+700 took an eighth of the time of `byocir targets`."""
 
 
 def byocir() -> int:
     """The command `byocir`; gives the exit code."""
+    gc.set_threshold(SEEN_BEFORE_COLLECTION)
     try:
         from byocir.cli.main import main
 
@@ -19,6 +24,7 @@ def byocir() -> int:
 
 def byocir_opt() -> int:
     """The command `byocir-opt`; gives the exit code."""
+    gc.set_threshold(SEEN_BEFORE_COLLECTION)
     try:
         from byocir.cli.opt import main
 

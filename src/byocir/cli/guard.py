@@ -24,30 +24,12 @@ OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | None = None) -> int:
     """Runs a tool, with a limit on memory if one is given, and reports what it raises on stderr;
     `command` is what the user typed. Gives the exit code."""
-    from byocir.patterns.hooks import DEBUG
-    from byocir.rewrites.reproducer import ByocirInternalError
-    from byocir.vta_sim.errors import CODES, VTAError
-
     _open_streams()
     try:
         with nullcontext() if max_bytes is None else limit_memory(max_bytes), refused("work"):
             code = tool()
         sys.stdout.flush()
         return code
-    except CheckFailed as error:
-        _tell(error)
-        return CHECK_FAILED
-    except ByocirError as error:
-        if os.environ.get(DEBUG):
-            traceback.print_exception(error, file=sys.stderr)
-        _tell(error)
-        return USER_ERROR
-    except VTAError as error:
-        _tell(error)
-        return CHECK_FAILED if CODES[error.code].checked else USER_ERROR
-    except ByocirInternalError as error:
-        _tell(error)
-        return INTERNAL
     except KeyboardInterrupt:
         _tell("interrupted")
         return INTERRUPTED
@@ -55,12 +37,41 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
         _drop(sys.stdout)
         return OK
     except FAILURES as error:
-        found = _of_the_system(error)
-        if found is not None:
-            _tell(found)
-            return USER_ERROR
-        _report_crash(error, command)
+        return _told(error, command)
+
+
+def _told(error: BaseException, command: Sequence[str]) -> int:
+    """Tells an error, and gives the exit code. It imports what knows the errors when there is one:
+    a tool without any starts sooner."""
+    if isinstance(error, ByocirError):
+        return _told_to_user(error)
+    from byocir.rewrites.reproducer import ByocirInternalError
+    from byocir.vta_sim.errors import CODES, VTAError
+
+    found = _of_the_system(error)
+    if isinstance(error, VTAError):
+        _tell(error)
+        return CHECK_FAILED if CODES[error.code].checked else USER_ERROR
+    if isinstance(error, ByocirInternalError):
+        _tell(error)
         return INTERNAL
+    if found is not None:
+        _tell(found)
+        return USER_ERROR
+    _report_crash(error, command)
+    return INTERNAL
+
+
+def _told_to_user(error: ByocirError) -> int:
+    from byocir.patterns.hooks import DEBUG
+
+    if isinstance(error, CheckFailed):
+        _tell(error)
+        return CHECK_FAILED
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error, file=sys.stderr)
+    _tell(error)
+    return USER_ERROR
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,7 +13,6 @@ from typing import Any
 
 from byocir.cli.arguments import add_limit
 from byocir.cli.guard import OK, Parser, guarded
-from byocir.cli.hosts import host_text
 from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
 
@@ -288,6 +287,7 @@ def _emit(options: argparse.Namespace, output: Path | None = None) -> int:
 
 def _compile(options: argparse.Namespace) -> int:
     from byocir.cli.files import check_writable
+    from byocir.cli.hosts import host_text
     from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
     from byocir.runtime.explain import summary
 

@@ -18,22 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, cast
 
-import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeOp
 from byocir.dialects.types import dtype_of, holds_numbers
-from byocir.errors import ByocirError
-from byocir.frontend.onnx.exporter import export_onnx
-from byocir.frontend.onnx.reference import NotComputed
 from byocir.patterns import Composite, Match, supports
 from byocir.targets.base import ConstantPolicy, Runner, Target
 from byocir.targets.ort_cost import cost_of
-from byocir.targets.ort_session import Session
 
 
 @dataclass(frozen=True)
@@ -61,50 +53,14 @@ class Ort(Target):
         return cost_of(ops, self.threads)
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-        return {f"{symbol}.onnx": _model(functions[symbol]) for symbol in symbols}
+        from byocir.targets.ort_regions import models_of
+
+        return models_of(module, symbols)
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        sessions: dict[str, Session] = {}
+        from byocir.targets.ort_regions import runner_of
 
-        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-            session = sessions.get(symbol)
-            if session is None:
-                session = sessions[symbol] = self._open(symbol, blobs)
-            try:
-                return session.run(dict(zip(session.inputs, inputs, strict=True)))
-            except NotComputed as error:
-                raise ByocirError(
-                    "B372", f"expected region {symbol} to run, found: {error}"
-                ) from error
-
-        return run
-
-    def _open(self, symbol: str, blobs: Mapping[str, bytes]) -> Session:
-        content = blobs.get(f"{symbol}.onnx")
-        try:
-            if content is None:
-                raise DecodeError("none")
-            model = onnx.load_model_from_string(content)
-        except DecodeError as error:
-            raise ByocirError(
-                "B371",
-                f"expected a model of region {symbol}, found: {error}",
-                help="the package was changed or damaged: compile the model again",
-            ) from error
-        try:
-            return Session(model, optimise=self.optimise, threads=self.threads)
-        except NotComputed as error:
-            raise ByocirError(
-                "B370",
-                f"expected ONNX Runtime to take region {symbol}, found: {error}",
-                help="pip install 'byocir[ort]', or place what it does not take on the host",
-            ) from error
-
-
-def _model(function: FuncOp) -> bytes:
-    """The ONNX model of a region function."""
-    return export_onnx(function).SerializeToString(deterministic=True)
+        return runner_of(blobs, optimise=self.optimise, threads=self.threads)
 
 
 @cache

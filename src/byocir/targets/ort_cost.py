@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
+from byocir.dialects.graph.macs import macs
 from byocir.dialects.types import nbytes, static_shape
-from byocir.frontend.onnx.macs import macs
 from byocir.rewrites.byoc.work import crossing
 
 CALL_SECONDS = 5e-6

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.vta_sim.simulate import Program, SimResult
-
-
-@dataclass(frozen=True)
-class Port:
-    """The place of an input or output in DRAM: byte ``address``, shape and dtype."""
-
-    address: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def bytes(self) -> slice:
-        """The bytes of the image that hold it."""
-        return slice(self.address, self.address + self.nbytes)
-
-    def fits(self, array: np.ndarray) -> bool:
-        return (array.shape, array.dtype) == (self.shape, self.dtype)
+from byocir.vta_sim.port import Port
+from byocir.vta_sim.simulation import Program, SimResult
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Opcode
 from byocir.vta_sim.occupancy import occupancy
-from byocir.vta_sim.simulate import Program
+from byocir.vta_sim.simulation import Program
 from byocir.vta_sim.timing import Timeline, TimingModel
 from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, Queue, link
 

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
 from byocir.dialects.graph.foreign import FAILS
+from byocir.dialects.graph.macs import macs
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
 from byocir.frontend.onnx.bodies import (
@@ -29,7 +30,6 @@ from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
 from byocir.frontend.onnx.legacy import adapt
 from byocir.frontend.onnx.load import Loaded, unsupported
-from byocir.frontend.onnx.macs import macs
 from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value

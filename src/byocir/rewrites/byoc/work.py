@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
+from byocir.dialects.graph.macs import macs
 from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
-from byocir.frontend.onnx.macs import macs
 
 
 class MatchedOps(tuple[Operation, ...]):

@@ -10,7 +10,6 @@ from xdsl.ir import Block
 
 from byocir.dialects.graph import Graph, GraphOp
 from byocir.dialects.types import named_elements, tensor
-from byocir.evaluate.graph import evaluate_graph_op
 from byocir.targets.json.attributes import attribute_from_json
 from byocir.targets.json.program import Step, Value
 from byocir.targets.json.runtime import Kernels
@@ -26,7 +25,9 @@ GRAPH_OPS: dict[str, type[GraphOp]] = {
 
 
 def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Computes a step of one graph op by the evaluator."""
+    """Computes a step of one graph op by the evaluator, which is imported when it is needed."""
+    from byocir.evaluate.graph import evaluate_graph_op
+
     return evaluate_graph_op(_op(step), inputs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import GraphOp
+from byocir.dialects.graph.base import GraphOp
 
 
 def macs(op: Operation) -> int:

@@ -1,0 +1,92 @@
+"""VTA's programs on its simulator: how they run, what a project needs of them, their cycles.
+
+It is imported when a program is there: `byocir targets` needs no simulator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import resources
+
+import numpy as np
+
+from byocir.targets.base import Profile, Runner
+from byocir.targets.device import Device, DeviceRegion
+from byocir.targets.vta_files import read_code, read_executable, symbols_of
+from byocir.vta_sim import Executable, Memory, TimingModel
+from byocir.vta_sim.timing import units_of
+
+
+def runner_of(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
+    """Runs programs; with `check` raises VTAError S2xx for one with hazards."""
+    programs: dict[str, Executable] = {}
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if symbol not in programs:
+            programs[symbol] = read_executable(symbol, blobs)
+        outputs, _ = programs[symbol].run(inputs, check=check)
+        return outputs
+
+    return run
+
+
+def device_of(blobs: Mapping[str, bytes]) -> Device:
+    """Gives the simulator's C core and the programs for it. `config` is its log2 of batch, block
+    and scratchpad depths."""
+    regions = {symbol: _device_region(symbol, blobs) for symbol in symbols_of(blobs)}
+    folders = (resources.files("byocir.vta_sim"), resources.files("byocir.targets"))
+    files = {
+        file.name: file.read_bytes()
+        for folder in folders
+        for file in (folder / "native").iterdir()
+        if file.name.endswith((".c", ".h"))
+    }
+    return Device(regions, files)
+
+
+def profiles_of(blobs: Mapping[str, bytes]) -> list[Profile]:
+    """Counts the cycles of each program."""
+    return [_profile(symbol, blobs) for symbol in symbols_of(blobs)]
+
+
+def _device_region(symbol: str, blobs: Mapping[str, bytes]) -> DeviceRegion:
+    executable = read_executable(symbol, blobs)
+    config = executable.program.config
+    depths = (config.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
+    return DeviceRegion(
+        read_code(symbol, blobs).insns.tobytes(),
+        executable.image.tobytes(),
+        executable.size,
+        [(port.address, port.nbytes) for port in executable.inputs],
+        [(port.address, port.nbytes) for port in executable.outputs],
+        [config.log_batch, config.log_block, *depths],
+    )
+
+
+def _profile(symbol: str, blobs: Mapping[str, bytes]) -> Profile:
+    """Busy cycles of each unit, by the nodes its instructions came from, and its waits."""
+    program = read_executable(symbol, blobs).program
+    timeline, config = program.timeline, program.config
+    units = units_of(program.decoded)
+    busy: Counter[tuple[str, str]] = Counter()
+    first = 0
+    for count, nodes in read_code(symbol, blobs).spans:
+        rows = slice(first, first + count)
+        for unit, chosen in units.items():
+            busy[nodes, unit] += int(timeline.worked[rows][chosen[rows]].sum())
+        first += count
+    macs = config.batch * config.block_in * config.block_out
+    return Profile(
+        symbol,
+        timeline.cycles,
+        [(nodes, unit, cycles) for (nodes, unit), cycles in busy.items() if cycles],
+        {unit: times.to_dict() for unit, times in timeline.units.items()},
+        timeline.bounds,
+        {
+            "padded_macs": program.counters.gemm_counter * macs,
+            "instructions": len(program.decoded.opcode),
+            "energy_pj": round(program.energy.total),
+        },
+        timeline.cycles / (TimingModel.de10().clock_mhz * 1e6),
+    )

@@ -1,0 +1,29 @@
+"""Places in DRAM."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Port:
+    """The place of an input or output in DRAM: byte ``address``, shape and dtype."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> slice:
+        """The bytes of the image that hold it."""
+        return slice(self.address, self.address + self.nbytes)
+
+    def fits(self, array: np.ndarray) -> bool:
+        return (array.shape, array.dtype) == (self.shape, self.dtype)
