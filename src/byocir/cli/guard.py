@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import NoReturn, TextIO
 
-from byocir.errors import FAILURES, MOST, ByocirError, CheckFailed, printable, shortened
+from byocir.errors import MOST, ByocirError, CheckFailed, printable, shortened
 from byocir.memory import limit_memory, refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
@@ -36,11 +36,11 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
     except BrokenPipeError:  # the reader, say `head`, has seen enough
         _drop(sys.stdout)
         return OK
-    except FAILURES as error:
+    except Exception as error:
         return _told(error, command)
 
 
-def _told(error: BaseException, command: Sequence[str]) -> int:
+def _told(error: Exception, command: Sequence[str]) -> int:
     """Tells an error, and gives the exit code. It imports what knows the errors when there is one:
     a tool without any starts sooner."""
     if isinstance(error, ByocirError):
@@ -103,7 +103,7 @@ def _drop(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _of_the_system(error: BaseException) -> ByocirError | None:
+def _of_the_system(error: Exception) -> ByocirError | None:
     """Words a refusal of the system for which no file is at fault; None for others, of which those
     who open files tell."""
     if not isinstance(error, OSError):
@@ -118,7 +118,7 @@ def _of_the_system(error: BaseException) -> ByocirError | None:
     return ByocirError("B112", f"expected standard output that can be written, found: {found}")
 
 
-def _report_crash(error: BaseException, command: Sequence[str]) -> None:
+def _report_crash(error: Exception, command: Sequence[str]) -> None:
     from byocir.rewrites.reproducer import write_crash
 
     try:
