@@ -6,8 +6,8 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 from xdsl.parser import Parser
 
 from byocir.dialects.context import load_context
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import bounds, canonical, format_expr, linear, parse_expr
-from byocir.dialects.tir.linear import Interval
 
 NAMES = ["h", "w", "r"]
 KINDS = [AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.CeilDiv, AffineBinaryOpKind.Mod]

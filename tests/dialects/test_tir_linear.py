@@ -6,7 +6,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.dialects.tir.linear import Interval, Linear, spans
+from byocir.dialects.intervals import Interval
+from byocir.dialects.tir.linear import Linear, spans
 
 NUMBERS = st.integers(-5, 5)
 FORMS = st.builds(Linear.of, st.dictionaries(st.sampled_from("hwr"), NUMBERS), NUMBERS)

@@ -13,9 +13,9 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr, AffineMap
 from xdsl.utils.test_value import create_ssa_value
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds
-from byocir.dialects.tir.linear import Interval
 from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import dtype_of, f32, i8, i16, i32, i64, is_float, tensor, ui8
 

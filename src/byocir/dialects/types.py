@@ -171,6 +171,11 @@ def is_integer(element: Attribute) -> bool:
     return isinstance(element, IntegerType)
 
 
+def is_unsigned(type_: Attribute) -> bool:
+    """Tells if this is an unsigned integer type; i1 counts as unsigned (true is 1)."""
+    return type_ in (i1, ui8, ui16, ui32, ui64)
+
+
 def width_of(element: Attribute) -> int:
     """The number of bits of an integer type."""
     assert isinstance(element, IntegerType)

@@ -11,7 +11,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
-from byocir.dialects.types import dtype_of, element_of, i8, ui8
+from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.types import element_of, i8, ui8
 from byocir.patterns import Bound, Pattern, constant, op, wildcard
 
 LEAST_SCALE, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
@@ -20,12 +21,6 @@ LEAST_SCALE, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
 def constant_array(value: SSAValue) -> Array | None:
     """The array of a value defined by a constant op."""
     return value.owner.value.data if isinstance(value.owner, ConstantOp) else None
-
-
-def integer_range(element: Attribute) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
-    info = np.iinfo(dtype_of(element))
-    return int(info.min), int(info.max)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Grid:
         return self.element in (i8, ui8)
 
     @property
-    def range(self) -> tuple[int, int]:
+    def range(self) -> Interval:
         return integer_range(self.element)
 
     @property

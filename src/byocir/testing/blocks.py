@@ -12,9 +12,10 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.emitting import emit, emitting_to
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
 from byocir.dialects.tir.affine import bounds
-from byocir.dialects.tir.linear import Interval, spans
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import (
     Shape,

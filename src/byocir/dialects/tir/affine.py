@@ -20,7 +20,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.parser import AttrParser
 
-from byocir.dialects.tir.linear import Interval, Linear
+from byocir.dialects.intervals import Interval
+from byocir.dialects.tir.linear import Linear
 
 _KIND_WORDS = {
     AffineBinaryOpKind.FloorDiv: "floordiv",

@@ -15,12 +15,6 @@ from byocir.dialects.types import i8, i32, i64
 
 S = TypeVar("S", bound=Scalar)
 
-RANGES: dict[Attribute, tuple[int, int]] = {
-    i8: (-128, 127),
-    i32: (-(2**31), 2**31 - 1),
-}
-"""The values that a requantised element type can hold."""
-
 
 def first(x: S, acc: S) -> S:
     """The body of a block that overwrites its result: (x, acc) → x."""

@@ -1,4 +1,4 @@
-"""Linear forms and intervals: what indices are, and between which numbers they lie.
+"""Linear forms: what indices are, and between which numbers they lie.
 
 `h * 2 + r - 1` is `Linear(((h, 2), (r, 1)), -1)`. What h and r are is for the user to say: in an
 index map positions of a block's iterators, in the base of a block index values. Where h runs from 0
@@ -9,50 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-
-class Interval(NamedTuple):
-    """The integers from `low` to `high`, both of them included."""
-
-    low: int
-    high: int
-
-    @staticmethod
-    def at(number: int) -> Interval:
-        """The interval of one number."""
-        return Interval(number, number)
-
-    @property
-    def size(self) -> int:
-        """How many integers are in it."""
-        return self.high - self.low + 1
-
-    def contains(self, other: Interval) -> bool:
-        """Whether all of another interval lies in this one."""
-        return self.low <= other.low and other.high <= self.high
-
-    def corners(self, other: Interval, apply: Callable[[int, int], int]) -> Interval:
-        """The values of an operation that is monotone in each of its operands, one in this interval
-        and one in the other: `Interval(1, 2).corners(Interval(-3, 4), mul)` is `Interval(-6, 8)`.
-        """
-        ends = [apply(a, b) for a in self for b in other]
-        return Interval(min(ends), max(ends))
-
-    def scaled(self, factor: int) -> Interval:
-        """The interval of the products with a number."""
-        low, high = self.low * factor, self.high * factor
-        return Interval(low, high) if factor >= 0 else Interval(high, low)
-
-    def quotient(self, divisor: int) -> Interval:
-        """The values of `x floordiv divisor`, for a positive number."""
-        return Interval(self.low // divisor, self.high // divisor)
-
-    def remainder(self, divisor: int) -> Interval:
-        """The values of `x mod divisor`, for a positive number."""
-        if self.low // divisor == self.high // divisor:
-            return Interval(self.low % divisor, self.high % divisor)
-        return Interval(0, divisor - 1)
+from byocir.dialects.intervals import Interval
 
 
 def spans(extents: Sequence[int]) -> list[Interval]:

@@ -27,7 +27,13 @@ from xdsl.irdl import IRDLOperation
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.tir.read import ReadOp
 from byocir.dialects.tir.yields import YieldOp
-from byocir.dialects.types import i1, i64, is_float, is_integer, ui8, ui16, ui32, ui64, width_of
+from byocir.dialects.types import (
+    i64,
+    is_float,
+    is_integer,
+    is_unsigned,
+    width_of,
+)
 
 Number = int | float
 
@@ -144,11 +150,6 @@ UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
     "tanh": math.TanhOp,
 }
 """The op of each function of one float."""
-
-
-def is_unsigned(type_: Attribute) -> bool:
-    """Tells if this is an unsigned integer type; i1 counts as unsigned (true is 1)."""
-    return type_ in (i1, ui8, ui16, ui32, ui64)
 
 
 def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | None:

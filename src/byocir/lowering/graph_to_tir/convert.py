@@ -6,6 +6,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.graph import CastOp
+from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import (
@@ -19,7 +20,6 @@ from byocir.dialects.types import (
     ui64,
 )
 from byocir.lowering.graph_to_tir.operands import accumulator_of
-from byocir.lowering.graph_to_tir.quant import limits
 from byocir.lowering.graph_to_tir.registry import lowers
 
 
@@ -42,7 +42,7 @@ def to_integer(x: Emitted, target: Attribute) -> Emitted:
     a float that fits."""
     if target == ui64:
         return x.to(ui64)  # which saturates, NaN to 0
-    low, high = limits(target)
+    low, high = integer_range(target)
     dtype = dtype_of(x.type)
     ceiling = dtype.type(high)
     if int(ceiling) > high:  # rounded to the power of two above

@@ -12,12 +12,13 @@ from byocir.dialects.graph import AveragePoolOp, LpPoolOp, MaxPoolOp, PoolOp, Su
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.bodies import widen_add
 from byocir.dialects.tir.emit import Emitter, Read, Space
-from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
+from byocir.dialects.tir.scalar import Emitted, Number
 from byocir.dialects.types import (
     dtype_of,
     element_type_of,
     i32,
     is_float,
+    is_unsigned,
     shape_of,
     width_of,
 )

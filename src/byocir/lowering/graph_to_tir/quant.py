@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from byocir.dialects.graph import (
     DequantizeOp,
@@ -12,23 +12,16 @@ from byocir.dialects.graph import (
     RequantizeOp,
 )
 from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
 from byocir.dialects.tir.emit import Emitter
-from byocir.dialects.tir.scalar import Emitted, is_unsigned
-from byocir.dialects.types import element_type_of, f32, i32, i64, shape_of, width_of
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of, f32, i32, i64, shape_of
 from byocir.lowering.graph_to_tir.operands import accumulator_of, axis_read, known_values
 from byocir.lowering.graph_to_tir.registry import lowers
 
 _FAR = 2**17
 """Beyond this a quantised value is saturated, whatever its zero point of 16 bits."""
-
-
-def limits(element: Attribute) -> tuple[int, int]:
-    """The smallest and the greatest value of an integer type."""
-    width = width_of(element)
-    return (
-        (0, 2**width - 1) if is_unsigned(element) else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
-    )
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -42,7 +35,7 @@ def _quantize(emit: Emitter, op: QuantizeOp) -> SSAValue:
     """Rounded values are clamped before they become integers, for floats may be far outside."""
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     wide, axis = accumulator_of(element_type_of(op.input.type)), op.axis.value.data
-    low, high = limits(element)
+    low, high = integer_range(element)
     reads = [op.input, axis_read(op.scale, axis)]
     if _is_zero(op.zero_point):
         return emit.elementwise(
@@ -79,7 +72,7 @@ def _dequantize(emit: Emitter, op: DequantizeOp) -> SSAValue:
 @lowers(RequantizeOp)
 def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
-    low, high = limits(element)
+    low, high = integer_range(element)
     rounding, zero = op.rounding, op.zero_point.value.data
 
     def in_float(x: Emitted, before: Emitted, after: Emitted) -> Emitted:
@@ -106,8 +99,12 @@ def _only_moves(op: RequantizeOp) -> bool:
     fixed, source = op.rounding, element_type_of(op.input.type)
     if not isinstance(fixed, FixedAttr) or fixed.shift.data or source == i32:
         return False
-    factor, zero, (low, high) = known_values(op.scales[0]), op.zero_point.value.data, limits(op.to)
-    inside = all(low <= end + zero <= high for end in limits(source))
+    factor, zero, (low, high) = (
+        known_values(op.scales[0]),
+        op.zero_point.value.data,
+        integer_range(op.to),
+    )
+    inside = all(low <= end + zero <= high for end in integer_range(source))
     return zero != 0 and inside and factor is not None and bool(np.all(factor == 1))
 
 

@@ -12,12 +12,13 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, ScalarBody, Space
-from byocir.dialects.tir.scalar import Emitted, Number, is_unsigned
+from byocir.dialects.tir.scalar import Emitted, Number
 from byocir.dialects.types import (
     Shape,
     element_type_of,
     i64,
     is_float,
+    is_unsigned,
     shape_of,
     width_of,
 )

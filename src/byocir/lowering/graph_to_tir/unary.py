@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.tir.emit import Emitter
-from byocir.dialects.tir.scalar import Emitted, is_unsigned
-from byocir.dialects.types import element_type_of, is_float, shape_of
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of, is_float, is_unsigned, shape_of
 from byocir.lowering.graph_to_tir.operands import accumulator_of
 from byocir.lowering.graph_to_tir.registry import lowers
 

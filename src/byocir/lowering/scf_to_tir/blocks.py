@@ -15,9 +15,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects import tir
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds, canonical, divided_iterators, form_of, linear
-from byocir.dialects.tir.linear import Interval, spans
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import shape_of
 from byocir.lowering.scf_to_tir.bodies import number_behind
 from byocir.lowering.scf_to_tir.indices import Indices

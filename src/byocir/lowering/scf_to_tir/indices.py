@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import bounds, canonical
-from byocir.dialects.tir.linear import Interval, spans
+from byocir.dialects.tir.linear import spans
 from byocir.lowering.scf_to_tir.statements import Loop, NotRaised
 
 

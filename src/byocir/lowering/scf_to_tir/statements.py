@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import canonical, linear
-from byocir.dialects.tir.linear import Interval, Linear
+from byocir.dialects.tir.linear import Linear
 
 Exprs = tuple[AffineExpr, ...]
 """An index: dimension d of an expression is the loop of that number."""

@@ -12,8 +12,8 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import IndexForm, bounds, canonical, division_of, form_of
-from byocir.dialects.tir.linear import Interval
 from byocir.dialects.types import Shape
 
 

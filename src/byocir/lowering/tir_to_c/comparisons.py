@@ -8,6 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.types import i1, is_integer, width_of
 from byocir.lowering.tir_to_c.literals import unsigned_type
 
@@ -50,9 +51,8 @@ def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
     type_ = op.operands[0].type
     if not is_integer(type_) or type_ == i1:
         return None
-    width = width_of(type_)
-    low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
-    ranges = [_range(value, low, high, 2**width) for value in op.operands]
+    whole = Interval.of_bits(width_of(type_), signed=signed)
+    ranges = [_range(value, whole) for value in op.operands]
     (least, most), (other_least, other_most) = ranges
     if sign in (">", "<="):
         always, never = least > other_most, most <= other_least
@@ -65,13 +65,13 @@ def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
     return True if always else False if never else None
 
 
-def _range(value: SSAValue, low: int, high: int, modulus: int) -> tuple[int, int]:
+def _range(value: SSAValue, whole: Interval) -> Interval:
+    """The numbers that a value can be, of those of its type."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
-        return low, high
-    number = owner.value.value.data % modulus
-    number -= modulus if number > high else 0
-    return number, number
+        return whole
+    number = owner.value.value.data % whole.size
+    return Interval.at(number - whole.size if number > whole.high else number)
 
 
 def compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import dtype_of, f32, f64, is_integer, width_of
 from byocir.evaluate.scalar import number
@@ -28,9 +29,9 @@ class FloatRange:
     high: float
     nan: bool
 
-    def converts(self, low: int, high: int) -> bool:
-        """Whether all numbers, cut off towards zero, are between these integers."""
-        return low - 1 < self.low and self.high < high + 1
+    def converts(self, to: Interval) -> bool:
+        """Whether all numbers, cut off towards zero, are in an interval of integers."""
+        return to.low - 1 < self.low and self.high < to.high + 1
 
     @property
     def is_finite(self) -> bool:
@@ -84,11 +85,10 @@ def range_of(value: SSAValue, known: Ranges) -> FloatRange:
 
 
 def _of_integers(op: arith.SIToFPOp | arith.UIToFPOp, type_: Attribute) -> FloatRange:
-    source, signed = op.input.type, isinstance(op, arith.SIToFPOp)
+    source = op.input.type
     if not is_integer(source):
         return ANY
-    width = width_of(source) - signed
-    ends = (-(2**width) if signed else 0, 2**width - 1)
+    ends = Interval.of_bits(width_of(source), signed=isinstance(op, arith.SIToFPOp))
     low, high = (float(dtype_of(type_).type(end)) for end in ends)
     return FloatRange(low, high, False)
 

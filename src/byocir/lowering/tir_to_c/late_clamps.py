@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.types import width_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.tir_to_c.float_ranges import Ranges, range_of
 from byocir.lowering.tir_to_c.literals import c_type
 
-INT32 = -(2**31), 2**31 - 1
+INT32 = Interval.of_bits(32, signed=True)
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,8 @@ def late_clamp_of(op: Operation, known: Ranges) -> LateClamp | None:
         return None
     seen = range_of(larger.lhs, known)
     signed = isinstance(op, arith.FPToSIOp)
-    width = width_of(op.result.type)
-    ends = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
-    if seen.nan or not seen.converts(*INT32) or low < ends[0] or high > min(ends[1], INT32[1]):
+    ends = Interval.of_bits(width_of(op.result.type), signed=signed)
+    if seen.nan or not seen.converts(INT32) or low < ends.low or high > min(ends.high, INT32.high):
         return None
     return LateClamp(larger.lhs, low, high, (larger, smaller), op.result.type)
 

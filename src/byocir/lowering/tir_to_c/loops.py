@@ -17,9 +17,10 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.tir.affine import divided_iterators
-from byocir.dialects.tir.linear import Interval, spans
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, offset_of, outside_of
@@ -130,7 +131,7 @@ class BlockWriter:
             known = None if array is None or i in self._whole else array.maybe_values
             if known is None or known.dtype != np.int64 or not known.size or self.ins[i].checks:
                 continue
-            ranges[self.op.body.block.args[i]] = int(known.min()), int(known.max())
+            ranges[self.op.body.block.args[i]] = Interval(int(known.min()), int(known.max()))
             if known.ndim == 1 and np.array_equal(known, np.arange(known.size)):
                 counters.add(i)
         return counters

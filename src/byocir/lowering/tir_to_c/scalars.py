@@ -13,6 +13,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import ReadOp
 from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, width_of
 from byocir.evaluate.scalar import sources
@@ -107,7 +108,7 @@ class Scalars:
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}
         """Definitions by name."""
-        self.ranges: dict[SSAValue, tuple[int, int]] = {}
+        self.ranges: dict[SSAValue, Interval] = {}
         """The least and the greatest number of integers that are known."""
         self.floats: dict[SSAValue, FloatRange] = {}
         """The same of floats."""
@@ -291,9 +292,8 @@ class Scalars:
         for which stands the least."""
         source, target = op.input.type, op.result.type
         signed, width = isinstance(op, arith.FPToSIOp), width_of(target)
-        low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
         known = range_of(op.input, self.floats)
-        if target == i1 or not known.converts(low, high):
+        if target == i1 or not known.converts(Interval.of_bits(width, signed=signed)):
             return None
         own, kind = c_type(target), c_type(source)
         converted = own if signed else unsigned_type(target)

@@ -15,8 +15,8 @@ from xdsl.ir.affine import (
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.emitting import emit
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import bounds, canonical, division_of, form_of
-from byocir.dialects.tir.linear import Interval
 
 
 class Numbers:

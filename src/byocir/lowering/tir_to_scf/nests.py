@@ -11,7 +11,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects import tir
 from byocir.dialects.emitting import emit, emitting_to
-from byocir.dialects.tir.linear import Interval, spans
+from byocir.dialects.intervals import Interval
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, number_op, signless
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number

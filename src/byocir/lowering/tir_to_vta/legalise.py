@@ -32,6 +32,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of
 from byocir.dialects.uses import replace_uses
@@ -48,7 +49,6 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
     Constant,
     Lane,
-    Range,
     Widened,
     merge_clamps,
 )
@@ -71,7 +71,7 @@ class VtaLegalisePass(ModulePass):
 
 
 def _legalise_function(function: FuncOp) -> None:
-    ranges: dict[SSAValue, Range] = {}
+    ranges: dict[SSAValue, Interval] = {}
     for composite in composites_of(function):
         sink_constants(composite)
         _legalise(composite, ranges, config_of(function).block_out)
@@ -81,10 +81,10 @@ def _legalise_function(function: FuncOp) -> None:
             op.erase()
 
 
-def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Range], block: int) -> None:
+def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], block: int) -> None:
     """Replaces the body of a composite; notes the ranges of its results."""
     old = composite.body.block
-    known: dict[SSAValue, Range] = {}
+    known: dict[SSAValue, Interval] = {}
     for argument, value in zip(old.args, composite.inputs, strict=True):
         known[argument] = ranges.get(value, I8_RANGE)
     lanes = _Reader(composite, known, block).results()
@@ -141,7 +141,9 @@ def _take_constants(old: Block, new: Block) -> None:
 class _Reader:
     """Reads the blocks of a composite as lanes."""
 
-    def __init__(self, composite: CompositeOp, ranges: dict[SSAValue, Range], block: int) -> None:
+    def __init__(
+        self, composite: CompositeOp, ranges: dict[SSAValue, Interval], block: int
+    ) -> None:
         self.composite = composite
         self.block = block
         self.ranges = ranges

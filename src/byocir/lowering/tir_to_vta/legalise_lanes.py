@@ -7,6 +7,7 @@ while compiling.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +17,13 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
-from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, Rounding
+from byocir.dialects.graph.fixed_point import Rounding
+from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import i8, i32
 
-Range = tuple[int, int]
-
-I32_RANGE: Range = (INT32_MIN, INT32_MAX)
-I8_RANGE: Range = (-128, 127)
+I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +44,15 @@ class Constant:
         return first if bool(np.all(self.values == first)) else None
 
     @property
-    def range(self) -> Range:
-        return int(self.values.min()), int(self.values.max())
+    def range(self) -> Interval:
+        return Interval(int(self.values.min()), int(self.values.max()))
 
 
 @dataclass(frozen=True, eq=False)
 class Lane:
     """An i32 value for each element; all values are in `range`, both ends included."""
 
-    range: Range
+    range: Interval
     location: LocationAttr
 
 
@@ -98,27 +98,24 @@ def step(
     lhs: Lane,
     rhs: Lane | Constant,
     location: LocationAttr,
-    known: Range | None = None,
+    known: Interval | None = None,
 ) -> Step:
     """An ALU operation on i32, which wraps; `known` is its range where that is known better than
     from the ranges of the operands."""
     return Step(known or _range(name, lhs.range, rhs.range), location, name, lhs, rhs)
 
 
-def _range(name: str, lhs: Range, rhs: Range) -> Range:
+def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:
     """The range of an operation on values in these; all of i32 when it may wrap."""
-    if name in ("max", "min"):
-        pick = max if name == "max" else min
-        return pick(lhs[0], rhs[0]), pick(lhs[1], rhs[1])
-    apply = _EXACT[name]
-    ends = [apply(a, b) for a in lhs for b in rhs]
-    low, high = min(ends), max(ends)
-    return (low, high) if low >= INT32_MIN and high <= INT32_MAX else I32_RANGE
+    found = lhs.corners(rhs, _EXACT[name])
+    return found if name in ("max", "min") or I32_RANGE.contains(found) else I32_RANGE
 
 
 _EXACT: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "max": max,
+    "min": min,
+    "mul": operator.mul,
     "shr": lambda a, b: a >> b,
 }
 
@@ -170,7 +167,7 @@ def _merge(lane: Lane, merged: Callable[[Lane], Lane], uses: Counter[Lane]) -> L
     rhs = merged(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
     clip = rhs.number if isinstance(rhs, Constant) and lane.name in ("max", "min") else None
     if isinstance(lhs, Requantised) and clip is not None and uses[lane.lhs] == 1:
-        narrowed = _range(lane.name, lhs.range, (clip, clip))
+        narrowed = _range(lane.name, lhs.range, Interval.at(clip))
         location = fuse(lhs.location, lane.location)
         return replace(lhs, range=narrowed, location=location)
     return step(lane.name, lhs, rhs, lane.location)
@@ -191,4 +188,4 @@ def _merge_relu(lane: Requantised, operand: Lane, uses: Counter[Lane]) -> Lane:
     if relu and isinstance(operand, Step):
         low, location = max(low, lane.zero), fuse(operand.location, location)
         operand = operand.lhs
-    return replace(lane, range=(low, high), location=location, operand=operand)
+    return replace(lane, range=Interval(low, high), location=location, operand=operand)

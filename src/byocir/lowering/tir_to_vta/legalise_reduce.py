@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
@@ -20,13 +21,13 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
-from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Range, Reduced
+from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Reduced
 from byocir.patterns.scalars import ScalarPattern, match_body
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
 
 
-def reduced(block: BlockOp, ranges: dict[SSAValue, Range]) -> Reduced:
+def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
     """The lane of a block with reductions; `ranges` knows the values of i8 tensors.
 
     Raises ByocirError B322 for a reduction that is neither a contraction of i8 with constant i8
@@ -113,7 +114,7 @@ class _Contraction:
     x: int
     w: int
 
-    def lane(self, ranges: dict[SSAValue, Range], initial: int) -> Reduced:
+    def lane(self, ranges: dict[SSAValue, Interval], initial: int) -> Reduced:
         weights = self._weights()
         x_map, w_map = self.block.in_maps[self.x], self.block.in_maps[self.w]
         batch, channel = self.block.parallels[:2]
@@ -125,7 +126,7 @@ class _Contraction:
         needed = {i for i in wanted if self.block.extents[i] > 1}
         if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
-        found = self._range(weights, ranges.get(self.block.ins[self.x], (-128, 127)), initial)
+        found = self._range(weights, ranges.get(self.block.ins[self.x], I8_RANGE), initial)
         return Reduced(found, self.block.location, initial, self._make)
 
     def _weights(self) -> np.ndarray | None:
@@ -152,13 +153,13 @@ class _Contraction:
             help=HAND_OVER,
         )
 
-    def _range(self, weights: np.ndarray | None, x: Range, initial: int) -> Range:
+    def _range(self, weights: np.ndarray | None, x: Interval, initial: int) -> Interval:
         low, high = _with_pad(x, self.block, self.x)
         if weights is None:
             farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
             farthest *= 128 * max(-low, high)
-            ends = (initial - farthest, initial + farthest)
-            return ends if farthest + abs(initial) <= I32_RANGE[1] else I32_RANGE
+            ends = Interval(initial - farthest, initial + farthest)
+            return ends if farthest + abs(initial) <= I32_RANGE.high else I32_RANGE
         channel = self.block.parallels[1]
         dims = [_dim(expr) for expr in self.block.in_maps[self.w].results]
         axes = tuple(axis for axis, dim in enumerate(dims) if dim != channel)
@@ -166,8 +167,8 @@ class _Contraction:
         negative = np.minimum(weights, 0).sum(axes, dtype=np.int64)
         least = int((positive * low + negative * high).min()) + initial
         most = int((positive * high + negative * low).max()) + initial
-        fits = least >= I32_RANGE[0] and most <= I32_RANGE[1]
-        return (least, most) if fits else I32_RANGE
+        ends = Interval(least, most)
+        return ends if I32_RANGE.contains(ends) else I32_RANGE
 
     def _make(self, start: SSAValue) -> BlockOp:
         block, order = self.block, (self.x, self.w)
@@ -192,7 +193,7 @@ class _Window:
     block: BlockOp
     kind: str
 
-    def lane(self, ranges: dict[SSAValue, Range], initial: int) -> Reduced:
+    def lane(self, ranges: dict[SSAValue, Interval], initial: int) -> Reduced:
         block = self.block
         plain = [_dim(expr) for expr in block.in_maps[0].results[:2]]
         if plain != block.parallels[:2] or any(
@@ -205,27 +206,28 @@ class _Window:
                 block,
                 help=HAND_OVER,
             )
-        x = ranges.get(block.ins[0], (-128, 127))
+        x = ranges.get(block.ins[0], I8_RANGE)
         if self.kind == "max":
             return self._maximum(x, initial)
         points = math.prod(block.extents[i] for i in block.reductions)
         low, high = _with_pad(x, block, 0)
-        found = (low * points + initial, high * points + initial)
+        found = Interval(low * points + initial, high * points + initial)
         pad = number_around(block, 0)
         return Reduced(found, block.location, initial, lambda v: self._make(v, pad, None))
 
-    def _maximum(self, x: Range, initial: int) -> Reduced:
+    def _maximum(self, x: Interval, initial: int) -> Reduced:
         """VTA pads with 0, which is harmless for inputs that are never negative. Otherwise the
         points outside are left out, or read the least number if `vta-border` puts it there."""
         pad = self.block.pad_values[0]
         if isinstance(pad, IntegerAttr) and pad.value.data != initial:
             raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
         guards = self._guards()
-        harmless = x[0] >= 0 and initial <= 0 and self._windows_hold_an_element()
+        harmless = x.low >= 0 and initial <= 0 and self._windows_hold_an_element()
         where = AffineMap(len(self.block.iterators), 0, tuple(guards))
-        found = (x[0] if self._windows_hold_an_element() else initial, max(x[1], initial))
+        low = x.low if self._windows_hold_an_element() else initial
+        found = Interval(low, max(x.high, initial))
         outside = _PAD_ZERO if harmless else IntegerAttr(initial, i8)
-        padded = outside if guards and initial >= I8_RANGE[0] else None
+        padded = outside if guards and initial >= I8_RANGE.low else None
         guard = where if guards and not harmless else None
         return Reduced(found, self.block.location, initial, lambda v: self._make(v, padded, guard))
 
@@ -267,12 +269,12 @@ class _Window:
 _PAD_ZERO = IntegerAttr(0, i8)
 
 
-def _with_pad(x: Range, block: BlockOp, operand: int) -> Range:
+def _with_pad(x: Interval, block: BlockOp, operand: int) -> Interval:
     """The range of what a block reads from an input in this range, the number around it
     included; arrays that are copied to VTA have zeros in lanes without a channel."""
     pad = number_around(block, operand)
     number = 0 if pad is None else pad.value.data
-    return min(x[0], number, 0), max(x[1], number, 0)
+    return Interval(min(x.low, number, 0), max(x.high, number, 0))
 
 
 def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, clamp_bounds, rescale
+from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     Constant,
     Lane,
-    Range,
     Requantised,
     Step,
     step,
@@ -25,7 +25,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 WIDEST_SHIFT = 15
 """The longest shift in one step: some VTAs read five signed bits."""
 
-IMMEDIATE: Range = (-(2**15), 2**15 - 1)
+IMMEDIATE = Interval.of_bits(16, signed=True)
 """Numbers that fit the immediate of an ALU instruction."""
 
 
@@ -69,7 +69,7 @@ def _expanded(lane: Lane, expanded: Callable[[Lane], Lane]) -> Lane:
 def is_immediate(constant: Constant) -> bool:
     """Whether an ALU instruction can carry this constant itself."""
     number = constant.number
-    return number is not None and IMMEDIATE[0] <= number <= IMMEDIATE[1]
+    return number is not None and IMMEDIATE.low <= number <= IMMEDIATE.high
 
 
 @dataclass
@@ -83,29 +83,29 @@ class _Steps:
         self.rank = self.lane.multiplier.values.ndim
         self.factors = [int(m) for m in np.unique(self.lane.multiplier.values)]
 
-    def apply(self, name: str, rhs: Lane | Constant | int, known: Range | None = None) -> None:
+    def apply(self, name: str, rhs: Lane | Constant | int, known: Interval | None = None) -> None:
         """Makes `value` the result of an operation on it."""
         if isinstance(rhs, int):
             rhs = Constant.uniform(rhs, self.rank)
         self.value = step(name, self.value, rhs, self.lane.location, known)
 
-    def clamp_before(self) -> Range:
+    def clamp_before(self) -> Interval:
         """Clamps the operand where its product would leave i32; gives the range of the result
         before it is clamped."""
-        low, high = self.lane.operand.range
-        overflows = [not self._fits(end) for end in (low, high)]
+        given = self.lane.operand.range
+        overflows = [not self._fits(end) for end in given]
         if not any(overflows):
-            return self._results(dict.fromkeys(self.factors, (low, high)))
+            return self._results(dict.fromkeys(self.factors, given))
         bounds = {m: self._bounds(m) for m in self.factors}
-        if overflows[0] and low < max(b[0] for b in bounds.values()):
-            self._clamp("max", {m: b[0] for m, b in bounds.items()})
-        if overflows[1] and high > min(b[1] for b in bounds.values()):
-            self._clamp("min", {m: b[1] for m, b in bounds.items()})
+        if overflows[0] and given.low < max(b.low for b in bounds.values()):
+            self._clamp("max", {m: b.low for m, b in bounds.items()})
+        if overflows[1] and given.high > min(b.high for b in bounds.values()):
+            self._clamp("min", {m: b.high for m, b in bounds.items()})
         active = {
-            m: (b[0] if overflows[0] else INT32_MIN, b[1] if overflows[1] else INT32_MAX)
+            m: Interval(b.low if overflows[0] else INT32_MIN, b.high if overflows[1] else INT32_MAX)
             for m, b in bounds.items()
         }
-        return self._results({m: (_clamped(low, b), _clamped(high, b)) for m, b in active.items()})
+        return self._results({m: given.clamped(b) for m, b in active.items()})
 
     def _fits(self, x: int) -> bool:
         """Whether neither the product nor its sum with the rounding term leaves i32."""
@@ -116,34 +116,34 @@ class _Steps:
         room = (1 + (abs(self.joined) if joins else 0)) << self.lane.shift
         return all(INT32_MIN + room <= x * m <= INT32_MAX - room for m in self.factors)
 
-    def _bounds(self, multiplier: int) -> Range:
+    def _bounds(self, multiplier: int) -> Interval:
         low, high = (end - self.lane.zero for end in self.lane.range)
         if multiplier < 0 or max(-low, high + 1) * 2**self.lane.shift + multiplier > INT32_MAX:
             raise NeedsMoreBits
         bounds = clamp_bounds(multiplier, self.lane.shift, low, high, self.lane.rounding)
         # With a result of at least 0 the bound 0 does as well, and it is always an immediate.
-        return (0, bounds[1]) if low == 0 else bounds
+        return Interval(0 if low == 0 else bounds[0], bounds[1])
 
     def _clamp(self, name: str, bound_of: dict[int, int]) -> None:
         bounds = np.vectorize(bound_of.__getitem__, otypes=[np.int64])(self.lane.multiplier.values)
         self.apply(name, Constant(bounds))
 
-    def _results(self, operands: dict[int, Range]) -> Range:
+    def _results(self, operands: dict[int, Interval]) -> Interval:
         """The range of the results of operands in these ranges, by multiplier."""
         lane = self.lane
         ends = [
             rescale(end, m, lane.shift, lane.rounding) + lane.zero
-            for m, (low, high) in operands.items()
-            for end in (low, high)
+            for m, values in operands.items()
+            for end in values
         ]
-        return min(ends), max(ends)
+        return Interval(min(ends), max(ends))
 
-    def multiply(self, known: Range | None = None) -> None:
+    def multiply(self, known: Interval | None = None) -> None:
         """Multiplies, unless by 1."""
         if self.lane.multiplier.number != 1:
             self.apply("mul", self.lane.multiplier, known)
 
-    def multiply_and_add(self, result: Range) -> None:
+    def multiply_and_add(self, result: Interval) -> None:
         """The product and the zero point, without rounding. A zero point that is a multiple of the
         multiplier is added first, for what it is a multiple by is the smaller number."""
         factor, zero = self.lane.multiplier.number, self.lane.zero
@@ -154,7 +154,7 @@ class _Steps:
             self.multiply()
             self._add(zero, result)
 
-    def _add(self, number: int, known: Range | None = None) -> None:
+    def _add(self, number: int, known: Interval | None = None) -> None:
         if number:
             self.apply("add", number, known)
 
@@ -171,14 +171,14 @@ class _Steps:
         """By how much the last step of rounding half up shifts: as far that the rounding term, and
         a zero point that joins it, are an immediate."""
         last = min(self.lane.shift, WIDEST_SHIFT)
-        while last and not IMMEDIATE[0] <= self._term(last) <= IMMEDIATE[1]:
+        while last and not IMMEDIATE.low <= self._term(last) <= IMMEDIATE.high:
             last -= 1
         return last
 
     def _term(self, shift: int) -> int:
         return (1 << shift >> 1) + (self.joined << shift)
 
-    def round_and_shift(self, result: Range) -> None:
+    def round_and_shift(self, result: Interval) -> None:
         """Adds the rounding term, shifts, and adds the zero point."""
         shift, last = self.lane.shift, self.last_shift
         rest = self.lane.zero - self.joined
@@ -191,7 +191,7 @@ class _Steps:
             if shift > last:
                 self._shift(shift - last)
             self._add(self._term(last))
-        self._shift(last, (result[0] - rest, result[1] - rest))
+        self._shift(last, Interval(result.low - rest, result.high - rest))
         self._add(rest, result)
 
     def _add_odd(self) -> None:
@@ -201,25 +201,21 @@ class _Steps:
         quotient = self.value
         self.apply("shr", 1)
         self.apply("mul", -2)
-        self.apply("add", quotient, known=(0, 1))
+        self.apply("add", quotient, known=Interval(0, 1))
         odd, self.value = self.value, product
         self.apply("add", odd)
 
-    def _shift(self, amount: int, known: Range | None = None) -> None:
+    def _shift(self, amount: int, known: Interval | None = None) -> None:
         while amount > WIDEST_SHIFT:
             self.apply("shr", WIDEST_SHIFT)
             amount -= WIDEST_SHIFT
         self.apply("shr", amount, known)
 
-    def clamp_after(self, found: Range) -> Lane:
+    def clamp_after(self, found: Interval) -> Lane:
         """Clamps the result to its range, where it may be outside."""
         low, high = self.lane.range
-        if found[0] < low:
+        if found.low < low:
             self.apply("max", low)
-        if found[1] > high:
-            self.apply("min", high, known=(low, high))
+        if found.high > high:
+            self.apply("min", high, known=Interval(low, high))
         return self.value
-
-
-def _clamped(x: int, bounds: Range) -> int:
-    return min(max(x, bounds[0]), bounds[1])

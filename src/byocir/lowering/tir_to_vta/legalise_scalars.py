@@ -13,15 +13,15 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.graph.fixed_point import Rounding, rescale
+from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.bodies import RANGES, saturate, scale_round, scale_round_even
+from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
 from byocir.dialects.types import i8, i32, i64
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     Constant,
     Lane,
-    Range,
     Requantised,
     step,
 )
@@ -119,8 +119,7 @@ class _Reader:
 
     def _set(self, op: Operation, value: Lane, type_: Attribute) -> None:
         """Notes a value that must not wrap in its type, unless that is i32 as in VTA."""
-        low, high = RANGES[type_]
-        if value.range[0] < low or value.range[1] > high:
+        if not integer_range(type_).contains(value.range):
             raise _beyond_alu(op, self.block)
         self.values[op.results[0]] = value
 
@@ -128,7 +127,7 @@ class _Reader:
         value = self.values.get(op.input)
         if value is None:
             value = self._requantised(op)
-        if not isinstance(value, Lane) or op.result.type not in RANGES:
+        if not isinstance(value, Lane) or op.result.type not in (i8, i32):
             raise self.unknown(op)
         self._set(op, value, op.result.type)
 
@@ -144,7 +143,7 @@ class _Reader:
             zero = _zero_point(numbers, shift, rounding)
             if zero is None:
                 continue
-            saturation = int(numbers["low"]), int(numbers["high"])
+            saturation = Interval(int(numbers["low"]), int(numbers["high"]))
             return _requantise(
                 operand, factor, (shift, rounding, zero), saturation, fuse(self.block)
             )
@@ -168,14 +167,15 @@ def _requantise(
     operand: Lane,
     factor: Constant,
     rescaling: tuple[int, Rounding, int],
-    saturation: Range,
+    saturation: Interval,
     location: LocationAttr,
 ) -> Requantised:
     shift, rounding, zero = rescaling
-    ends = [rescale(x, m, shift, rounding) + zero for x in operand.range for m in factor.range]
-    reached = (min(ends), max(ends))
-    low, high = (min(max(end, saturation[0]), saturation[1]) for end in reached)
-    return Requantised((low, high), location, operand, factor, shift, rounding, zero)
+    reached = operand.range.corners(
+        factor.range, lambda x, m: rescale(x, m, shift, rounding) + zero
+    )
+    found = reached.clamped(saturation)
+    return Requantised(found, location, operand, factor, shift, rounding, zero)
 
 
 class _Captured(ScalarPattern):

@@ -28,8 +28,8 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.scalar import is_unsigned, number_op
-from byocir.dialects.types import element_type_of, i1, shape_of
+from byocir.dialects.tir.scalar import number_op
+from byocir.dialects.types import element_type_of, i1, is_unsigned, shape_of
 from byocir.dialects.uses import replace_op, replace_uses
 from byocir.rewrites.host.contraction import is_contraction
 

@@ -25,11 +25,12 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
 from byocir.dialects.tir.affine import divided, linear, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
-from byocir.dialects.tir.linear import Interval, Linear, spans
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import replace_op

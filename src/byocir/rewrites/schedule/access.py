@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
 from byocir.dialects.tir.affine import bounds, expression, linear
-from byocir.dialects.tir.linear import Interval, Linear, spans
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import shape_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (

@@ -12,8 +12,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import ForOp
-from byocir.dialects.tir.linear import Interval, Linear
+from byocir.dialects.tir.linear import Linear
 
 
 def sum_of(value: SSAValue) -> Linear[SSAValue]:
