@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from xdsl.dialects import arith, math
 from xdsl.ir import Block
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.types import f32, f64, i8
 from byocir.lowering.tir_to_c.float_ranges import ANY, FloatRange, range_of, range_of_array
 
@@ -90,4 +91,4 @@ def test_what_nothing_is_known_of_is_any_number():
 def test_numbers_that_fit_when_they_are_cut_off_convert(low, length):
     seen = FloatRange(low, low + length, False)
     fits = int(seen.low) >= -128 and int(seen.high) <= 127
-    assert seen.converts(-128, 127) == fits
+    assert seen.converts(Interval(-128, 127)) == fits

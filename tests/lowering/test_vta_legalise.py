@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph.fixed_point import fixed_parameters, rescale, span_of
+from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import named
 from byocir.dialects.tir import (
     BlockOp,
@@ -121,7 +122,9 @@ def requantised(draw: st.DrawFn) -> Requantised:
     rounding = draw(st.sampled_from(["half_up", "half_even"]))
     constant = Constant(multipliers.astype(np.int64).reshape(1, -1))
     node = EmptyOp.of(Net((1, 1)).inputs[0].type).location
-    return Requantised((low, high), node, Lane(ends, node), constant, shift, rounding, zero)
+    return Requantised(
+        Interval(low, high), node, Lane(Interval(*ends), node), constant, shift, rounding, zero
+    )
 
 
 @given(requantised(), st.data())

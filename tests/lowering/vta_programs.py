@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import LEVEL, TARGET, CallOp, CompositeOp, TargetAttr, YieldOp
 from byocir.dialects.context import load_context
+from byocir.dialects.intervals import integer_range
 from byocir.dialects.locations import named, names
 from byocir.dialects.tir import (
     AllocOp,
@@ -26,7 +27,6 @@ from byocir.dialects.tir import (
     IteratorKind,
 )
 from byocir.dialects.tir.bodies import (
-    RANGES,
     multiply_accumulate,
     saturate,
     scale_round,
@@ -153,7 +153,7 @@ class Body:
         )
 
     def requantise(self, x, scale: Scale, to=i8) -> SSAValue:
-        low, high = RANGES[to]
+        low, high = integer_range(to)
         half, shift = (1 << scale.shift) >> 1, scale.shift
 
         def body(value, multiplier):

@@ -46,21 +46,11 @@ from byocir.lowering.tir_to_vta.tensorise_blocks import ELEMENT_RANKS, Work, wor
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
 from byocir.lowering.tir_to_vta.tensorise_emit import Emitter
 from byocir.rewrites.liveness import last_uses
+from byocir.rewrites.schedule.index import INDEX_ARITHMETIC
 from byocir.vta_sim import Memory, VTAConfig
 
 MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
 """The scratchpad of each scope."""
-
-INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda a, b: a + b,
-    arith.SubiOp: lambda a, b: a - b,
-    arith.MuliOp: lambda a, b: a * b,
-    arith.MinSIOp: min,
-    arith.MaxSIOp: max,
-    arith.DivUIOp: lambda a, b: a // b,
-    arith.RemUIOp: lambda a, b: a % b,
-}
-"""The index arithmetic that may stand around copies."""
 
 SLOTS = 2
 """Over how many addresses the instances of one buffer alternate. Two let loads overlap
@@ -132,7 +122,7 @@ class _Walker:
             IntrinsicOp: self._intrinsic,
             YieldOp: self._yield,
             arith.ConstantOp: self._constant,
-            **dict.fromkeys(INDEX_OPS, self._index),
+            **dict.fromkeys(INDEX_ARITHMETIC, self._index),
         }
 
     def composite(self, op: CompositeOp) -> None:
@@ -176,7 +166,7 @@ class _Walker:
 
     def _index(self, op: Operation) -> None:
         left, right = self._indices(op.operands)
-        self._values[op.results[0]] = INDEX_OPS[type(op)](left, right)
+        self._values[op.results[0]] = INDEX_ARITHMETIC[type(op)](left, right)
 
     def _alloc(self, op: AllocOp) -> None:
         scope = scope_of(op.result.type)

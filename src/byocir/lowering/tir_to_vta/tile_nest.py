@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineMap
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, FillOp
 from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, i8
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.vta_sim import Memory
@@ -28,18 +29,16 @@ _ELEMENT_CYCLES = {Memory.INP: 2, Memory.WGT: 32, Memory.ACC: 8}
 _WIDENED_CYCLES = 2
 """To load an ACC element from 16 bytes in main memory."""
 
-Dims = tuple[tuple[tuple[int, int], ...], ...]
-"""For each dimension of an array but the lanes, |coefficient| by iterator."""
-
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in one of VTA's memories, of the box that a tile reaches. `cycles` is what an
-    element costs to load, 0 for a buffer that is filled on the chip; a buffer that does not
-    `occupy` memory is loaded into the place of another one."""
+    """A buffer in one of VTA's memories, of the box that a tile reaches; `index` has a form of the
+    iterators for each dimension but the lanes. `cycles` is what an element costs to load, 0 for a
+    buffer that is filled on the chip; a buffer that does not `occupy` memory is loaded into the
+    place of another one."""
 
     memory: Memory
-    dims: Dims
+    index: tuple[Linear[int], ...]
     cycles: int
     occupies: bool = True
 
@@ -140,14 +139,14 @@ def _nest(composite: CompositeOp, widest: BlockOp, parallels: int) -> Nest:
 
 
 def _joined(block: BlockOp) -> Iterator[tuple[int, int]]:
-    for terms in dims_of(block.out_maps[0], block):
-        if len(terms) > 1:
-            (inner, _), (outer, _) = sorted(terms, key=lambda term: term[1])
+    for form in index_of(block.out_maps[0], block):
+        if len(form.terms) > 1:
+            (inner, _), (outer, _) = sorted(form.terms, key=lambda term: abs(term[1]))
             yield outer, inner
 
 
 def _buffers(composite: CompositeOp, parallels: int) -> list[Buffer]:
-    plain: Dims = tuple(((i, 1),) for i in range(parallels - 1))
+    plain = tuple(Linear(((i, 1),)) for i in range(parallels - 1))
     found: list[Buffer] = []
     seen: set[tuple[SSAValue, AffineMap]] = set()
     for op in composite.body.block.ops:
@@ -170,18 +169,18 @@ def _loaded(op: BlockOp, operand: int, map_: AffineMap) -> Buffer:
     cycles = _ELEMENT_CYCLES[memory]
     if memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8:
         cycles = _WIDENED_CYCLES
-    return Buffer(memory, dims_of(map_, op)[:-lanes], cycles, occupies=not is_widening(op))
+    return Buffer(memory, index_of(map_, op)[:-lanes], cycles, occupies=not is_widening(op))
 
 
-def dims_of(map_: AffineMap, op: BlockOp) -> Dims:
-    """Which iterators move along each dimension, and by how much per step."""
-    dims: list[tuple[tuple[int, int], ...]] = []
+def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
+    """An index map as linear forms; raises ByocirError B327 for one that divides."""
+    forms: list[Linear[int]] = []
     for expr in map_.results:
         form = linear(expr)
         if form is None:
             raise unsupported("B327", f"expected linear indices, found {map_}", op)
-        dims.append(tuple((i, abs(c)) for i, c in form.terms))
-    return tuple(dims)
+        forms.append(form)
+    return tuple(forms)
 
 
 def _work(op: FillOp | BlockOp, parallels: int) -> tuple[tuple[int, ...], int]:

@@ -113,8 +113,8 @@ class _Costs:
         `schedule.access.reach` tells of one tile."""
         ones = np.ones_like(self.tiles[0])
         return [
-            ones + sum((c * (self.tiles[i] - 1) for i, c in terms), start=0 * ones)
-            for terms in buffer.dims
+            ones + sum((abs(c) * (self.tiles[i] - 1) for i, c in form.terms), start=0 * ones)
+            for form in buffer.index
         ]
 
     def _elements(self, buffer: Buffer) -> Ints:
@@ -122,7 +122,7 @@ class _Costs:
 
     def _times(self, buffer: Buffer) -> Ints:
         """How often a buffer is filled: it is hoisted out of loops that it does not depend on."""
-        moving = {i for terms in buffer.dims for i, _ in terms}
+        moving = {i for form in buffer.index for i in form.atoms}
         entered: Ints = np.ones_like(self.tiles[0])
         times: Ints = entered
         for i in self.nest.loops:

@@ -6,7 +6,8 @@ choose a minimum, which are not looked into except for the interval that they ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
@@ -15,6 +16,17 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import ForOp
 from byocir.dialects.tir.linear import Linear
+
+INDEX_ARITHMETIC: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: operator.add,
+    arith.SubiOp: operator.sub,
+    arith.MuliOp: operator.mul,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+    arith.DivUIOp: lambda a, b: a // b,
+    arith.RemUIOp: operator.mod,
+}
+"""What index values are computed with, and what that gives for numbers."""
 
 
 def sum_of(value: SSAValue) -> Linear[SSAValue]:
@@ -87,17 +99,7 @@ def interval_of_sum(form: Linear[SSAValue]) -> Interval | None:
 
 def is_index_arithmetic(op: Operation) -> bool:
     """Whether this op computes an index from indices, and nothing else."""
-    pure = isinstance(
-        op,
-        arith.AddiOp
-        | arith.SubiOp
-        | arith.MuliOp
-        | arith.MinSIOp
-        | arith.MaxSIOp
-        | arith.DivUIOp
-        | arith.RemUIOp
-        | arith.ConstantOp,
-    )
+    pure = type(op) in INDEX_ARITHMETIC or isinstance(op, arith.ConstantOp)
     return pure and op.results[0].type == IndexType()
 
 
