@@ -14,13 +14,15 @@ from onnx import defs, helper
 
 from byocir.dialects.graph import LeakyReluOp
 from byocir.evaluate.graph import GRAPH_RULES
+from byocir.frontend.onnx.table import READERS
 from byocir.testing.fuzz.cases import Case
 from byocir.testing.fuzz.draft import Draft, Unfit
 from byocir.testing.fuzz.draws import Draws
-from byocir.testing.fuzz.grow import NEWEST, OLDEST
+from byocir.testing.fuzz.grow import NEWEST, OLDEST, schema_of
 from byocir.testing.fuzz.isolate import Died, isolated
 from byocir.testing.fuzz.rules import RULES
 from byocir.testing.fuzz.rules.left_out import ATTRIBUTES, DOMAINS, FORMS, OPERATORS
+from byocir.testing.fuzz.rules.microsoft import SCHEMAS
 from byocir.testing.fuzz.session import Session
 
 SAMPLE = 60
@@ -33,10 +35,8 @@ def key_of(schema) -> str:
 
 def forms(key: str) -> list[defs.OpSchema]:
     """All versions of an operator that opsets from the oldest on have."""
-    domain, _, name = key.rpartition(".")
-    opsets = range(OLDEST, NEWEST + 1) if not domain else [5]
-    found = [defs.get_schema(name, o, domain) for o in opsets if defs.has(name, o, domain)]
-    drawn = {each.since_version: each for each in found if not each.deprecated}
+    found = [schema_of(key, opset) for opset in range(OLDEST, NEWEST + 1)]
+    drawn = {each.since_version: each for each in found if each and not each.deprecated}
     return [each for since, each in drawn.items() if (key, since) not in FORMS]
 
 
@@ -54,6 +54,11 @@ def test_every_operator_of_the_standard_is_drawn_or_left_out_for_a_reason():
     known = {key_of(schema) for schema in defs.get_all_schemas() if schema.domain not in DOMAINS}
     assert known - RULES.keys() == set(OPERATORS)
     assert not RULES.keys() & OPERATORS.keys()
+
+
+def test_every_operator_of_onnx_runtime_that_is_read_is_drawn():
+    assert {key for key in READERS if key.startswith("com.microsoft")} == set(SCHEMAS)
+    assert SCHEMAS.keys() <= RULES.keys()
 
 
 @pytest.mark.parametrize("key", sorted(RULES))

@@ -111,7 +111,7 @@ class Draft:
             if not value.is_sequence
             and value.dtype in allowed
             and (not kinds or kind_of(value.dtype) in kinds)
-            and (value.is_exact or not self.steps)
+            and (value.is_exact or (is_float(value.dtype) and not self.steps))
             and (
                 rank[0] <= value.data.ndim <= rank[1]
                 if shape is None

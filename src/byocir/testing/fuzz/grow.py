@@ -8,12 +8,13 @@ from functools import lru_cache
 import numpy as np
 from onnx import defs
 
-from byocir.testing.fuzz.cases import Case, Value
+from byocir.testing.fuzz.cases import Case, Value, version_of
 from byocir.testing.fuzz.draft import Draft
 from byocir.testing.fuzz.draws import Draws, Unfit
 from byocir.testing.fuzz.reference import compute, is_float
 from byocir.testing.fuzz.rules import RULES
 from byocir.testing.fuzz.rules.left_out import FORMS
+from byocir.testing.fuzz.rules.microsoft import SCHEMAS
 
 OLDEST, NEWEST = 7, defs.onnx_opset_version()
 COUNTS = (1, 1, 1, 1, 1, 2, 2, 3, 4, 6)
@@ -29,14 +30,21 @@ def schemas(opset: int) -> tuple[defs.OpSchema, ...]:
     """What may be drawn at an opset, in order of names."""
     found: list[defs.OpSchema] = []
     for key in sorted(RULES):
-        domain, _, name = key.rpartition(".")
-        try:
-            schema = defs.get_schema(name, opset if not domain else 5, domain)
-        except defs.SchemaError:
-            continue
-        if not schema.deprecated and (key, schema.since_version) not in FORMS:
+        schema = schema_of(key, opset)
+        if schema and not schema.deprecated and (key, schema.since_version) not in FORMS:
             found.append(schema)
     return tuple(found)
+
+
+def schema_of(key: str, opset: int) -> defs.OpSchema | None:
+    """The schema of an operator, named with its domain, at an opset of ONNX's own domain."""
+    if key in SCHEMAS:
+        return SCHEMAS[key]
+    domain, _, name = key.rpartition(".")
+    try:
+        return defs.get_schema(name, version_of(domain) if domain else opset, domain)
+    except defs.SchemaError:
+        return None
 
 
 def random_case(seed: int, operator: str = "") -> Case:

@@ -232,7 +232,8 @@ def _moved(value: Value, rng: np.random.Generator, unit: float) -> np.ndarray:
     distance = distance + unit * float(finite.max(initial=0))
     signs = rng.choice([-1.0, 1.0], array.shape)
     with np.errstate(all="ignore"):
-        return (array + signs * np.where(np.isfinite(distance), distance, 0)).astype(value.dtype)
+        moved = array + signs * np.where(np.isfinite(distance), distance, 0)
+    return np.asarray(moved, value.dtype)  # of scalars numpy makes what no runtime takes
 
 
 def _widen(changes: list[np.ndarray], data: Sequence[Data], found: list[Any] | None) -> None:

@@ -14,7 +14,7 @@ import onnx
 from byocir.frontend.onnx.differences.call import Call
 from byocir.frontend.onnx.differences.table import TABLE, Difference, Reference
 
-__all__ = ["TABLE", "Difference", "Reference", "differences"]
+__all__ = ["TABLE", "Difference", "Reference", "differences", "named"]
 
 
 def differences(
@@ -22,11 +22,13 @@ def differences(
 ) -> list[Difference]:
     """The rows that allow a node's results to differ from those of `against`, for these inputs (in
     the node's order, None for absent ones) and its domain's opset."""
-    if node.domain not in ("", "ai.onnx"):
-        return []
-    call = Call(node, inputs, opset)
+    call, name = Call(node, inputs, opset), named(node)
     return [
-        row
-        for row in TABLE
-        if node.op_type in row.operators and getattr(row, against) and row.holds(call)
+        row for row in TABLE if name in row.operators and getattr(row, against) and row.holds(call)
     ]
+
+
+def named(node: onnx.NodeProto) -> str:
+    """A node's operator as rows have it: with its domain outside of ONNX's own."""
+    default = node.domain in ("", "ai.onnx")
+    return node.op_type if default else f"{node.domain}.{node.op_type}"

@@ -684,7 +684,7 @@ TABLE = (
     ),
     Difference(
         "quantize-halves",
-        ("QuantizeLinear",),
+        ("QuantizeLinear", "com.microsoft.QuantizeLinear"),
         "floats of 16 bits, before opset 23",
         on.divides_halves,
         "divides in 16 bits",

@@ -17,9 +17,15 @@ EQUATIONS = (
 )  # fmt: skip
 
 
+def matrix_sizes(d: Draft) -> tuple[int, int, int]:
+    """How many rows, products of a sum, and columns."""
+    rows, depth, columns = (d.draws.one([1, 2, 3, 4, 5, 8, 9, 16, 17]) for _ in range(3))
+    return rows, depth, columns
+
+
 def matrices(d: Draft) -> tuple[list[int], list[int]]:
     """Two shapes that can be multiplied."""
-    rows, depth, columns = (d.draws.one([1, 2, 3, 4, 5, 8, 9, 16, 17]) for _ in range(3))
+    rows, depth, columns = matrix_sizes(d)
     if d.draws.empty and d.maybe(0.3):
         depth = 0
     batch = list(d.draws.shape(0, 2, 6)) if d.maybe() else []
@@ -71,7 +77,7 @@ def qlinear_matmul(d: Draft) -> None:
 
 @rule("Gemm")
 def gemm(d: Draft) -> None:
-    rows, depth, columns = (d.draws.one([1, 2, 3, 4, 5, 8, 9, 16, 17]) for _ in range(3))
+    rows, depth, columns = matrix_sizes(d)
     trans_a, trans_b = (d.attr(name, d.draws.upto(1, 0), 0) for name in ("transA", "transB"))
     whole = kind_of(d.bind("A")) != "f"
     d.take("A", shape=[depth, rows] if trans_a else [rows, depth])
