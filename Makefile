@@ -34,7 +34,7 @@ run: .venv/run ## compile and run the example
 	$(BIN)/byocir run examples/digits
 
 test: .venv/dev ## run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each for FUZZ_SECONDS (300)
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \

@@ -1,10 +1,12 @@
-"""What all tests share: how random tests run, and that none sees the targets of another.
+"""What all tests share: how random tests run, when garbage is collected, and that no test sees the
+targets of another.
 
 The profile `ci` draws the same examples each time, `fuzz` draws new ones, and more. It is chosen by
 the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it, and FUZZ_SECONDS: tests run in the
 random order of FUZZ_SEED, and none begins after that time.
 """
 
+import gc
 import os
 import random
 import time
@@ -31,6 +33,14 @@ _BEGAN = time.monotonic()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if _SECONDS:
         random.Random(_SEED).shuffle(items)
+
+
+def pytest_collection_finish() -> None:
+    """Lets the collector look at what tests make, and less often: modules and collected tests stay
+    until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_runtest_setup() -> None:

@@ -224,7 +224,8 @@ def squeezenet(scale: Scale) -> bytes:
 
     def convolved(outputs: int, kernel: int, **window: object) -> str:
         weight = net.normal(outputs, net.value.shape[1], kernel, kernel)
-        net.add("Conv", weight, kernel_shape=[kernel] * 2, **window)
+        bias = net.weight(net.rng.normal(0, 0.1, outputs).astype(np.float32))
+        net.add("Conv", weight, bias, kernel_shape=[kernel] * 2, **window)
         return net.add("Relu")
 
     convolved(scale.channels(64), 3, strides=[2, 2])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from vta_nets import Case, nets
 from vta_programs import Net, Scale, apply, assert_same, evaluate
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
@@ -16,7 +14,6 @@ from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
-from byocir.rewrites.clean_up import CleanUpPass
 
 PASSES = (VtaLegalisePass, VtaPackPass, VtaBufferizePass)
 
@@ -26,24 +23,6 @@ def assert_on_memory(module: ModuleOp) -> None:
         for op in function.walk():
             assert not any(isinstance(v.type, TensorType) for v in [*op.operands, *op.results])
         assert not function.function_type.outputs.data
-
-
-@given(nets())
-def test_keeps_results(case: Case) -> None:
-    expected = evaluate(case.module, case.inputs)
-    apply(case.module, *PASSES)
-    assert_on_memory(case.module)
-    assert_same(evaluate(case.module, case.inputs), expected)
-
-
-@given(nets())
-def test_keeps_results_after_equal_ops_were_merged(case: Case) -> None:
-    """clean-up lets chains share their start; each still gets a buffer of its own."""
-    expected = evaluate(case.module, case.inputs)
-    apply(case.module, VtaLegalisePass, VtaPackPass)
-    CleanUpPass().apply(None, case.module)
-    apply(case.module, VtaBufferizePass)
-    assert_same(evaluate(case.module, case.inputs), expected)
 
 
 def test_a_chain_works_in_place() -> None:

@@ -261,9 +261,15 @@ class _Space:
         expr = AffineExpr.constant(constant)
         for name, coefficient in part.terms:
             is_open = isinstance(coefficient, str)
-            scale = self._open(coefficient, (1, 1, 2)) if is_open else int(coefficient)
+            scale = self._open(coefficient, self._scales(part)) if is_open else int(coefficient)
             expr = expr + self._dim(name) * scale
         return expr
+
+    def _scales(self, part: Affine) -> tuple[int, ...]:
+        """Steps of an open coefficient. Where another iterator counts by one, they mostly leave
+        room for it, as those from one group of channels to the next do."""
+        beside = [self.extents[name] for name, coefficient in part.terms if coefficient == 1]
+        return (*beside, *beside, 1, 1, 2)
 
     def _open(self, name: str, options: Sequence[int]) -> int:
         return self.unknowns.setdefault(name, pick(self.choose, options))

@@ -173,6 +173,12 @@ def find_match(composite: Composite, seed: int) -> Example | None:
     return None
 
 
+@lru_cache(maxsize=256)
+def _match_of(composite: Composite, rules: tuple[Rule, ...], seed: int) -> Example | None:
+    """What `find_match` finds while the composite has these rules, found once for all of them."""
+    return find_match(composite, seed)
+
+
 def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | None:
     """A program that misses for this, and nothing else is wrong; None when none is found."""
     if isinstance(miss, Rule):
@@ -186,7 +192,7 @@ def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | Non
 
 def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     others = [other for other in composite.rules if other is not rule]
-    taken = find_match(composite, seed)
+    taken = _match_of(composite, tuple(composite.rules), seed)
     used = [] if taken is None else list(_leaks(taken, rule.sentence))  # a rule may be about uses
     if used:
         return pick(seeded(seed), used)

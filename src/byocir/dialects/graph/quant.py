@@ -32,6 +32,7 @@ from byocir.dialects.graph.base import (
     expect_float,
 )
 from byocir.dialects.types import (
+    Shape,
     dtype_of,
     element_type_of,
     f32,
@@ -99,8 +100,10 @@ def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: 
     x, s = shape_of(value.type), shape_of(scale.type)
     expect(
         shape_of(zero_point.type) == s,
-        f"expected scale and zero point of one shape, found {dims(s)} and "
-        f"{dims(shape_of(zero_point.type))}",
+        lambda: (
+            f"expected scale and zero point of one shape, found {dims(s)} and "
+            f"{dims(shape_of(zero_point.type))}"
+        ),
     )
     if s:
         expect_axis(axis, len(x))
@@ -128,12 +131,12 @@ class QuantizeOp(GraphOp):
 
     def infer(self) -> Sequence[TensorType]:
         source, scale = expect_float(self.input), expect_float(self.scale)
-        expect(source == scale, f"expected a scale of {source}, found {scale}")
+        expect(source == scale, lambda: f"expected a scale of {source}, found {scale}")
         _expect_scale(self.input, self.scale, self.zero_point, self.axis.value.data)
         element = element_type_of(self.zero_point.type)
         expect(
             element in (i8, ui8, i16, ui16),
-            f"expected a zero point of 8-bit or 16-bit integers, found {element}",
+            lambda: f"expected a zero point of 8-bit or 16-bit integers, found {element}",
         )
         return [tensor(element, shape_of(self.input.type))]
 
@@ -160,12 +163,22 @@ class DequantizeOp(GraphOp):
         element = expect_float(self.scale)
         _expect_scale(self.input, self.scale, self.zero_point, self.axis.value.data)
         source, zero = element_type_of(self.input.type), element_type_of(self.zero_point.type)
-        expect(source == zero, f"expected a zero point of {source}, found {zero}")
+        expect(source == zero, lambda: f"expected a zero point of {source}, found {zero}")
         expect(
             source in (i8, ui8, i16, ui16, i32),
-            f"expected an input of 8-bit, 16-bit or 32-bit integers, found {source}",
+            lambda: f"expected an input of 8-bit, 16-bit or 32-bit integers, found {source}",
         )
         return [tensor(element, shape_of(self.input.type))]
+
+
+def _expect_broadcast_scale(value: SSAValue, element: Attribute, shape: Shape) -> None:
+    """Scales are of this element type, and broadcast to this shape."""
+    found, own = element_type_of(value.type), shape_of(value.type)
+    expect(found == element, lambda: f"expected scales of {element}, found {found}")
+    expect(
+        broadcast(shape, own) == shape,
+        lambda: f"expected scales that broadcast to {dims(shape)}, found {dims(own)}",
+    )
 
 
 @irdl_op_definition
@@ -189,25 +202,23 @@ class RequantizeOp(Exact, GraphOp):
 
     def infer(self) -> Sequence[TensorType]:
         x, source = shape_of(self.input.type), element_type_of(self.input.type)
-        expect(source in (i8, ui8, i32), f"expected an input of 8-bit or 32-bit, found {source}")
+        expect(
+            source in (i8, ui8, i32),
+            lambda: f"expected an input of 8-bit or 32-bit, found {source}",
+        )
         fixed = isinstance(self.rounding, FixedAttr)
         scale, count = (i32, 1) if fixed else (f32, 2)
         expect(
             len(self.scales) == count,
-            f"expected {count} scales for {self.rounding}, found {len(self.scales)}",
+            lambda: f"expected {count} scales for {self.rounding}, found {len(self.scales)}",
         )
         for value in self.scales:
-            found, shape = element_type_of(value.type), shape_of(value.type)
-            expect(found == scale, f"expected scales of {scale}, found {found}")
-            expect(
-                broadcast(x, shape) == x,
-                f"expected scales that broadcast to {dims(x)}, found {dims(shape)}",
-            )
+            _expect_broadcast_scale(value, scale, x)
         # ONNX's QuantizeLinear, which float_half_even equals, does not write i32.
         allowed = (i8, ui8, i32) if fixed else (i8, ui8)
         expect(
             self.to in allowed,
-            f"expected a result of {' or '.join(map(str, allowed))}, found {self.to}",
+            lambda: f"expected a result of {' or '.join(map(str, allowed))}, found {self.to}",
         )
         self._check_zero_point()
         return [tensor(self.to, x)]
@@ -216,5 +227,5 @@ class RequantizeOp(Exact, GraphOp):
         zero, limits = self.zero_point.value.data, np.iinfo(dtype_of(self.to))
         expect(
             limits.min <= zero <= limits.max,
-            f"expected a zero point of {self.to}, found {zero}",
+            lambda: f"expected a zero point of {self.to}, found {zero}",
         )
