@@ -132,6 +132,26 @@ def test_onnx_models_are_read(model, tmp_path):
     assert print_module(parse_module(text, arrays=store)) == text
 
 
+def test_a_model_is_written_where_the_name_says_so(relu, tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert run_opt([str(relu), "-p", "clean-up", "-o", str(out)]) == 0
+    written = onnx.load(out)
+    onnx.checker.check_model(written)
+    assert [node.op_type for node in written.graph.node] == ["Relu"]
+    assert run_opt([str(relu), "-p", "convert-graph-to-tir", "-o", str(out)]) == 1
+    assert "error[B109]" in capsys.readouterr().err
+    relu.write_text(f"{RELU}// -----\n{RELU}")
+    assert run_opt([str(relu), "--split-input-file", "-o", str(out)]) == 1
+    assert "expected one module for a model, found more" in capsys.readouterr().err
+
+
+def test_help_exits_with_0(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run_opt(["--help"])
+    assert ended.value.code == 0
+    assert "--load-passes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("args", "expected"),
     [

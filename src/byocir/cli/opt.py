@@ -3,9 +3,10 @@
     byocir-opt IN.mlir -p 'a,b{option=value}' -o OUT.mlir
     byocir-opt model.onnx --shape image=1,1,28,28 -p normalize-qdq
 
-Text is printed with its locations. Large constants are read from IN.safetensors, else from
-weights.safetensors in the same folder, and written to OUT.safetensors. Passes are verified one by
-one. Exit codes: 0 fine, 1 user error, 2 usage error, 70 internal error (a reproducer was written).
+Text is printed with its locations; `-o OUT.onnx` writes the graph level as an ONNX model. Large
+constants are read from IN.safetensors, else from weights.safetensors in the same folder, and
+written to OUT.safetensors. Passes are verified one by one. Exit codes: 0 fine, 1 user error, 2
+usage error, 70 internal error (a reproducer was written).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.rewrites.registry import all_passes
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from byocir.rewrites.check_each import CheckEach
 
 _VERIFIES_ATTRIBUTES = Attribute.__post_init__
@@ -64,6 +67,7 @@ class ByocirOptMain(xDSLOptMain):
         self.output = _Output()
         self.line_offset = 0
         self.check: CheckEach | None = None
+        self.models: list[ModelProto] = []
         super().__init__("Runs passes on MLIR text or an ONNX model.", args)
 
     # What is known
@@ -253,6 +257,19 @@ class ByocirOptMain(xDSLOptMain):
     def prepare_output(self) -> IO[str]:
         return sys.stdout if self.args.output_file is None else self.output
 
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        if Path(self.args.output_file or "").suffix != ".onnx" or self.args.target != "mlir":
+            return super().output_resulting_program(prog)
+        from byocir.evaluate.module import MAIN
+        from byocir.frontend.onnx import export_onnx
+        from byocir.frontend.onnx.handed_over import function_named
+
+        if self.models:
+            where = self.args.output_file
+            raise ByocirError("B123", "expected one module for a model, found more", where=where)
+        self.models.append(export_onnx(function_named(prog, MAIN)))
+        return ""
+
     def run(self) -> None:
         try:
             super().run()
@@ -263,6 +280,11 @@ class ByocirOptMain(xDSLOptMain):
 
     def _write_files(self) -> None:
         out, weights = self.args.output_file, self.args.weights_out
+        if self.models:
+            from byocir.cli.files import write_model
+
+            write_model(Path(out), self.models[0])
+            return
         if weights is None and out is not None and self.large:
             weights = Path(out).with_suffix(SUFFIX)
         if out is not None:
