@@ -11,6 +11,7 @@ from onnx import helper
 from projects import SANITIZE, build, check, run, tools_alone, write
 
 import byocir
+from byocir.cli.export_files import check_folder, write_project
 from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
@@ -125,8 +126,38 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["compile", DIGITS, "--shape", "image=1,1,8,8", "-o", str(package)]) == 0
     assert main(["export", str(package), "-o", str(folder)]) == 0
     assert "make, then ./model" in capsys.readouterr().out
-    assert main(["export", str(package), "-o", str(folder)]) == 1
-    assert "B112" in capsys.readouterr().err
+
+
+def test_a_project_is_replaced_where_nobody_else_wrote(tmp_path):
+    first = {"main.c": b"int main", "old/a.c": b"a", "model.bin": b"1"}
+    write_project(tmp_path, first)
+    (tmp_path / "model").write_bytes(b"built by make")
+    (tmp_path / "model.bin").unlink()
+    check_folder(tmp_path)
+    write_project(tmp_path, {"main.c": b"2", "new/b.c": b"b"})
+    kept = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*.*")}
+    assert kept.pop("manifest.json")
+    assert kept == {"main.c": b"2", "new/b.c": b"b"}
+    assert (tmp_path / "model").exists()
+    with pytest.raises(ByocirError, match=r"B112.*found model, which it did not write"):
+        write_project(tmp_path, {"model": b""})
+    (tmp_path / "main.c").write_bytes(b"by hand")
+    with pytest.raises(
+        ByocirError, match=r"B112.*found main.c, which was changed since"
+    ):
+        check_folder(tmp_path)
+    check_folder(tmp_path, force=True)
+    write_project(tmp_path, {"main.c": b"3", "model": b""}, force=True)
+    check_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../else.c"])
+def test_a_list_of_files_elsewhere_is_no_list(name, tmp_path):
+    write_project(tmp_path, {"main.c": b""})
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("main.c", name))
+    with pytest.raises(ByocirError, match=r"B112.*found other files"):
+        check_folder(tmp_path)
 
 
 def test_the_same_package_gives_the_same_bytes(tmp_path):

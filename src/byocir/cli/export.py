@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from byocir.cli.files import write_folder
+from byocir.cli.export_files import check_folder, write_project
 from byocir.cli.hosts import host_text
 from byocir.cli.run import compile_with_steps, is_package, load_package
-from byocir.errors import ByocirError
 from byocir.runtime.explain import summary
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
@@ -17,18 +16,13 @@ ANY_MACHINE = "c{cpu=generic}"
 
 
 def export(options: argparse.Namespace) -> int:
-    """Writes the project into a folder, which must be new or empty; gives the exit code."""
+    """Writes the project into a folder, which must be new, empty or its own; gives the exit
+    code."""
     folder: Path = options.output
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ByocirError(
-            "B112",
-            "expected a new or an empty folder to write, found another",
-            where=str(folder),
-            help="choose another place for it",
-        )
+    check_folder(folder, force=options.force)
     package = _package(options)
     files = export_project(package, weights=options.weights_as, name=options.name)
-    write_folder(folder, files)
+    write_project(folder, files, force=options.force)
     print(summary(package.report))
     memory = package.report.memory
     if memory:  # the C compiler checks it again

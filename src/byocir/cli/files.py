@@ -61,6 +61,12 @@ def write_bytes(path: Path, data: bytes) -> None:
         write_whole(path, data)
 
 
+def remove_file(path: Path) -> None:
+    """Removes a file if it is there; raises ByocirError B112."""
+    with _reported(path):
+        path.unlink(missing_ok=True)
+
+
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     """Writes a new folder of these files, all or none; raises ByocirError B112."""
     with _reported(path), new_folder(path) as folder:
