@@ -1,5 +1,7 @@
 """--emit: each stage as text, which tools take up again."""
 
+import json
+
 import pytest
 
 from byocir.cli.main import main
@@ -56,3 +58,16 @@ def test_stages_that_there_are_not(tmp_path, capsys):
     assert "found 'vta'" in capsys.readouterr().err
     assert main(["run", str(tmp_path), "--emit", "c"]) == 1
     assert "B102" in capsys.readouterr().err
+
+
+def test_programs_in_json_are_printed_and_written_with_their_arrays(tmp_path, capsys):
+    path = tmp_path / "program.json"
+    given = ["compile", *DIGITS, "--target", "json", "--emit", "json"]
+    assert main(given) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["functions"]
+    assert main([*given, "-o", str(path)]) == 0
+    assert path.read_text() == printed
+    assert path.with_suffix(".safetensors").stat().st_size > 10_000
+    assert main(["compile", *DIGITS, "--emit", "json"]) == 1
+    assert "error[B231]" in capsys.readouterr().err

@@ -113,6 +113,31 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
     assert targets["json"]["options"]["ops"] == []
 
 
+def test_targets_of_files_are_listed(capsys: pytest.CaptureFixture[str]):
+    assert main(["targets", "examples/toy_npu.py", "vta{block=32}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "npu  A toy accelerator whose code is JSON."
+    assert "  graph  npu.conv" in lines
+    assert "           Input channels are a multiple of 8." in lines
+    assert "  option block = 32" in lines
+    assert not any(line.startswith("ort ") for line in lines)
+    assert main(["targets", "examples/none.py"]) == 1
+    assert "error[B217]" in capsys.readouterr().err
+
+
+def test_a_package_goes_into_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "models").mkdir()
+    model = tmp_path / "models" / "digits.onnx"
+    model.write_bytes(Path(MODEL).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", str(model), *SHAPE]) == 0
+    assert (tmp_path / "digits.bpkg").exists()
+    assert capsys.readouterr().out.endswith("wrote digits.bpkg\n")
+    assert [each.name for each in model.parent.iterdir()] == ["digits.onnx"]
+
+
 def test_a_target_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "npu.py").write_text(NPU)
     model, target = str(DIGITS / "digits_f32.onnx"), f"{tmp_path / 'npu.py'}:Npu{{block=4}}"

@@ -142,9 +142,7 @@ def test_a_project_is_replaced_where_nobody_else_wrote(tmp_path):
     with pytest.raises(ByocirError, match=r"B112.*found model, which it did not write"):
         write_project(tmp_path, {"model": b""})
     (tmp_path / "main.c").write_bytes(b"by hand")
-    with pytest.raises(
-        ByocirError, match=r"B112.*found main.c, which was changed since"
-    ):
+    with pytest.raises(ByocirError, match=r"B112.*found main.c, which was changed since"):
         check_folder(tmp_path)
     check_folder(tmp_path, force=True)
     write_project(tmp_path, {"main.c": b"3", "model": b""}, force=True)

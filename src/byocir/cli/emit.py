@@ -10,6 +10,7 @@
 | scf | that as loops of scf on memref, for upstream MLIR |
 | vta | VTA's instructions as ops, before they are encoded |
 | asm | VTA's programs as assembly |
+| json | the programs of targets whose code is JSON |
 | c, h | the host's C source and header |
 | a pass | the module after it; `clean-up:2` is after its second run, without a number the last |
 
@@ -21,12 +22,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from byocir.cli.files import check_writable, write_text, write_weights
+from byocir.cli.files import check_writable, write_bytes, write_text, write_weights
 from byocir.cli.hosts import host_text
 from byocir.cli.run import hand_over_as_asked, shapes_of
 from byocir.compiler import generate
@@ -39,10 +41,11 @@ from byocir.runtime.native import code_without_evaluator
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
 from byocir.runtime.saved import read_model
+from byocir.targets.json.codegen import CONSTANTS, PROGRAM
 from byocir.targets.vta_files import assembly, programs_of
 
 ANY_MACHINE = "c{cpu=generic}"
-NAMED = ("import", "graph", "partitioned", "tir", "fused", "scf", "vta", "asm", "c", "h")
+NAMED = ("import", "graph", "partitioned", "tir", "fused", "scf", "vta", "asm", "json", "c", "h")
 OF_THE_HOST = ("fused", "scf", "c", "h")
 AFTER = {"tir": "convert-graph-to-tir", "partitioned": "outline-regions"}
 """The pass after which, the last time that it runs, a stage is reached."""
@@ -58,11 +61,11 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
     module, package, seen = _compiled(options, stage)
     if stage in ("c", "h"):
         text = _host_text(package, stage)
-    elif stage == "asm":
-        programs = assembly(programs_of(package.module, package.blobs))
+    elif stage in PROGRAMS:
+        programs = PROGRAMS[stage](package)
         if not programs:
             raise _missing(stage, seen)
-        text = "\n".join(programs.values())
+        text = "\n".join(programs)
     elif module is None:
         raise _missing(stage, seen)
     else:
@@ -72,6 +75,8 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
         arrays = large_arrays(module)
         if output is not None and arrays:
             write_weights(output.with_suffix(SUFFIX), arrays)
+    if stage == "json" and output is not None:
+        _write_constants(package, output)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
@@ -123,6 +128,31 @@ class _Wanted:
         if pass_.name == self._name and self._number in (None, self.runs[pass_.name]):
             self.found = module.clone()
         self._remember(module)
+
+
+def _blobs_called(package: Package, name: str) -> list[tuple[str, bytes]]:
+    """Finds the blobs of a name, with their targets in order."""
+    return [(target, blobs[name]) for target, blobs in package.blobs.items() if name in blobs]
+
+
+def _write_constants(package: Package, output: Path) -> None:
+    """Writes the arrays of JSON programs beside them: with several targets, one file for each."""
+    found = _blobs_called(package, CONSTANTS)
+    for target, arrays in found:
+        suffix = SUFFIX if len(found) == 1 else f".{target}{SUFFIX}"
+        write_bytes(output.with_suffix(suffix), arrays)
+
+
+def _assembly(package: Package) -> list[str]:
+    return list(assembly(programs_of(package.module, package.blobs)).values())
+
+
+def _json(package: Package) -> list[str]:
+    return [program.decode() for _, program in _blobs_called(package, PROGRAM)]
+
+
+PROGRAMS: Mapping[str, Callable[[Package], list[str]]] = {"asm": _assembly, "json": _json}
+"""The stages that are code of targets, as texts one after another."""
 
 
 def _host_text(package: Package, stage: str) -> str:

@@ -43,6 +43,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
+    targets.add_argument(
+        "target", nargs="*", help="only these: names, or files, npu.py:Npu (default: all installed)"
+    )
     targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(verb=_targets)
     patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
@@ -158,8 +161,8 @@ def _add_emit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         metavar="STAGE",
-        help="print one stage and stop: import, graph, partitioned, tir, fused, scf, vta, asm, c, "
-        "h, or the name of a pass, after which it is",
+        help="print one stage and stop: import, graph, partitioned, tir, fused, scf, vta, asm, "
+        "json, c, h, or the name of a pass, after which it is",
     )
 
 
@@ -174,7 +177,9 @@ def _add_stages(parser: argparse.ArgumentParser) -> None:
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a module (.mlir)")
-    parser.add_argument("-o", "--output", type=Path, help="the package (default: MODEL.bpkg)")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="the package (default: MODEL.bpkg in this folder)"
+    )
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     _add_host(parser)
     _add_emit(parser)
@@ -186,7 +191,15 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file, a module (.mlir) or a package")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="a new or an empty folder, or one that export has written before",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace files there, whoever wrote them"
     )
     _add_host(parser, default="c{cpu=generic}, C for any machine")
     parser.add_argument(
@@ -296,7 +309,7 @@ def _compile(options: argparse.Namespace) -> int:
     if is_package(options.model):
         where = str(options.model)
         raise ByocirError("B102", "expected an ONNX model, found a package", where=where)
-    path = options.output or options.model.parent / f"{options.model.stem}{PACKAGE_SUFFIX}"
+    path: Path = options.output or Path(f"{options.model.stem}{PACKAGE_SUFFIX}")
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
@@ -336,7 +349,7 @@ def _patterns(options: argparse.Namespace) -> int:
 def _targets(options: argparse.Namespace) -> int:
     from byocir.cli.targets import list_targets
 
-    print(list_targets(as_json=options.json))
+    print(list_targets(options.target, as_json=options.json))
     return OK
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from xdsl.utils.arg_spec import ArgSpec
-
+from byocir.dialects.byoc import TargetAttr
 from byocir.patterns.document import document
-from byocir.patterns.targets import composites_of, find_class, names, parse_targets
+from byocir.patterns.targets import composites_of, find, names, parse_targets
 from byocir.targets.files import named_target
 
 
-def list_targets(*, as_json: bool) -> str:
-    """Every target with its options and their defaults, and its composites with their rules."""
-    entries = [_entry(name) for name in names()]
+def list_targets(chosen: Sequence[str] = (), *, as_json: bool) -> str:
+    """Lists these targets, or all that are installed, with their options and what these are, and
+    their composites with their rules."""
+    texts = [*map(named_target, chosen)] or names()
+    entries = [_entry(attribute) for text in texts for attribute in parse_targets(text)]
     if as_json:
         return json.dumps(entries, indent=1, sort_keys=True)
     return "\n".join(line for entry in entries for line in _lines(entry))
@@ -26,9 +28,8 @@ def supported_operators(target: str) -> str:
     return "\n".join(document(a.target_name.data, composites_of(a)) for a in attributes)
 
 
-def _entry(name: str) -> dict[str, Any]:
-    kind = find_class(name)
-    target = kind.from_spec(ArgSpec(name, {}))
+def _entry(attribute: TargetAttr) -> dict[str, Any]:
+    name, target = attribute.target_name.data, find(attribute)
     options = target.spec(include_default=True).parameters
     composites = [
         {
@@ -36,11 +37,11 @@ def _entry(name: str) -> dict[str, Any]:
             "level": pattern.level,
             "rules": [f"{rule.sentence}." for rule in pattern.rules],
         }
-        for pattern in (entry.of_target(name) for entry in target.composites())
+        for pattern in composites_of(attribute)
     ]
     return {
         "name": name,
-        "summary": (kind.__doc__ or "").strip().splitlines()[0],
+        "summary": (type(target).__doc__ or "").strip().partition("\n")[0],
         "options": {option: list(values) for option, values in options.items()},
         "composites": composites,
     }
