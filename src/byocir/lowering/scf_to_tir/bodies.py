@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import (
@@ -25,11 +24,8 @@ from byocir.dialects.types import element_type_of, has_element, is_integer, shap
 from byocir.dialects.uses import replace_uses
 from byocir.evaluate.scalar import number
 from byocir.lowering.scf_to_tir.indices import Indices, conditions
-from byocir.lowering.scf_to_tir.statements import Access, Loop, NotRaised, Statement
+from byocir.lowering.scf_to_tir.statements import Access, Loop, NotRaised, Place, Statement
 from byocir.lowering.tir_to_scf.nests import number_of
-
-if TYPE_CHECKING:
-    from byocir.lowering.scf_to_tir.reader import Place
 
 _SCALARS = ("arith", "math")
 

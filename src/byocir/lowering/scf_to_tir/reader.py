@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import affine, func, memref, scf
@@ -24,6 +23,7 @@ from byocir.lowering.scf_to_tir.statements import (
     Access,
     Loop,
     NotRaised,
+    Place,
     Statement,
     Unit,
     check_order,
@@ -37,14 +37,6 @@ Stores = memref.StoreOp | affine.StoreOp
 Nests = scf.ForOp | affine.ForOp | tir.ForOp
 Allocs = memref.AllocOp | memref.AllocaOp | tir.AllocOp
 _SKIPPED = (memref.DeallocOp, memref.GetGlobalOp, tir.ConstantOp)
-
-
-@dataclass
-class Place:
-    """The place of statements in a program: the loops and guards around them."""
-
-    loops: list[Loop] = field(default_factory=list[Loop])
-    guards: list[AffineExpr] = field(default_factory=list[AffineExpr])
 
 
 class Reader:

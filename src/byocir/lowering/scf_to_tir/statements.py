@@ -46,6 +46,14 @@ class Access:
 
 
 @dataclass
+class Place:
+    """The place of statements in a program: the loops and guards around them."""
+
+    loops: list[Loop] = field(default_factory=list[Loop])
+    guards: list[AffineExpr] = field(default_factory=list[AffineExpr])
+
+
+@dataclass
 class Statement:
     """A body that runs at each point of some loops where all guards are at least 0. It takes the
     elements of `ins`, then of `outs`, and yields those of `outs`."""

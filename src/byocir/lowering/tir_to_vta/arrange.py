@@ -19,7 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -29,12 +29,10 @@ from byocir.dialects.tir import (
     ConstantOp,
     EmptyOp,
     FillOp,
-    IteratorAttr,
-    IteratorKind,
 )
+from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.uses import replace_uses, set_operand
-from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
     sink_constants,
@@ -120,17 +118,9 @@ def _permuted(type_: Attribute, order: Order) -> TensorType:
 
 def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[Operation]:
     """An array with its dimensions in this order."""
-    type_ = _permuted(value.type, order)
-    iterators = [
-        IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent)
-        for i, extent in enumerate(shape_of(type_))
-    ]
-    empty = EmptyOp.of(type_, location)
-    rank = len(order)
-    source = tuple(AffineExpr.dimension(order.index(axis)) for axis in range(rank))
-    maps = [AffineMap(rank, 0, source), AffineMap.identity(rank)]
-    ins, outs = [value], [empty.results[0]]
-    return [empty, BlockOp(iterators, ins, outs, maps, forms.moving(), location=location)]
+    shape, dims = shape_of(value.type), axes(len(order))
+    index = [dims[order.index(axis)] for axis in range(len(order))]
+    return moved(value, tuple(shape[axis] for axis in order), index, location)
 
 
 def _arrange(function: FuncOp) -> _Ports:

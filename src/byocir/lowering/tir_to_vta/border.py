@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -34,15 +34,13 @@ from byocir.dialects.tir import (
     BlockOp,
     EmptyOp,
     FillOp,
-    IteratorAttr,
-    IteratorKind,
     buffer,
 )
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir.moves import moved
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of, tensor
 from byocir.dialects.uses import set_operand
-from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
     number_around,
@@ -282,7 +280,7 @@ def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) ->
     if isinstance(packing, BlockOp) and _packs(packing):
         source = packing.ins[0]
         index = [e.replace_dims_and_symbols(dims, []) for e in packing.in_maps[0].results]
-    ops = _moving(call, source, shape, index, border.number)
+    ops = moved(source, shape, index, call.location, pad=border.number)
     block.insert_ops_before(ops, call)
     return ops[-1].results[0]
 
@@ -299,31 +297,6 @@ def _cut_out(
 ) -> SSAValue:
     """What is inside of a border."""
     index = [AffineExpr.dimension(i) + n for i, n in enumerate(border.before)]
-    ops = _moving(call, value, shape_of(type_), index, None)
+    ops = moved(value, shape_of(type_), index, call.location)
     block.insert_ops_after(ops, call)
     return ops[-1].results[0]
-
-
-def _moving(
-    call: CallOp,
-    source: SSAValue,
-    shape: Shape,
-    index: Sequence[AffineExpr],
-    pad: IntegerAttr | None,
-) -> list[Operation]:
-    """Ops that read an array at an index for each element of another, and a number outside."""
-    empty = EmptyOp.of(tensor(element_type_of(source.type), shape), call.location)
-    iterators = [
-        IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent) for i, extent in enumerate(shape)
-    ]
-    maps = [AffineMap(len(shape), 0, tuple(index)), AffineMap.identity(len(shape))]
-    block = BlockOp(
-        iterators,
-        [source],
-        [empty.results[0]],
-        maps,
-        forms.moving(),
-        pads=[pad],
-        location=call.location,
-    )
-    return [empty, block]

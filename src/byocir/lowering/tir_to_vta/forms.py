@@ -50,15 +50,6 @@ def narrowing() -> Region:
     return emit_body([i32, i8], body)
 
 
-def moving() -> Region:
-    """i8 as it is."""
-
-    def body(x: Emitted, _: Emitted) -> Emitted:
-        return x
-
-    return emit_body([i8, i8], body)
-
-
 def alu(name: str) -> Region:
     """An operation of the accumulator with an operand; `name` is as in `Scalar.binary`."""
 

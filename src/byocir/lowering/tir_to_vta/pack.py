@@ -20,10 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -33,13 +32,11 @@ from byocir.dialects.tir import (
     ConstantOp,
     EmptyOp,
     FillOp,
-    IteratorAttr,
-    IteratorKind,
 )
-from byocir.dialects.types import element_type_of, i8, shape_of, tensor
+from byocir.dialects.tir.moves import axes, moved
+from byocir.dialects.types import i8, shape_of
 from byocir.dialects.uses import set_operand
 from byocir.dialects.vta.config import config_of
-from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.pack_blocks import (
     BlockPacker,
@@ -166,75 +163,37 @@ def _pack_op(
 def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -> None:
     """Puts blocks that pack and unpack around a call."""
     for index, value in enumerate(list(call.inputs)):
-        if index in weights:
-            empty, pack = _packing_weights(value, weights[index], block)
-        else:
-            empty, pack = _packing(value, block)
-        for op in (empty, pack):
-            op.location = call.location
-        Rewriter.insert_op([empty, pack], InsertPoint.before(call))
-        set_operand(call, index, pack.results[0])
+        ops = _packing(value, weights.get(index), block, call.location)
+        Rewriter.insert_op(ops, InsertPoint.before(call))
+        set_operand(call, index, ops[-1].results[0])
     for result in list(call.outputs):
-        unpacked = result.type
-        users = list(result.uses)
-        empty, unpack = _unpacking(_set_type(result, block), unpacked, block)
-        for op in (empty, unpack):
-            op.location = call.location
-        Rewriter.insert_op([empty, unpack], InsertPoint.after(call))
+        plain, users = result.type, list(result.uses)
+        shape = shape_of(plain)
+        read = layout_of(plain, block).packed_index(axes(len(shape)))
+        made = _set_type(result, block)
+        ops = moved(made, shape, read, call.location, names=_names(len(shape)))
+        Rewriter.insert_op(ops, InsertPoint.after(call))
         for use in users:
-            set_operand(use.operation, use.index, unpack.results[0])
+            set_operand(use.operation, use.index, ops[-1].results[0])
 
 
 def _names(rank: int) -> list[str]:
     return ["n", "c", *(("h", "w") if rank == 4 else (f"d{i}" for i in range(rank - 2)))]
 
 
-def _dims(rank: int) -> list[AffineExpr]:
-    return [AffineExpr.dimension(i) for i in range(rank)]
-
-
-def _packing(value: SSAValue, block: int) -> tuple[EmptyOp, BlockOp]:
-    """Zeros stand where there is no channel."""
-    layout = layout_of(value.type, block)
-    empty, rank = EmptyOp.of(packed(value.type, block)), len(layout.packed)
-    names = [*_names(len(layout.shape)), "l"]
-    return empty, _moving(value, empty, names, layout.plain_index(_dims(rank)), layout.divides)
-
-
-def _packing_weights(value: SSAValue, order: Sequence[int], block: int) -> tuple[EmptyOp, BlockOp]:
-    """Weights whose dimensions have this order; zeros stand where there is no channel."""
+def _packing(
+    value: SSAValue, weights: Sequence[int] | None, block: int, location: LocationAttr
+) -> list[Operation]:
+    """The ops that pack an argument, which has [N, C, …] or is of weights, whose dimensions have
+    this order. Zeros stand where there is no channel."""
     shape = shape_of(value.type)
-    layout = layout_of_weights(tuple(shape[axis] for axis in order), block)
-    empty, rank = EmptyOp.of(packed_weights(value.type, order, block)), len(layout.packed)
-    read = layout.plain_index(_dims(rank))
-    source = [read[order.index(axis)] for axis in range(len(shape))]
-    return empty, _moving(value, empty, [f"d{i}" for i in range(rank)], source, layout.divides)
-
-
-def _unpacking(value: SSAValue, type_: Attribute, block: int) -> tuple[EmptyOp, BlockOp]:
-    shape = shape_of(type_)
-    empty, rank = EmptyOp.of(tensor(element_type_of(type_), shape)), len(shape)
-    source = layout_of(type_, block).packed_index(_dims(rank))
-    return empty, _moving(value, empty, _names(rank), source, is_inside=True)
-
-
-def _moving(
-    value: SSAValue,
-    into: EmptyOp,
-    names: Sequence[str],
-    index: Sequence[AffineExpr],
-    is_inside: bool,
-) -> BlockOp:
-    """A block that reads a value at an index for each element of an array, zeros outside."""
-    shape = shape_of(into.result.type)
-    return BlockOp(
-        [
-            IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
-            for name, extent in zip(names, shape, strict=True)
-        ],
-        [value],
-        [into.result],
-        [AffineMap(len(shape), 0, tuple(index)), AffineMap.identity(len(shape))],
-        forms.moving(),
-        pads=[None if is_inside else IntegerAttr(0, i8)],
-    )
+    if weights is None:
+        order, names = range(len(shape)), [*_names(len(shape)), "l"]
+        layout = layout_of(value.type, block)
+    else:
+        order, names = weights, []
+        layout = layout_of_weights(tuple(shape[axis] for axis in order), block)
+    read = layout.plain_index(axes(len(layout.packed)))
+    index = [read[order.index(axis)] for axis in range(len(shape))]
+    pad = None if layout.divides else IntegerAttr(0, i8)
+    return moved(value, layout.packed, index, location, names=names, pad=pad)

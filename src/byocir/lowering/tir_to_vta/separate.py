@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.graph import MatmulOp
 from byocir.dialects.locations import named
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, IteratorAttr, IteratorKind
-from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir.moves import axes, moved
+from byocir.dialects.types import shape_of
 from byocir.dialects.uses import set_operand
 from byocir.dialects.vta import VTA
-from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.borders_read import numbers_around
 from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
 from byocir.patterns.targets import machine_of, targets_of
@@ -128,16 +127,10 @@ def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
     block = first.parent
     assert block is not None
     shape = shape_of(value.type)
-    iterators = [
-        IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, extent) for i, extent in enumerate(shape)
-    ]
-    location = named(COPY)
-    empty = EmptyOp.of(tensor(element_type_of(value.type), shape), location)
-    maps = [AffineMap.identity(len(shape))] * 2
-    copy = BlockOp(iterators, [value], [empty.results[0]], maps, forms.moving(), location=location)
-    block.insert_ops_before([empty, copy], first)
+    ops = moved(value, shape, axes(len(shape)), named(COPY))
+    block.insert_ops_before(ops, first)
     for user, index in places:
-        set_operand(user, index, copy.results[0])
+        set_operand(user, index, ops[-1].results[0])
 
 
 def _position(op: Operation) -> int:

@@ -13,14 +13,15 @@ iterator that is an index of it becomes two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, IteratorKind, YieldOp, scope_of
+from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import divided, linear, modulo
+from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.schedule.access import accesses_of, is_whole
@@ -49,11 +50,16 @@ def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
     writes = operand >= len(block.ins)
     mine = next(access for access in accesses_of(block) if access.operand == operand)
     if not writes or mine.reads or not is_whole(mine):
-        pad = None if writes else block.pad_values[operand]
-        home.insert_op_before(_packing(buffer, local.result, layout, pad, block), block)
+        given = None if writes else block.pad_values[operand]
+        pad = None if layout.divides else given or number_attr(0, element_type_of(buffer.type))
+        read = layout.plain_index(axes(len(layout.packed)))
+        names = [*(f"d{d}" for d in range(len(layout.shape))), *(f"t{d}" for d in layout.tiles)]
+        packing = moving(buffer, local.result, read, block.location, names=names, pad=pad)
+        home.insert_op_before(packing, block)
     _repoint(block, operand, local.result, layout)
     if writes:
-        unpacking = _unpacking(local.result, buffer, layout, block)
+        read = layout.packed_index(axes(len(layout.shape)))
+        unpacking = moving(local.result, buffer, read, block.location)
         home.insert_op_after(unpacking, block)
     return local.result
 
@@ -135,51 +141,3 @@ def _divided(expr: AffineExpr, size: int, parts: Parts) -> tuple[AffineExpr, Aff
                 quotient = quotient + AffineExpr.dimension(i) * (c // size)
             return quotient, AffineExpr.dimension(lanes[0])
     return divided(expr, size), modulo(expr, size)
-
-
-def _moving(
-    source: SSAValue,
-    target: SSAValue,
-    iterators: Sequence[tuple[str, int]],
-    maps: Sequence[Sequence[AffineExpr]],
-    pad: Attribute | None,
-    origin: Operation,
-) -> BlockOp:
-    """A block that moves elements as they are."""
-    element = element_type_of(source.type)
-    body = Block(arg_types=[element, element])
-    body.add_op(YieldOp.create(operands=[body.args[0]]))
-    return BlockOp(
-        [IteratorAttr.of(name, IteratorKind.PARALLEL, n) for name, n in iterators],
-        [source],
-        [target],
-        [AffineMap(len(iterators), 0, tuple(exprs)) for exprs in maps],
-        Region(body),
-        pads=[pad],
-        location=origin.location,
-    )
-
-
-def _packing(
-    source: SSAValue,
-    target: SSAValue,
-    layout: TiledLayout,
-    pad: Attribute | None,
-    origin: Operation,
-) -> BlockOp:
-    rank = len(layout.shape)
-    names = [f"d{d}" for d in range(rank)] + [f"t{d}" for d in layout.tiles]
-    iterators = list(zip(names, layout.packed, strict=True))
-    dims = [AffineExpr.dimension(i) for i in range(len(iterators))]
-    read = layout.plain_index(dims)
-    zero = number_attr(0, element_type_of(source.type))
-    filled = None if layout.divides else pad or zero
-    return _moving(source, target, iterators, [read, dims], filled, origin)
-
-
-def _unpacking(
-    source: SSAValue, target: SSAValue, layout: TiledLayout, origin: Operation
-) -> BlockOp:
-    iterators = [(f"d{d}", n) for d, n in enumerate(layout.shape)]
-    dims = [AffineExpr.dimension(i) for i in range(len(iterators))]
-    return _moving(source, target, iterators, [layout.packed_index(dims), dims], None, origin)
