@@ -67,7 +67,8 @@ def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], path, monkeyp
         report = hand_over(module, targets, runner=runner)
         calls.counted("report", lambda: report_of(module).to_json())
         generate(module, report, host="c", runner=runner).save(path)
-        calls.counted("load", lambda: byocir.load(path, targets=targets))
+        loaded = calls.counted("load", lambda: byocir.load(path, targets=targets))
+        calls.counted("module", lambda: loaded.module)
     return calls
 
 

@@ -116,6 +116,13 @@ def packages() -> Iterator[Case]:
         "version 0": _manifest(lambda m: m.update(schema_version=0)),
         "version of text": _manifest(lambda m: m.update(schema_version="\x1b[2J" * 2000)),
         "version true": _manifest(lambda m: m.update(schema_version=[1] * 3000)),
+        "inputs null": _manifest(lambda m: m.update(inputs=None)),
+        "an input of brackets": _manifest(lambda m: m.update(inputs={"x": "tensor<" * 10**5})),
+        "an input of another type": _manifest(lambda m: m.update(inputs={"x": "tensor<9xi8>"})),
+        "no targets": _manifest(lambda m: m.update(targets=[])),
+        "a target that there is not": _manifest(
+            lambda m: m.update(targets=[{"name": "\x1b[2J" * 2000, "options": {"a": [[1]]}}])
+        ),
         "member that is not listed": _zip({**sound, "blobs/json/extra": b"1"}),
         "listed and not there": _zip({k: v for k, v in sound.items() if k != "module.mlir"}),
         "module no text": _with(**{"module.mlir": b"\xff\xfe"}),

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from xdsl.dialects.builtin import UnitAttr
 
 import byocir
 from byocir.patterns import composite, op, wildcard
+from byocir.runtime import archive
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -260,6 +262,82 @@ def test_the_manifest_tells_the_interface(saved: Path):
     assert manifest["inputs"] == {"image": "tensor<1x1x8x8xf32>"}
     assert manifest["outputs"] == {"logits": "tensor<1x10xf32>"}
     assert manifest["targets"] == [{"name": "vta", "options": {"rounding": "half_up", "block": 16}}]
+
+
+def test_loading_reads_no_module(package: byocir.Package, saved: Path, monkeypatch, tmp_path: Path):
+    read: list[str] = []
+    parse = archive.parse_module
+    monkeypatch.setattr(
+        archive, "parse_module", lambda *args: (read.append("read"), parse(*args))[1]
+    )
+    again = byocir.load(saved, targets=["vta"])
+    assert again.inputs == package.inputs
+    assert again.outputs == package.outputs
+    assert again.targets == package.targets
+    assert again.report.to_json() == package.report.to_json()
+    copy.deepcopy(again).save(tmp_path / "again.bpkg")
+    assert not read
+    assert again.module is again.module
+    again.run(image())
+    assert read == ["read"]
+
+
+def test_what_was_changed_in_a_loaded_module_is_saved(saved: Path, tmp_path: Path):
+    again = byocir.load(saved)
+    again.module.attributes["byoc.changed"] = UnitAttr()
+    again.save(tmp_path / "again.bpkg")
+    assert "byoc.changed" in byocir.load(tmp_path / "again.bpkg").module.attributes
+
+
+def described(saved: Path, change: dict[str, object]) -> None:
+    """A package whose manifest tells something else of the module."""
+    contents = members(saved)
+    manifest = json.loads(contents["manifest.json"]) | change
+    rewrite(saved, contents | {"manifest.json": json.dumps(manifest).encode()})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": {"image": "tensor<1x1x8x9xf32>"}},
+        {"inputs": {"picture": "tensor<1x1x8x8xf32>"}},
+        {"targets": []},
+        {"targets": [{"name": "vta", "options": {"rounding": "half_even", "block": 16}}]},
+    ],
+)
+def test_a_module_that_the_manifest_describes_otherwise_is_refused(
+    saved: Path, change: dict[str, object]
+):
+    described(saved, change)
+    package = byocir.load(saved)
+    with pytest.raises(byocir.ByocirError, match="B135"):
+        package.run(image())
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"inputs": {"image": "tensor<"}}, "B120"),
+        ({"inputs": {"image": "tensor<" * 9999}}, "B135"),
+        ({"inputs": {"image": 3}}, "B135"),
+        ({"inputs": None}, "B135"),
+        ({"targets": [{"name": "vta"}]}, "B135"),
+        ({"targets": [{"name": "vta", "options": {"block": {}}}]}, "B135"),
+        ({"targets": [{"name": "vta", "options": {"block": 10**30}}]}, "B135"),
+    ],
+)
+def test_a_manifest_that_describes_nothing_is_refused(
+    saved: Path, change: dict[str, object], code: str
+):
+    described(saved, change)
+    refused(saved, code)
+
+
+def test_a_text_that_is_no_module_is_refused_when_it_is_read(saved: Path):
+    forged(saved, "module.mlir", b"func.func @main(")
+    package = byocir.load(saved)
+    with pytest.raises(byocir.ByocirError, match="B120"):
+        package.run(image())
 
 
 def test_wrong_targets_and_options_leave_no_trace():

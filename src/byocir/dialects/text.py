@@ -98,6 +98,18 @@ def parse_module(
     return module
 
 
+def parse_type(text: str, context: Context) -> TypeAttribute:
+    """The type of a text that holds nothing else. Raises ByocirError B120 or B121."""
+    try:
+        parser = SourceParser(context, text, "a type", {})
+        found = parser.parse_type()
+        if parser.pos != len(text):
+            parser.raise_error("expected the end of a type")
+    except (ParseError, DiagnosticException) as error:
+        raise text_error(error, context, {}, "a type") from error
+    return found
+
+
 def text_error(
     error: ParseError | DiagnosticException,
     context: Context,

@@ -282,6 +282,17 @@ def attr_of(target: Taker) -> TargetAttr:
     return TargetAttr.of(spec.name, options)
 
 
+def saved_target(name: str, options: Mapping[str, Any]) -> TargetAttr:
+    """The attribute of a target that was written as plain data, with lists for several values.
+    Raises ValueError for an option whose value no module can carry."""
+    try:
+        return TargetAttr.of(
+            name, {k: _option(v if isinstance(v, list) else [v]) for k, v in options.items()}
+        )
+    except (TypeError, VerifyException) as error:
+        raise ValueError(f"expected options of target {name!r}, found {error}") from error
+
+
 def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAttr]:
     """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`. Options that the
     text does not give are those of `saved`, else the target's defaults."""

@@ -15,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -27,9 +29,10 @@ from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.files import replaced
 from byocir.memory import ask
+from byocir.runtime.interface import Interface
 from byocir.runtime.report import Report
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST, MODULE, WEIGHTS, REPORT = (
     "manifest.json",
     "module.mlir",
@@ -38,29 +41,82 @@ MANIFEST, MODULE, WEIGHTS, REPORT = (
 )
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time a zip can hold: the same for every member."""
+NOT_OURS = "this file was not written by byocir; do not use it"
+
+
+class SavedModule:
+    """A module as text, which is read when somebody asks for it: that takes longer than compiling
+    it took. What the manifest tells of it is known before."""
+
+    def __init__(self, texts: Mapping[str, bytes], interface: Interface, where: str) -> None:
+        """`texts` are as `texts_of` gives them. Raises ByocirError B135 for what is no text."""
+        self._texts: Mapping[str, bytes] | None = texts
+        self._module: ModuleOp | None = None
+        self._lock = Lock()
+        self._where = where
+        self.interface = interface
+        with as_written(where):
+            self._text = texts[MODULE].decode()
+
+    @property
+    def texts(self) -> Mapping[str, bytes] | None:
+        """The texts, as long as nobody has read, and may have changed, the module."""
+        return self._texts
+
+    def read(self) -> ModuleOp:
+        """The module, the same one each time. Raises ByocirError B135 for texts of something else,
+        B120 to B122 for those that cannot be read."""
+        with self._lock:
+            if self._module is None:
+                self._module, self._texts, self._text = self._parsed(), None, ""
+            return self._module
+
+    def _parsed(self) -> ModuleOp:
+        context = load_context()
+        assert self._texts is not None
+        read_weights(self._texts[WEIGHTS], context.arrays, self._where)
+        with as_written(self._where):
+            module = parse_module(self._text, context)
+            if Interface.of(module).to_dict() != self.interface.to_dict():
+                raise ValueError("a module with another interface than the manifest tells")
+        return module
+
+
+@contextmanager
+def as_written(where: str) -> Generator[None]:
+    """Raises ByocirError B135 for members that turn out to hold something else."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ByocirError(
+            "B135",
+            f"expected members that byocir wrote, found {type(error).__name__}: {error}",
+            where=where,
+            help=NOT_OURS,
+        ) from error
 
 
 def write_archive(
     path: Path,
-    module: ModuleOp,
-    blobs: Mapping[str, Mapping[str, bytes]],
+    texts: Mapping[str, bytes],
+    interface: Interface,
     report: Report,
-    about: Mapping[str, Any],
+    blobs: Mapping[str, Mapping[str, bytes]],
 ) -> None:
-    """Writes a package file; the same contents give the same bytes. `about` is what the manifest
-    says of the package beside its members: plain data."""
-    members = texts_of(module, report)
+    """Writes a package file; the same contents give the same bytes. `texts` are those of the
+    module."""
+    members = {**texts, REPORT: report.to_json().encode()}
     for target, files in sorted(blobs.items()):
         members.update({f"blobs/{target}/{name}": files[name] for name in sorted(files)})
     manifest = {
-        **about,
+        **interface.to_dict(),
         "schema_version": SCHEMA_VERSION,
         "members": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
             for name, data in members.items()
         },
     }
-    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    text = json.dumps(manifest, indent=1) + "\n"
     try:
         with replaced(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, data in {MANIFEST: text.encode(), **members}.items():
@@ -73,16 +129,12 @@ def write_archive(
         ) from error
 
 
-def texts_of(module: ModuleOp, report: Report) -> dict[str, bytes]:
-    """The members that are not a target's."""
-    return {
-        MODULE: print_module(module).encode(),
-        WEIGHTS: dump_weights(module),
-        REPORT: report.to_json().encode(),
-    }
+def texts_of(module: ModuleOp) -> dict[str, bytes]:
+    """The members that hold a module."""
+    return {MODULE: print_module(module).encode(), WEIGHTS: dump_weights(module)}
 
 
-def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Report]:
+def read_archive(path: Path) -> tuple[SavedModule, dict[str, dict[str, bytes]], Report]:
     """The module, blobs and report of a package file; nothing of it is used before version, names,
     sizes and digests of all members were checked."""
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -90,7 +142,7 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
     try:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(archive, path)
-            members = _checked_members(archive, path)
+            manifest, members = _checked_members(archive, path)
     except OSError as error:
         raise ByocirError(
             "B130", f"cannot read the package: {error.strerror}", where=str(path)
@@ -99,29 +151,16 @@ def read_archive(path: Path) -> tuple[ModuleOp, dict[str, dict[str, bytes]], Rep
         raise ByocirError(
             "B131", "expected a byocir package, found another or a damaged file", where=str(path)
         ) from error
-    module, report = parsed(members, str(path))
+    with as_written(str(path)):
+        interface = Interface.read(manifest)
+        report = Report.from_dict(json.loads(members[REPORT]))
+    texts = {name: members[name] for name in (MODULE, WEIGHTS)}
     blobs: dict[str, dict[str, bytes]] = {}
     for name, data in members.items():
         parts = name.split("/")
         if parts[0] == "blobs":
             blobs.setdefault(parts[1], {})[parts[2]] = data
-    return module, blobs, report
-
-
-def parsed(members: Mapping[str, bytes], where: str) -> tuple[ModuleOp, Report]:
-    """The module and the report of members as `texts_of` gives them; raises ByocirError B135."""
-    context = load_context()
-    read_weights(members[WEIGHTS], context.arrays, where)
-    try:
-        module = parse_module(members[MODULE].decode(), context)
-        return module, Report.from_dict(json.loads(members[REPORT]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ByocirError(
-            "B135",
-            f"expected members that byocir wrote, found {type(error).__name__}: {error}",
-            where=where,
-            help="this file was not written by byocir; do not use it",
-        ) from error
+    return SavedModule(texts, interface, str(path)), blobs, report
 
 
 def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
@@ -132,12 +171,15 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
             "B133",
             f"expected members beside each other, found {total:,} bytes of them in {size:,}",
             where=str(path),
-            help="this file was not written by byocir; do not use it",
+            help=NOT_OURS,
         )
     ask(total, "a package", str(path))
 
 
-def _checked_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
+def _checked_members(
+    archive: zipfile.ZipFile, path: Path
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest, and the members that it lists."""
     infos = archive.infolist()
     names = [info.filename for info in infos]
     plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
@@ -146,7 +188,7 @@ def _checked_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
             "B133",
             "expected stored members with plain names, each once, found other ones",
             where=str(path),
-            help="this file was not written by byocir; do not use it",
+            help=NOT_OURS,
         )
     manifest = _manifest(archive, names, path)
     if manifest.get("schema_version") != SCHEMA_VERSION:
@@ -161,7 +203,9 @@ def _checked_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
         raise ByocirError(
             "B133", "expected the members that the manifest lists, found others", where=str(path)
         )
-    return {name: _checked(archive, name, entry, path) for name, entry in expected.items()}
+    return manifest, {
+        name: _checked(archive, name, entry, path) for name, entry in expected.items()
+    }
 
 
 def _is_member(name: str) -> bool:

@@ -3,7 +3,7 @@
 A zip of stored members with fixed timestamps and order: `manifest.json` (schema version, digests
 and sizes of all members), the module's text, its weights as safetensors, each target's blobs and
 the report. It holds sources and data, no shared libraries and no pickles; loading runs no code
-from it.
+from it, and reads the module's text only when the module is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.arguments import FLAG, TEXT, list_of
@@ -26,12 +25,10 @@ from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, owned
-from byocir.evaluate.ports import names_of, ports_of
 from byocir.lowering.tir_to_c import HostCode
-from byocir.patterns.match import python_value
-from byocir.patterns.targets import targets_of
-from byocir.runtime.archive import parsed, read_archive, texts_of, write_archive
+from byocir.runtime.archive import SavedModule, as_written, read_archive, texts_of, write_archive
 from byocir.runtime.host import Host
+from byocir.runtime.interface import Interface
 from byocir.runtime.native import NAME, HostProgram, host_code
 from byocir.runtime.report import C, Report
 from byocir.targets.base import Profile, Target, profiles_of, target_of
@@ -48,7 +45,7 @@ class Package:
     """A compiled model: `module` (the host's program), `blobs` (each target's code, by target name
     and member name) and `report`."""
 
-    module: ModuleOp
+    _source: ModuleOp | SavedModule = field(repr=False)
     blobs: Blobs
     report: Report
     _host: Host = field(default_factory=Host, repr=False)
@@ -64,21 +61,37 @@ class Package:
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
+    def module(self) -> ModuleOp:
+        """The host's program. That of a file is read when it is asked for the first time: raises
+        ByocirError B120 to B122 or B135 where byocir did not write it."""
+        return self._source if isinstance(self._source, ModuleOp) else self._source.read()
+
+    @property
     def targets(self) -> list[TargetAttr]:
         """The targets it was compiled for, with their options."""
-        return targets_of(self.module)
+        return [*self._interface.targets]
 
     @property
     def inputs(self) -> dict[str, Attribute]:
         """Name and type of each input."""
-        entry = _main(self.module)
-        return dict(zip(names_of(entry)[0], ports_of(entry)[0], strict=True))
+        return dict(self._interface.inputs)
 
     @property
     def outputs(self) -> dict[str, Attribute]:
         """Name and type of each output."""
-        entry = _main(self.module)
-        return dict(zip(names_of(entry)[1], ports_of(entry)[1], strict=True))
+        return dict(self._interface.outputs)
+
+    @property
+    def _interface(self) -> Interface:
+        source = self._source
+        return Interface.of(source) if isinstance(source, ModuleOp) else source.interface
+
+    @property
+    def _texts(self) -> Mapping[str, bytes]:
+        """The module as text; what was read from a file and not changed since is that of the
+        file."""
+        kept = None if isinstance(self._source, ModuleOp) else self._source.texts
+        return kept or texts_of(self.module)
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
@@ -96,7 +109,12 @@ class Package:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold what a file would: what runs is made anew where they are."""
         blobs = {target: dict(files) for target, files in self.blobs.items()}
-        return _restored, (texts_of(self.module, self.report), blobs)
+        return _restored, (
+            dict(self._texts),
+            self._interface.to_dict(),
+            self.report.to_dict(),
+            blobs,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Package:
         restore, parts = self.__reduce__()
@@ -176,18 +194,7 @@ class Package:
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
-        about: dict[str, Any] = {
-            "inputs": {name: str(type_) for name, type_ in self.inputs.items()},
-            "outputs": {name: str(type_) for name, type_ in self.outputs.items()},
-            "targets": [
-                {
-                    "name": target.target_name.data,
-                    "options": {k: python_value(v) for k, v in target.options.data.items()},
-                }
-                for target in self.targets
-            ],
-        }
-        write_archive(_path(path), self.module, self.blobs, self.report, about)
+        write_archive(_path(path), self._texts, self._interface, self.report, self.blobs)
 
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
@@ -206,15 +213,16 @@ class Package:
         return externals
 
 
-def _restored(texts: Mapping[str, bytes], blobs: Blobs) -> Package:
-    module, report = parsed(texts, "a copied package")
-    return Package(module, blobs, report)
-
-
-def _main(module: ModuleOp) -> FuncOp:
-    return next(
-        op for op in module.body.block.ops if isinstance(op, FuncOp) and op.sym_name.data == MAIN
-    )
+def _restored(
+    texts: Mapping[str, bytes],
+    interface: Mapping[str, Any],
+    report: Mapping[str, Any],
+    blobs: Blobs,
+) -> Package:
+    where = "a copied package"
+    with as_written(where):
+        saved = SavedModule(texts, Interface.read(interface), where)
+        return Package(saved, blobs, Report.from_dict(report))
 
 
 def _path(given: object) -> Path:
@@ -235,7 +243,7 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     named = listed(targets)
     given = {make_known(target, "a package", str(path)) for target in named}
     module, blobs, report = read_archive(_path(path))
-    check_options(named, targets_of(module), "a package", str(path))
+    check_options(named, module.interface.targets, "a package", str(path))
     package = Package(module, blobs, report)
     for attribute in package.targets:
         if attribute.target_name.data in given:
