@@ -62,7 +62,9 @@ def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differi
     found: list[Differing] = []
     for node in model.graph.node:
         inputs = [values.get(name) for name in node.input]
-        rows = differences(node, inputs, opsets.get(node.domain.replace("ai.onnx", ""), 1), "onnxruntime")
+        rows = differences(
+            node, inputs, opsets.get(node.domain.replace("ai.onnx", ""), 1), "onnxruntime"
+        )
         if not _agrees(model, node, values, step=0 if rows else 1):
             found.append(Differing(node.name, node.op_type, rows))
     return found

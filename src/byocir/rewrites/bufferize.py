@@ -62,7 +62,21 @@ class BufferizePass(ModulePass):
                 bufferize(function, routines)
 
 
-def bufferize(function: FuncOp, routines: Routines) -> None:
+class Updates:
+    """Tells which blocks update what they start from in place, and makes the copies for the others;
+    `vta-bufferize` has its own."""
+
+    def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
+        """Whether an op may write its result over a value that it starts from."""
+        return liveness.may_overwrite(op, start)
+
+    def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
+        """The ops that copy a buffer for an op, which then updates the copy."""
+        shape = shape_of(source.type)
+        return [] if 0 in shape else [tir.CopyOp.of(source, target, shape, location=op.location)]
+
+
+def bufferize(function: FuncOp, routines: Routines, updates: Updates | None = None) -> None:
     """Puts the values of one function into memory. Composites that are in it stay, on memrefs:
     inputs, then what they write. Raises ByocirError B340."""
     types = function.function_type
@@ -70,7 +84,7 @@ def bufferize(function: FuncOp, routines: Routines) -> None:
     ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
     if not function.is_declaration:
         old = function.body.block
-        new = _Body(old, ports, routines).converted()
+        new = _Body(old, ports, routines, updates or Updates()).converted()
         function.body.detach_block(old)
         function.body.add_block(new)
         old.erase(safe_erase=False)
@@ -175,8 +189,10 @@ class _Body:
     """The block of a function or composite on tensors while its ops move, one by one, to one on
     memory."""
 
-    def __init__(self, old: Block, ports: Sequence[Attribute], routines: Routines) -> None:
-        self.routines = routines
+    def __init__(
+        self, old: Block, ports: Sequence[Attribute], routines: Routines, updates: Updates
+    ) -> None:
+        self.routines, self.updates = routines, updates
         self.old = old
         self.new = Block(arg_types=ports)
         self.buffers: dict[SSAValue, SSAValue] = {}
@@ -294,14 +310,13 @@ class _Body:
             return self._started(start.owner, result, op)
         source = self.buffers[start]
         is_ours = isinstance(source.owner, tir.AllocOp)
-        if is_ours and self.liveness.may_overwrite(op, start):
+        if is_ours and self.updates.are_in_place(op, start, self.liveness):
             return source
         return self._copied(source, self._alloc(result, op), op)
 
     def _copied(self, source: SSAValue, target: SSAValue, origin: Operation) -> SSAValue:
-        shape = shape_of(source.type)
-        if 0 not in shape:
-            self._add(tir.CopyOp.of(source, target, shape, location=origin.location))
+        for op in self.updates.copied(source, target, origin):
+            self._add(op)
         return target
 
     def _call(self, op: Operation, callee: str) -> None:
@@ -316,7 +331,8 @@ class _Body:
         ins = [self.buffers[value] for value in op.inputs]
         outs = [self._alloc(value, op) for value in op.outputs]
         ports = [value.type for value in (*ins, *outs)]
-        body = Region(_Body(op.body.block, ports, self.routines).converted())
+        inside = _Body(op.body.block, ports, self.routines, self.updates)
+        body = Region(inside.converted())
         made = op.on(ins + outs, [], body)
         self._add(made)
         self.buffers.update(zip(op.outputs, outs, strict=True))

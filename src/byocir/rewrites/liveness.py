@@ -1,8 +1,8 @@
 """Finds the last uses of values, after which their memory may be written over.
 
-Three passes put tensors into memory and decide by this: `bufferize`, the C code generator and
-`vta-bufferize`. Where a value lies they each know themselves: in a memref, at an offset of an arena
-of bytes, or in a buffer of VTA's that a fill and an addition copy.
+Two passes put tensors into memory and decide by this: `bufferize`, of which `vta-bufferize` is one
+with rules of its own for updates and copies, and the C code generator. Where a value lies they each
+know themselves: in a memref, or at an offset of an arena of bytes.
 """
 
 from __future__ import annotations

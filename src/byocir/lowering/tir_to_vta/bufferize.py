@@ -15,20 +15,22 @@ left in the functions. Calls stay on tensors. Every buffer is written before it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
-from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, EmptyOp, FillOp, buffer
-from byocir.dialects.types import element_type_of, i32, shape_of
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.types import i32
 from byocir.lowering.tir_to_vta import forms
-from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.rewrites.bufferize import Routines, Updates, bufferize
 from byocir.rewrites.liveness import Liveness
 
 
@@ -40,157 +42,55 @@ class VtaBufferizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in vta_functions(op):
-            _bufferize_function(function)
+            _check(function)
+            for composite in composites_of(function):
+                _check_body(composite)
+            bufferize(function, Routines(op), _AluUpdates())
+            function.properties.pop("arg_attrs", None)
 
 
-def _memref(value: SSAValue) -> MemRefType:
-    """The type of the buffer in main memory that holds a tensor."""
-    return buffer(element_type_of(value.type), shape_of(value.type))
+class _AluUpdates(Updates):
+    """The ALU updates its accumulators in place, and copies them by adding them to zeros."""
 
+    def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
+        """What else of it a block reads, it reads where it writes."""
+        return not liveness.needed_after(start, op)
 
-def _bufferize_function(function: FuncOp) -> None:
-    old = function.body.block
-    last = old.last_op
-    assert isinstance(last, ReturnOp)
-    types = [_memref(value) for value in [*old.args, *last.operands]]
-    new = Block(arg_types=types)
-    values: dict[SSAValue, SSAValue] = {}
-    for before, after in zip(old.args, new.args, strict=False):
-        after.name_hint, after.location = before.name_hint, before.location
-        values[before] = after
-    for result, after in zip(last.operands, new.args[len(old.args) :], strict=True):
-        if result in values or not isinstance(result.owner, CompositeOp):
-            raise unsupported("B325", "expected results of composites, each once", last)
-        after.name_hint = result.name_hint
-        values[result] = after
-    for op in old.ops:
-        if isinstance(op, CompositeOp):
-            _bufferize_composite(op, values, new)
-        elif not isinstance(op, ReturnOp):
-            raise unsupported("B325", f"expected composites, found {op.name}", op)
-    done = ReturnOp()
-    done.location = last.location
-    new.add_op(done)
-    function.body.detach_block(old)
-    function.body.add_block(new)
-    old.erase(safe_erase=False)
-    function.function_type = FunctionType.from_lists(types, [])
-    function.properties.pop("res_attrs", None)
-    function.properties.pop("arg_attrs", None)
-
-
-def _bufferize_composite(
-    composite: CompositeOp, values: dict[SSAValue, SSAValue], into: Block
-) -> None:
-    for result in composite.outputs:
-        if result not in values:
-            type_ = _memref(result)
-            alloc = AllocOp.create(result_types=[type_], location=composite.location)
-            alloc.result.name_hint = result.name_hint
-            into.add_op(alloc)
-            values[result] = alloc.result
-    operands = [values[value] for value in [*composite.inputs, *composite.outputs]]
-    body = _Body(composite).made()
-    made = CompositeOp.of(
-        composite.pattern.data,
-        composite.level.data,
-        operands,
-        [],
-        Region(body),
-        composite.location,
-    )
-    made.attributes.update(composite.attributes)
-    into.add_op(made)
-
-
-class _Body:
-    """The body of a composite in buffer form, while it is made."""
-
-    def __init__(self, composite: CompositeOp) -> None:
-        self.old = composite.body.block
-        last = self.old.last_op
-        assert isinstance(last, YieldOp)
-        self.last = last
-        self.liveness = Liveness(self.old)
-        self.new = Block(arg_types=[_memref(v) for v in [*self.old.args, *last.values]])
-        self.values: dict[SSAValue, SSAValue] = {}
-        """The buffer of each tensor so far."""
-        self.results: dict[SSAValue, SSAValue] = {}
-        """The arguments for what the composite yields."""
-        for before, after in zip(self.old.args, self.new.args, strict=False):
-            after.name_hint, after.location = before.name_hint, before.location
-            self.values[before] = after
-        outputs = self.new.args[len(self.old.args) :]
-        for value, argument in zip(last.values, outputs, strict=True):
-            if value in self.results:
-                raise unsupported("B325", "expected each result once", last)
-            self.results[value] = argument
-
-    def made(self) -> Block:
-        """The new body."""
-        for op in self.old.ops:
-            self._bufferize(op)
-        missing = [v for v in self.last.values if self.values.get(v) is not self.results[v]]
-        if missing:
-            raise unsupported("B325", "expected results of narrowing blocks", self.last)
-        self._add(YieldOp.create(operands=[]), self.last)
-        return self.new
-
-    def _add(self, op: Operation, origin: Operation) -> None:
-        op.location = origin.location
-        self.new.add_op(op)
-
-    def _bufferize(self, op: Operation) -> None:
-        if isinstance(op, ConstantOp):
-            constant = ConstantOp.of(op.value.data, _memref(op.result))
-            self._add(constant, op)
-            self.values[op.result] = constant.result
-        elif isinstance(op, BlockOp):
-            self._bufferize_block(op)
-        elif not isinstance(op, EmptyOp | FillOp | YieldOp):
-            raise unsupported("B325", f"expected a packed body, found {op.name}", op)
-
-    def _buffer(self, value: SSAValue, origin: Operation) -> SSAValue:
-        """A fresh buffer for a tensor."""
-        alloc = AllocOp.create(result_types=[_memref(value)])
-        self._add(alloc, origin)
-        return alloc.result
-
-    def _bufferize_block(self, op: BlockOp) -> None:
-        outs = [self._destination(op, i) for i in range(len(op.outs))]
-        ins = [self.values[value] for value in op.ins]
-        made = BlockOp(
-            list(op.iterators),
-            ins,
-            outs,
-            [*op.in_maps, *op.out_maps],
-            op.body.clone(),
-            pads=op.pad_values,
-            where=op.where.data if op.where is not None else None,
-        )
-        self._add(made, op)
-        self.values.update(zip(op.results, outs, strict=True))
-
-    def _destination(self, op: BlockOp, index: int) -> SSAValue:
-        """The buffer that a block writes: its own result's, or the one it updates in place. What
-        is needed again is copied first; a number is filled in for each block that starts from it.
-        """
-        start, result = op.outs[index], op.results[index]
-        if isinstance(start.owner, EmptyOp):
-            return self.results.get(result) or self._buffer(start, op)
-        if isinstance(start.owner, FillOp):
-            return self._filled(start, start.owner.value, start.owner)
-        # What else of it the block reads, it reads where it writes: VTA's ALU works in place.
-        if not self.liveness.needed_after(start, op):
-            return self.values[start]
-        copy = self._filled(start, IntegerAttr(0, i32), op)
+    def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
+        """A fill and an addition over the parallel iterators of the block that updates the copy.
+        They come first in VTA form, so the result's index needs no others."""
+        assert isinstance(op, BlockOp)
         iterators = [op.iterators.data[i] for i in op.parallels]
-        # Parallel iterators come first in VTA form, so the result's index needs no others.
-        maps = [AffineMap(len(iterators), 0, op.out_maps[index].results)] * 2
-        self._add(BlockOp(iterators, [self.values[start]], [copy], maps, forms.alu("add")), op)
-        return copy
+        maps = [AffineMap(len(iterators), 0, op.out_maps[0].results)] * 2
+        return [
+            FillOp.of(IntegerAttr(0, i32), target, op.location),
+            BlockOp(iterators, [source], [target], maps, forms.alu("add"), location=op.location),
+        ]
 
-    def _filled(self, value: SSAValue, number: Attribute, origin: Operation) -> SSAValue:
-        made = self._buffer(value, origin)
-        self._add(FillOp.of(number, made), origin)
-        return made
+
+def _check(function: FuncOp) -> None:
+    """Raises ByocirError B325 unless a function has composites alone, each result of one once."""
+    for op in function.body.block.ops:
+        if not isinstance(op, CompositeOp | ReturnOp):
+            raise unsupported("B325", f"expected composites, found {op.name}", op)
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    alone = len({*last.operands}) == len(last.operands)
+    if not alone or any(not isinstance(value.owner, CompositeOp) for value in last.operands):
+        raise unsupported("B325", "expected results of composites, each once", last)
+
+
+def _check_body(composite: CompositeOp) -> None:
+    """Raises ByocirError B325 unless a composite is packed and yields what blocks write in whole,
+    each once."""
+    for op in composite.body.block.ops:
+        if not isinstance(op, BlockOp | ConstantOp | EmptyOp | FillOp | YieldOp):
+            raise unsupported("B325", f"expected a packed body, found {op.name}", op)
+    last = composite.body.block.last_op
+    assert isinstance(last, YieldOp)
+    if len({*last.values}) < len(last.values):
+        raise unsupported("B325", "expected each result once", last)
+    for value in last.values:
+        op = value.owner
+        if not isinstance(op, BlockOp) or not isinstance(op.outs[0].owner, EmptyOp):
+            raise unsupported("B325", "expected results of narrowing blocks", last)
