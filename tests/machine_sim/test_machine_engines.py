@@ -136,6 +136,27 @@ def test_a_channel_is_shared_by_rank_and_each_channel_by_itself():
     assert run_times(two, [slow, apart]).end.tolist() == [20, 9]
 
 
+def test_of_equal_requests_the_one_that_waits_longest_goes_first():
+    units = [Unit(name, 8) for name in ("long", "late", "early")]
+    machine = MachineModel(units, channels=["dram"])
+    requests = [(0, 20, 0), (1, 5, 9), (2, 5, 3)]
+    program = [Instruction(u, 0, transfer=Transfer(0, beats, lead)) for u, beats, lead in requests]
+    assert run_times(machine, program).end.tolist() == [20, 30, 25]
+
+
+def test_what_one_channel_finishes_may_ask_another_that_is_busy_later():
+    """A short read lets an urgent write begin before a long write is over."""
+    units = [Unit(name, 8) for name in ("write", "read", "urgent")]
+    tokens = [TokenQueue("read")]
+    machine = MachineModel(units, tokens, channels=["write", "read"])
+    program = [
+        Instruction(0, 0, transfer=Transfer(0, 20, rank=1)),
+        Instruction(1, 0, transfer=Transfer(1, 5), pushes=[0]),
+        Instruction(2, 0, transfer=Transfer(0, 3), pops=[0]),
+    ]
+    assert run_times(machine, program).end.tolist() == [23, 5, 8]
+
+
 def test_results_of_a_unit_appear_in_order():
     machine = model(tokens=[TokenQueue("loaded")])
     program = [load(LEFT, latency=100), load(RIGHT, latency=1, pushes=[0]), work(RIGHT, pops=[0])]

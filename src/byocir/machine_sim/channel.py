@@ -55,10 +55,10 @@ class Channel:
         return Channel(copies, [], self.now).complete()[1]
 
     def _next(self) -> Request:
-        """The request to serve next: of those that have arrived, or arrive first, the lowest."""
-        best = self.pending[0]
-        for request in self.pending[1:]:
-            arrival, first = max(request.arrival, self.now), max(best.arrival, self.now)
-            if (arrival, request.rank) < (first, best.rank):
-                best = request
-        return best
+        """The request to serve next: of those that have arrived, or arrive first, the lowest, then
+        the one that waits longest."""
+        return min(self.pending, key=self._turn) if len(self.pending) > 1 else self.pending[0]
+
+    def _turn(self, request: Request) -> tuple[int, int, int, int]:
+        arrival = request.arrival
+        return max(arrival, self.now), request.rank, arrival, request.client

@@ -187,7 +187,7 @@ class _Servers:
         self.room = self._room()
         self.costs, self.busy, self.latency = costs, costs.busy, costs.latency
         self.lead, self.beats = costs.lead, costs.beats
-        self.ready, self.held, self.delivered = ([UNKNOWN] * count for _ in range(3))
+        self.ready, self.delivered, self.held = [UNKNOWN] * count, [UNKNOWN] * count, 0
         self.start, self.end, self.freed = ([UNKNOWN] * count for _ in range(3))
         self.events = [UNKNOWN] * waits.events
         self.unit_heads, self.unit_free, self.unit_done = ([0] * units for _ in range(3))
@@ -258,21 +258,22 @@ class _Servers:
                 continue
             room = self.room[index]
             cleared = start[room] if room != NONE else 0
-            ready = held = self.sequencer_free + cycles
+            free = held = self.sequencer_free
             if holds:
-                held = self._held(index, ready)
+                held = self._held(index, free)
             if cleared == UNKNOWN or held == UNKNOWN:
                 return
-            self.ready[index], self.held[index] = ready, held
-            self.sequencer_free = self.delivered[index] = max(held, cleared)
+            self.held += held - free
+            self.ready[index] = ready = held + cycles
+            self.sequencer_free = self.delivered[index] = max(ready, cleared)
             self.next += 1
             self.steps += 1
 
-    def _held(self, index: int, ready: int) -> int:
-        """When all is done that an instruction is held for, if that is known, no sooner than it is
-        ready."""
+    def _held(self, index: int, free: int) -> int:
+        """When all is done that an instruction is held for, if that is known, no sooner than the
+        sequencer is free."""
         ends = [self.events[wait] for wait in self.waits.holds.get(index, ())]
-        return UNKNOWN if UNKNOWN in ends else max([ready, *ends])
+        return UNKNOWN if UNKNOWN in ends else max([free, *ends])
 
     def _read_chunk(self) -> None:
         sequencer = self.sequencer
@@ -388,12 +389,11 @@ class _Servers:
         return Times(delivered, start, end, waits, cycles, units, sequencer, spans)
 
     def _sequencer_time(self, cycles: int) -> UnitTime:
-        ready, held, delivered = (sum(each) for each in (self.ready, self.held, self.delivered))
         busy, last = self.count * self.sequencer.cycles, max(self.delivered, default=0)
         if self.sequencer.chunk:
             chunks, rest = divmod(self.count, self.sequencer.chunk)
             beats = self.sequencer.beats
             busy += chunks * beats[-1] + (beats[rest] if rest else 0)
-        order, queue = held - ready, delivered - held
-        channel = last - busy - order - queue
-        return UnitTime(busy, order, channel, 0, queue, drained=cycles - last)
+        queue = sum(self.delivered) - sum(self.ready)
+        channel = last - busy - self.held - queue
+        return UnitTime(busy, self.held, channel, 0, queue, drained=cycles - last)
