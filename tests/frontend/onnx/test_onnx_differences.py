@@ -453,6 +453,9 @@ SHOWN: dict[str, list[Case]] = {
         )
         for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))
     ],
+    "attention-infinities": [
+        case("Attention", *(np.full((1, 1, 1, 1), each, np.float32) for each in (-INF, 1, 2)))
+    ],
     "attention-mask": [attention(mode=2)],
     "clip-open-bound": [
         case("Clip", floats(INF, 1), np.float32(0)),

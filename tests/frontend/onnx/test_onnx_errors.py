@@ -314,3 +314,38 @@ def test_convolutions_of_other_sizes(
 ) -> None:
     w = {"w": np.zeros(weight, np.float32)}
     fails(one_node("Conv", {"x": X}, w, **attributes), "B105", message)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "weights", "attributes", "message"),
+    [
+        ("ConvTranspose", [(3, 2, 3, 3)], {}, "an input of 3 channels, found 2"),
+        ("ConvTranspose", [(2, 2, 3, 3)], {"kernel_shape": [3, 2]}, "as the weight has, found"),
+        ("ConvTranspose", [(2, 2, 3, 3)], {"group": 3}, "expected inputs in 3 groups, found 2"),
+        ("ConvTranspose", [(2, 2, 3, 3)], {"output_padding": [0]}, "2 output_padding, found 1"),
+        ("ConvTranspose", [(2, 2, 3, 3), (3,)], {}, "expected a bias of [2], found [3]"),
+        ("BatchNormalization", [(3,)] * 4, {}, "expected inputs of [2], one number for each"),
+        ("InstanceNormalization", [(2,), (1,)], {}, "expected inputs of [2], one number for each"),
+        ("GroupNormalization", [(2,), (2,)], {"num_groups": 3}, "in 3 groups, found 2"),
+        ("LayerNormalization", [(4,)], {"axis": 2**62}, "an axis of 4 dimensions, found 4611"),
+        ("LayerNormalization", [(3,)], {}, "expected scale to broadcast to [1, 2, 4, 4]"),
+        ("LayerNormalization", [(4,), (5,)], {}, "expected bias to broadcast to [1, 2, 4, 4]"),
+        ("PRelu", [(3,)], {}, "expected slope to broadcast to [1, 2, 4, 4], found [3]"),
+        ("Softmax", [], {"axis": 2**62}, "an axis of 4 dimensions, found 4611"),
+        ("LogSoftmax", [], {"axis": -6}, "an axis of 4 dimensions, found -6"),
+        ("Hardmax", [], {"axis": 2**62}, "an axis of 4 dimensions, found 4611"),
+        ("LpNormalization", [], {"axis": 4}, "an axis of 4 dimensions, found 4"),
+    ],
+)
+def test_attributes_that_contradict_shapes(
+    op_type: str, weights: Sequence[Sequence[int]], attributes: dict[str, Any], message: str
+) -> None:
+    arrays = {f"w{i}": np.ones(shape, np.float32) for i, shape in enumerate(weights)}
+    node = helper.make_node(op_type, ["x", *arrays], ["y"], name="here", **attributes)
+    assert fails(_unchecked(node, arrays), "B105", message).where == f"node 'here' ({op_type})"
+
+
+def test_what_gemm_adds_broadcasts() -> None:
+    arrays = {"b": np.ones((4, 3), np.float32), "c": np.ones(4, np.float32)}
+    model = one_node("Gemm", {"x": np.ones((2, 4), np.float32)}, arrays)
+    fails(model, "B105", "expected C to broadcast to [2, 3], found [4]")

@@ -14,10 +14,10 @@ from byocir.frontend.onnx.reader import Value
 _Shapes = Sequence[Shape | None]
 
 
-def contradiction(node: onnx.NodeProto, sources: Sequence[Value | None]) -> str:
-    """What does not fit in a node with inputs like these; empty if nothing is known not to."""
+def contradiction(node: onnx.NodeProto, sources: Sequence[Value | None], opset: int) -> str:
+    """Says what does not fit in a node with inputs like these; empty if nothing is known not to."""
     check = _CHECKS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    if check is None:
+    if check is None or opset < _SINCE.get(node.op_type, 0):
         return ""
     shapes = [None if value is None else _shape(value) for value in sources]
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -71,10 +71,122 @@ def _conv(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
     return ""
 
 
+def _conv_transpose(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    x, w, bias = shapes[:3]
+    if w is None or len(w) < 3:
+        return ""
+    kernel, group = attributes.get("kernel_shape"), attributes.get("group", 1)
+    if kernel is not None and list(kernel) != list(w[2:]):
+        return f"expected kernel_shape {list(w[2:])} as the weight has, found {list(kernel)}"
+    if x is not None and len(x) > 1 and x[1] != w[0]:
+        return f"expected an input of {w[0]} channels, found {x[1]}"
+    if group < 1 or w[0] % group:
+        return f"expected inputs in {group} groups, found {w[0]}"
+    for name in ("strides", "dilations", "output_padding"):
+        given = attributes.get(name)
+        if given is not None and len(given) != len(w) - 2:
+            return f"expected {len(w) - 2} {name}, found {len(given)}"
+    if bias is not None and list(bias) != [w[1] * group]:
+        return f"expected a bias of [{w[1] * group}], found {list(bias)}"
+    return ""
+
+
+def _by_channel(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    """Every input but the first has a number for each channel."""
+    x, *others = shapes
+    if x is None or len(x) < 2:
+        return ""
+    for each in others:
+        if each is not None and list(each) != [x[1]]:
+            return f"expected inputs of [{x[1]}], one number for each channel, found {list(each)}"
+    return ""
+
+
+def _grouped(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    x, groups = shapes[0], attributes.get("num_groups", 1)
+    if x is not None and len(x) > 1 and (groups < 1 or x[1] % groups):
+        return f"expected channels in {groups} groups, found {x[1]}"
+    return _by_channel(shapes, attributes)
+
+
+def _normalised(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    """Scale and bias broadcast to the input."""
+    wrong = _axis(-1)(shapes, attributes)
+    x = shapes[0]
+    if wrong or x is None:
+        return wrong
+    named = (("scale", shapes[1]), ("bias", shapes[2]))
+    return next((text for name, each in named if (text := _spread(name, each, x))), "")
+
+
+def _gemm(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    a, b, c = shapes[:3]
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return ""
+    rows = a[1] if attributes.get("transA", 0) else a[0]
+    columns = b[0] if attributes.get("transB", 0) else b[1]
+    return _spread("C", c, (rows, columns))
+
+
+def _prelu(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    x, slope = shapes[:2]
+    return "" if x is None else _spread("slope", slope, x)
+
+
+def _spread(name: str, shape: Shape | None, wanted: Shape) -> str:
+    """Says that a shape does not broadcast to another."""
+    if shape is None:
+        return ""
+    behind = wanted[len(wanted) - len(shape) :]
+    if len(shape) <= len(wanted) and all(n in (1, m) for n, m in zip(shape, behind, strict=True)):
+        return ""
+    return f"expected {name} to broadcast to {list(wanted)}, found {list(shape)}"
+
+
+def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
+    """The check of an operator that works along an axis of its input."""
+
+    def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+        x, axis = shapes[0], attributes.get("axis", default)
+        if x is None or -len(x) <= axis < max(len(x), 1):
+            return ""
+        return f"expected an axis of {len(x)} dimensions, found {axis}"
+
+    return check
+
+
+def _old_axis(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
+    """Before opset 13 an axis may be behind all dimensions."""
+    x, axis = shapes[0], attributes.get("axis", 1)
+    if x is None or -len(x) <= axis <= max(len(x), 1):
+        return ""
+    return f"expected an axis of {len(x)} dimensions, found {axis}"
+
+
 _CHECKS: Mapping[str, Callable[[_Shapes, Mapping[str, Any]], str]] = {
+    "BatchNormalization": _by_channel,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "GRU": _recurrent(3),
+    "Gemm": _gemm,
+    "GroupNormalization": _grouped,
+    "Hardmax": _old_axis,
+    "InstanceNormalization": _by_channel,
     "LSTM": _recurrent(4),
+    "LayerNormalization": _normalised,
+    "LogSoftmax": _old_axis,
+    "LpNormalization": _axis(-1),
+    "PRelu": _prelu,
+    "RMSNormalization": _normalised,
     "RNN": _recurrent(1),
+    "Softmax": _old_axis,
 }
 """By operator."""
+
+_SINCE: Mapping[str, int] = {
+    "BatchNormalization": 9,
+    "Gemm": 7,
+    "GroupNormalization": 21,
+    "PRelu": 7,
+}
+"""The opset from which on an operator is as it is checked here."""

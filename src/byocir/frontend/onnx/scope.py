@@ -217,7 +217,7 @@ class Scope:
             return None, reason
         if _is_default(node) and node.op_type == "Dropout":
             node = self._without_unused(node)
-        wrong = contradiction(node, sources)
+        wrong = contradiction(node, sources, self.context.opset(node))
         if wrong:
             return None, self._invalid(node, wrong)
         before = self.block.last_op

@@ -626,6 +626,15 @@ TABLE = (
         reference="takes all sequences for equally long",
     ),
     Difference(
+        "attention-infinities",
+        ("Attention",),
+        "an infinity in the inputs",
+        on.is_infinite,
+        "0 for a query whose scores are all -infinity",
+        f"{SILENT}; onnx's reference does so, too",
+        onnxruntime="NaN, which is the softmax of them",
+    ),
+    Difference(
         "attention-mask",
         ("Attention",),
         "`qk_matmul_output` once masked (mode 2)",
