@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
+from unchecked_models import call, doubling, function, model, node, numbers, port
 
 import byocir
 from byocir.cli.main import main
@@ -23,31 +24,7 @@ BEYOND = 2**50
 PEAK = 2**26
 """The most bytes that refusing a model may take: none here has a file of that size."""
 
-node = helper.make_node
 CONV_SHAPE = (1, 4, 8, 8)
-
-
-def port(name: str, shape: Sequence[int] | None = (1, 4), element: int = TensorProto.FLOAT) -> Any:
-    return helper.make_tensor_value_info(name, element, shape)
-
-
-def model(
-    *nodes: onnx.NodeProto,
-    inputs: Sequence[onnx.ValueInfoProto] | None = None,
-    weights: Sequence[onnx.TensorProto] = (),
-    functions: Sequence[onnx.FunctionProto] = (),
-    output: int = TensorProto.FLOAT,
-    opset: int = 21,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes, "g", inputs or [port("x")], [port("y", None, output)], list(weights)
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
-    return helper.make_model(graph, opset_imports=imports, functions=list(functions))
-
-
-def numbers(name: str, values: Any, dtype: Any = np.int64) -> onnx.TensorProto:
-    return onnx.numpy_helper.from_array(np.array(values, dtype), name)
 
 
 def raw(dims: Sequence[int], content: bytes, element: int = TensorProto.FLOAT) -> onnx.ModelProto:
@@ -66,25 +43,6 @@ def with_input(op_type: str, values: Any, **attributes: Any) -> onnx.ModelProto:
     """A node on the input and a constant of integers."""
     made = node(op_type, ["x", "c"], ["y"], **attributes)
     return model(made, weights=[numbers("c", values)])
-
-
-def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
-    return helper.make_function("own", name, ["a"], ["b"], list(nodes), imports)
-
-
-def call(name: str, source: str, result: str) -> onnx.NodeProto:
-    return node(name, [source], [result], domain="own")
-
-
-def doubling(depth: int) -> onnx.ModelProto:
-    """Functions that each call the next one twice."""
-    functions = [
-        function(f"F{i}", call(f"F{i + 1}", "a", "t"), call(f"F{i + 1}", "t", "b"))
-        for i in range(depth)
-    ]
-    last = function(f"F{depth}", node("Relu", ["a"], ["b"]))
-    return model(call("F0", "x", "y"), functions=[*functions, last])
 
 
 def chain(depth: int) -> onnx.ModelProto:
