@@ -12,9 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.ir import Operation
 
 import byocir
+from byocir.dialects.types import i8
 from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
 from byocir.runtime.explain import by_op_type, explain, summary
-from byocir.runtime.report import Report
+from byocir.runtime.report import Decision, Report
 from byocir.targets.base import MatchedOps
 
 
@@ -92,6 +93,27 @@ def test_the_closest_miss_comes_first():
     lines = explain(found, "first").splitlines()
     assert "npu.product" in lines[1]
     assert lines[-1] == "  closest: npu.product"
+
+
+def test_what_matched_as_a_whole_is_closer_whatever_it_was_refused_for():
+    """Here for a value that is used outside, where the pattern has no rules that could be asked."""
+
+    def told(pattern: str, matched: int, total: int) -> Decision:
+        where, reason = ["soft"], "expected something else"
+        return Decision("npu", "graph", pattern, False, where, matched, total, reason, [])
+
+    found = report()
+    found.reasons["soft"] = [told("npu.long", 3, 6), told("npu.soft", 2, 2)]
+    assert explain(found, "soft").splitlines()[-1] == "  closest: npu.soft"
+
+
+def test_a_pattern_that_did_not_match_never_matched_all_its_ops():
+    bytes_alone = Composite("npu.bytes", (op("graph.matmul", wildcard("x", dtype=i8), wildcard()),))
+    lines = explain(report(bytes_alone), "first").splitlines()
+    assert lines[1].split(maxsplit=2)[1:] == [
+        "npu.bytes",
+        "0/1 ops matched, expected x of i8, found f32",
+    ]
 
 
 def test_what_matched_more_ops_is_closer_however_long_it_is():

@@ -267,12 +267,13 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
 
 
 def _distance(decision: Decision) -> tuple[bool, int, float, int]:
-    """Ranks a pattern by how far it was from being taken. One that matched as a whole, so that
-    rules were asked, is closest; then those that matched more ops, of these those with fewer left,
+    """Tells how far a pattern was from being taken. One that matched as a whole is closest,
+    whatever it was refused for; then those that matched more ops, of these those with fewer left,
     or rules that failed. A short pattern that shares no more than an activation is not close."""
     missing = 1 - decision.matched / decision.total if decision.total else 1.0
     failed = sum(not rule.holds for rule in decision.rules)
-    return not decision.rules, -decision.matched, missing, failed
+    whole = bool(decision.rules) or not missing
+    return not whole, -decision.matched, missing, failed
 
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:
