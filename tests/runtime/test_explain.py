@@ -98,12 +98,14 @@ def test_the_closest_miss_comes_first():
 def test_what_matched_as_a_whole_is_closer_whatever_it_was_refused_for():
     """Here for a value that is used outside, where the pattern has no rules that could be asked."""
 
-    def told(pattern: str, matched: int, total: int) -> Decision:
-        where, reason = ["soft"], "expected something else"
-        return Decision("npu", "graph", pattern, False, where, matched, total, reason, [])
+    def told(pattern: str, matched: int, total: int, reason: str) -> Decision:
+        return Decision("npu", "graph", pattern, False, ["soft"], matched, total, reason, [])
 
     found = report()
-    found.reasons["soft"] = [told("npu.long", 3, 6), told("npu.soft", 2, 2)]
+    found.reasons["soft"] = [
+        told("npu.long", 3, 6, "expected graph.add, found graph.mul"),
+        told("npu.soft", 2, 2, "graph.matmul (first) is also used outside the match"),
+    ]
     assert explain(found, "soft").splitlines()[-1] == "  closest: npu.soft"
 
 

@@ -306,13 +306,6 @@ class Attempt:
     """How much of the root fitted where no op matched."""
 
     @property
-    def fitted(self) -> int:
-        """How many ops matched: never all of them where the pattern did not, as the last op that it
-        reached fits by its kind alone then."""
-        count = len(self.matched)
-        return count if self.match is not None else min(count, max(self.total - 1, 0))
-
-    @property
     def fits(self) -> bool:
         """All ops matched, all rules hold and the match may become a composite."""
         return self.match is not None and not self.reason

@@ -56,7 +56,7 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
         _text(attempt.composite.name),
         _text(TAKEN if attempt.fits else DECLINED),
         ArrayAttr([_text(node) for node in nodes]),
-        _number(attempt.fitted),
+        _number(len(attempt.matched)),
         _number(attempt.total),
         _text(attempt.reason or note),
         ArrayAttr(rules),

@@ -272,13 +272,13 @@ def _distance(decision: Decision) -> tuple[bool, int, float, int]:
     or rules that failed. A short pattern that shares no more than an activation is not close."""
     missing = 1 - decision.matched / decision.total if decision.total else 1.0
     failed = sum(not rule.holds for rule in decision.rules)
-    whole = bool(decision.rules) or not missing
-    return not whole, -decision.matched, missing, failed
+    return not decision.is_match, -decision.matched, missing, failed
 
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:
     for decision in decisions:
-        matched = f"{decision.matched}/{decision.total} ops matched"
+        most = decision.total - (not decision.is_match)
+        matched = f"{min(decision.matched, most)}/{decision.total} ops matched"
         yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
         yield from _failed(decision)
 

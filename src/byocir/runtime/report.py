@@ -110,7 +110,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """The outcome of one pattern at one place; `reason` says where it stopped."""
+    """The outcome of one pattern at one place; `reason` says where it stopped. `matched` counts the
+    ops that it reached, the last of which may fit by its kind alone."""
 
     target: str
     level: str
@@ -121,6 +122,13 @@ class Decision:
     total: int
     reason: str
     rules: list[Rule]
+
+    @property
+    def is_match(self) -> bool:
+        """Tells if the pattern matched as a whole, though it may not have been taken. What a
+        pattern misses is told as what it expected."""
+        missed = self.reason.startswith("expected ")
+        return self.taken or bool(self.rules) or (self.matched > 0 and not missed)
 
 
 @dataclass
