@@ -74,3 +74,14 @@ def test_what_is_taken_at_graph_level_is_not_seen_again():
     for decisions in report.reasons.values():
         if any(decision.taken and decision.level == "graph" for decision in decisions):
             assert all(decision.level == "graph" for decision in decisions)
+
+
+def test_rules_say_what_a_user_can_do():
+    """But for those that only tell what rewrites before have left as it is."""
+    rules = [rule for pattern in byocir.Vta().composites() for rule in pattern.rules]
+    assert {rule.sentence for rule in rules if not rule.fix} == {
+        "A zero point is taken off without scaling",
+        "Each group has channels of its own",
+        "Operands are scaled without rounding",
+        "Requantisation is in fixed point",
+    }

@@ -238,14 +238,14 @@ def elementwise():
     )
 
 
-@elementwise.rule
+@elementwise.rule(fix="quantise with one scale, or one for each channel")
 def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     """Scales and slopes are one number or vary along one dimension."""
     shapes = [m[name].type.shape for name in ("scale", "whole", "below") if name in m]
     return all(sum(size > 1 for size in shape) <= 1 for shape in shapes), shapes
 
 
-@elementwise.rule
+@elementwise.rule(fix="expand the smaller operand to the shape of the other")
 def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
     """Both terms have the same shape."""
     if "b" not in m:
@@ -277,7 +277,7 @@ def view_block():
     )
 
 
-@view_block.rule
+@view_block.rule(fix="pool or reduce the other dimensions to size 1 before")
 def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
     """Batch and channels stay in place and everything else has size 1."""
     source, result = m["x"].type.shape, shape_of(m.root.results[0].type)
@@ -285,7 +285,7 @@ def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
     return fits, (source, result)
 
 
-@contraction.rule
+@contraction.rule(fix="give both a dimension of batches and one of channels")
 def input_and_result_are_laid_out_alike(m: Match) -> tuple[bool, Any]:
     """Input and result have one rank, a dimension of channels and another."""
     product = m["product"].block

@@ -43,6 +43,13 @@ from byocir.targets.vta_blocks import (
 
 S = ScalarPattern
 
+# What users can do about rules that fail.
+_PER_TENSOR = "quantise it with one scale, per tensor"
+_PER_CHANNEL = "quantise weights per tensor or per output channel, and the result per tensor"
+_PER_OUTPUT = "quantise weights per tensor or per output, and give each output one bias"
+_EXPAND = "expand the smaller operand to the shape of the other"
+_POOL_FIRST = "pool or reduce the other dimensions to size 1 before"
+
 # Graph level.
 
 
@@ -98,7 +105,7 @@ def conv():
     return _accumulated(_windows("graph.conv", "conv", w, b))
 
 
-@conv.rule
+@conv.rule(fix="split it into convolutions of two dimensions")
 def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
     """The convolution has one or two spatial dimensions."""
     dimensions = m["x"].type.rank - 2
@@ -112,7 +119,7 @@ def dense():
     return _accumulated(optional(acc, lambda v: op("graph.add", v, constant("b")) @ "add"))
 
 
-@dense.rule
+@dense.rule(fix="reshape the weights to a matrix")
 def dense_is_a_matrix_product(m: Match) -> tuple[bool, Any]:
     """The weights are a matrix, and the input is one or several."""
     ranks = (m["x"].type.rank, m["w"].type.rank)
@@ -135,7 +142,7 @@ def product():
     return _accumulated(optional(acc, lambda v: op("graph.add", v, constant("b")) @ "add"))
 
 
-@product.rule
+@product.rule(fix="expand the factors to the batches of the result")
 def product_is_laid_out_as_its_first_factor(m: Match) -> tuple[bool, Any]:
     """Both factors are matrices, and the first has the batches and rows of the result."""
     shapes = m["x"].type.shape, m["y"].type.shape, m["matmul"].type.shape
@@ -143,8 +150,8 @@ def product_is_laid_out_as_its_first_factor(m: Match) -> tuple[bool, Any]:
     return fits and shapes[0][:-1] == shapes[2][:-1], shapes
 
 
-@dense.rule
-@product.rule
+@dense.rule(fix=_PER_OUTPUT)
+@product.rule(fix=_PER_OUTPUT)
 def bias_is_per_output(m: Match) -> tuple[bool, Any]:
     """The bias is one number, or one per output."""
     if "b" not in m:
@@ -152,8 +159,8 @@ def bias_is_per_output(m: Match) -> tuple[bool, Any]:
     return _is_per_output(m["b"].type.shape, m), m["b"].type.shape
 
 
-@dense.rule
-@product.rule
+@dense.rule(fix=_PER_OUTPUT)
+@product.rule(fix=_PER_OUTPUT)
 def scale_is_per_output(m: Match) -> tuple[bool, Any]:
     """The scale is one number or one for each output."""
     return _is_per_output(m["scale"].type.shape, m), m["scale"].type.shape
@@ -192,16 +199,16 @@ def leaky_relu():
     return _accumulated(op("graph.add", op("graph.mul", x, constant("whole", dtype=i32)), below))
 
 
-@add.rule
-@multiply.rule
+@add.rule(fix=_EXPAND)
+@multiply.rule(fix=_EXPAND)
 def terms_do_not_broadcast(m: Match) -> tuple[bool, Any]:
     """Both operands have the same shape."""
     shapes = m["a"].type.shape, m["b"].type.shape
     return shapes[0] == shapes[1], shapes
 
 
-@add.rule
-@multiply.rule
+@add.rule(fix=_PER_TENSOR)
+@multiply.rule(fix=_PER_TENSOR)
 def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
     """Each operand has one scale."""
     sizes = m["scale_a"].array.size, m["scale_b"].array.size
@@ -219,7 +226,7 @@ def terms_are_exact(m: Match) -> tuple[bool, Any]:
     return all(exact), ", ".join(map(str, roundings))
 
 
-@leaky_relu.rule
+@leaky_relu.rule(fix=_PER_TENSOR)
 def numbers_are_per_channel(m: Match) -> tuple[bool, Any]:
     """Scales and slopes are one number, or one for each channel, dimension 1 of the result."""
     shapes = [m[name].type.shape for name in ("scale_a", "whole", "below", "scale")]
@@ -243,14 +250,14 @@ def avg_pool():
     return _requantized(optional(total, lambda v: op("graph.add", v, constant("b"))))
 
 
-@avg_pool.rule
+@avg_pool.rule(fix=_PER_TENSOR)
 def excess_is_one_number(m: Match) -> tuple[bool, Any]:
     """What is added to the sums is one number."""
     size = m["b"].array.size if "b" in m else 1
     return size == 1 and m.get("b", m["scale"]).type.rank <= m["pool"].type.rank, size
 
 
-@avg_pool.rule
+@avg_pool.rule(fix=_PER_TENSOR)
 def avg_pool_scale_broadcasts(m: Match) -> tuple[bool, Any]:
     """The scale is one number, one per channel or one per position."""
     scale, result = m["scale"].type.shape, m["requantize"].type.shape
@@ -284,7 +291,7 @@ def view():
     return result
 
 
-@view.rule
+@view.rule(fix=_POOL_FIRST)
 def view_keeps_channels(m: Match) -> tuple[bool, Any]:
     """Batch and channels stay in place and everything else has size 1."""
     shapes = m["x"].type.shape, m["view"].type.shape
@@ -306,7 +313,7 @@ _SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize
 for _pattern in _SCALED:
     _pattern.rule(_is_fixed)
 for _pattern in (conv, add, multiply, requantize):
-    _pattern.rule(_one_scale_per_channel)
+    _pattern.rule(fix=_PER_CHANNEL)(_one_scale_per_channel)
 
 
 _ALL: tuple[Composite, ...] = (
@@ -345,9 +352,9 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 
 # Where the pattern itself or another rule leaves no other case, a rule would say nothing.
 for _pattern in (add, multiply, leaky_relu, requantize, relu, elementwise, bound):
-    _pattern.rule(_has_channels)
+    _pattern.rule(fix="give the model a batch dimension")(_has_channels)
 for _pattern in _SCALED:
-    _pattern.rule(_result_is_i8)
+    _pattern.rule(fix="quantise the result to 8 bits")(_result_is_i8)
 
 
 @cache
@@ -359,7 +366,8 @@ def patterns_of(side: int) -> tuple[Composite, ...]:
 def _for_side(made: Composite, side: int) -> Composite:
     own = Composite(made.name, made.patterns, zero_points=made.zero_points)
     own.rules = list(made.rules)
-    own.rule(_groups_fill_blocks(side))
+    fix = f"choose channels of each group as a multiple or a divisor of {side}, or another block"
+    own.rule(fix=fix)(_groups_fill_blocks(side))
     return own
 
 
