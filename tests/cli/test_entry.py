@@ -1,7 +1,9 @@
-"""Interrupted before anything runs: while the tools are imported."""
+"""Interrupts outside of what the tools do: during their imports, and in native code."""
 
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -27,6 +29,33 @@ def test_an_import_can_be_interrupted(tool: str):
     code = INTERRUPTED_BY_AN_IMPORT.format(tool=tool)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+ENDLESS = """
+import ctypes, sys
+from byocir.cli import entry, main
+
+def endless():
+    mutex = ctypes.create_string_buffer(64)
+    print("begun", flush=True)
+    while True:
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)  # its own: the second time never ends
+
+main.main, entry.GRACE = endless, 0.1
+sys.exit(entry.byocir())
+"""
+
+
+def test_native_code_that_does_not_end_can_be_interrupted():
+    command = [sys.executable, "-c", ENDLESS]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        time.sleep(0.2)  # until it is locked
+        program.send_signal(signal.SIGINT)
+        _, told = program.communicate(timeout=60)
+        assert (program.returncode, told) == (130, "interrupted\n")
 
 
 def test_the_tools_begin_there():
