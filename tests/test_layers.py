@@ -20,6 +20,7 @@ LAYERS = (
     "patterns",
     "frontend",
     "evaluate",
+    "machine",
     "rewrites",
     "lowering",
     "targets",

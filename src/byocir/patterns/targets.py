@@ -60,8 +60,9 @@ class Taker(Protocol):
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""
 
-    machine: ClassVar[str]
-    """What its functions run on, for passes that serve several targets."""
+    machine: ClassVar[Any]
+    """What its functions run on, for passes that serve several targets: a name, or a described
+    machine (`byocir.machine.Machine`)."""
 
     @property
     def fixed_point(self) -> str:
@@ -237,7 +238,8 @@ def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
 def machine_of(attribute: TargetAttr) -> str:
     """The machine of the target that an attribute names; none where nobody knows the target."""
     name = attribute.target_name.data
-    return find(attribute).machine if name in names() else ""
+    machine: Any = find(attribute).machine if name in names() else ""
+    return machine if isinstance(machine, str) else machine.name
 
 
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:

@@ -42,6 +42,13 @@ PASSES: dict[str, str] = {
     "choose-schedules": "byocir.rewrites.schedule.composites:ChooseSchedulesPass",
     "apply-schedules": "byocir.rewrites.schedule.composites:ApplySchedulesPass",
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
+    # tensor level, for described machines, in this order
+    "cut-to-instructions": "byocir.rewrites.machine.cut:CutToInstructionsPass",
+    "write-out-loops": "byocir.rewrites.machine.write_out:WriteOutLoopsPass",
+    "select-instructions": "byocir.rewrites.machine.select:SelectInstructionsPass",
+    "overlap-loads": "byocir.rewrites.machine.overlap:OverlapLoadsPass",
+    "allocate-memories": "byocir.rewrites.machine.allocate:AllocateMemoriesPass",
+    "synchronise": "byocir.rewrites.machine.synchronise:SynchronisePass",
     # tensor level, on memory and as loops
     "bufferize": "byocir.rewrites.bufferize:BufferizePass",
     "convert-tir-to-scf": "byocir.lowering.tir_to_scf:ConvertTirToScfPass",

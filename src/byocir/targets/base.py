@@ -27,11 +27,14 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
+from byocir.machine import Machine
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
+from byocir.rewrites.machine.search import schedule_for
+from byocir.targets.described import programs_of, runner
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
@@ -51,6 +54,11 @@ class Target(ArgSpecConvertible):
     """Base class of targets. Dataclass fields of a subclass are the target's options; they may be
     numbers, strings, booleans or tuples of these, with defaults."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if isinstance(cls.machine, Machine):
+            cls.machine.check()
+
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
 
@@ -60,9 +68,10 @@ class Target(ArgSpecConvertible):
     codegen_level: ClassVar[Literal["graph", "tensor"]] = "graph"
     """The level at which `emit` sees region functions."""
 
-    machine: ClassVar[str] = ""
+    machine: ClassVar[str | Machine] = ""
     """What its functions run on, where passes choose their functions by that and not by the name of
-    one target: "vta" for every class derived from VTA's."""
+    one target: "vta" for every class derived from VTA's, or a machine that is described. For one
+    that is, byocir tiles, selects instructions, allocates, synchronises and simulates."""
 
     instructions: ClassVar[tuple[Composite, ...]] = ()
     """What its device does in one step, as patterns of blocks that `tensorise` in its schedules
@@ -125,8 +134,9 @@ class Target(ArgSpecConvertible):
         them; `Composite.matched_in` tells their sizes. The script is recorded in the module, and
         applied once the function is in memory, before the passes that come before `emit`. It is
         asked for composites that are blocks: of the tensor level and, where `codegen_level` is
-        "tensor", of both."""
-        return None
+        "tensor", of both. Where the target's machine is described, the default is what a search
+        finds for it."""
+        return schedule_for(self.machine, composite) if isinstance(self.machine, Machine) else None
 
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
@@ -142,14 +152,18 @@ class Target(ArgSpecConvertible):
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         """Generates code for all of the target's functions together: named blobs. The functions'
         bodies leave the module once there are blobs. The default gives none: the functions stay
-        and run through the evaluator."""
+        and run through the evaluator. For a described machine it gives its programs, to be
+        simulated."""
+        if isinstance(self.machine, Machine):
+            return programs_of(self.machine, module, symbols)
         return {}
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """Makes the runner of what `emit` made, for the in-process runtime: a function of a
         region's symbol and its inputs, which it must not write. Its results are copied. None means
-        that it cannot run, and running a package raises ByocirError B227."""
-        return None
+        that it cannot run, and running a package raises ByocirError B227. Programs of a
+        described machine are simulated."""
+        return runner(self.machine, blobs) if isinstance(self.machine, Machine) else None
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack

@@ -9,7 +9,7 @@ match-composites, assign-targets, merge-regions, place-constants, outline-region
 clean-up                                                                            first hand-off
 convert-graph-to-tir
 match-composites{level=tensor}, … as above                                          second hand-off
-choose-schedules                                when a target schedules its composites
+choose-schedules                  when a target schedules its composites, or describes its machine
 ```
 """
 
@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import LEVELS, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.graph_to_tir import LOWERINGS
+from byocir.machine import Machine
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, set_costs
@@ -33,6 +34,7 @@ from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.rewrites.byoc.place_nodes import is_placed
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
+from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass
@@ -117,6 +119,8 @@ def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePas
     that they chose applied in between."""
     scheduled = any(isinstance(op, FuncOp) and is_scheduled(op) for op in module.body.block.ops)
     apply = parse_pipeline("apply-schedules" if scheduled else "")
+    if any(isinstance(target.machine, Machine) for target in targets):
+        apply += parse_pipeline(PASSES)
     after, before = (passes_at(targets, p) for p in ("after-lowering", "before-codegen"))
     return [*after, *apply, *before]
 
@@ -135,13 +139,17 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     """Lists the passes that lower the rest to the tensor level, and there offer it to targets if
     they may take it."""
     check = parse_pipeline("check-placement" if is_placed(module) else "")
-    if any(type(target).schedule is not Target.schedule for target in targets):
+    if any(_schedules(target) for target in targets):
         check += parse_pipeline("choose-schedules")
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
     before = f"{LOWERING}{{bodies=true}},{_place(module)}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
+
+
+def _schedules(target: Target) -> bool:
+    return type(target).schedule is not Target.schedule or isinstance(target.machine, Machine)
 
 
 def _place(module: ModuleOp) -> str:

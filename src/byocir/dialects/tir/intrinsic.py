@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, LocationAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    LocationAttr,
+    StringAttr,
+    i64,
+)
 from xdsl.ir import Block, Operation, Region
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, RecursiveMemoryEffect
@@ -25,13 +39,19 @@ class IntrinsicOp(IRDLOperation):
     ```
 
     Running it is running its body. The numbers are what the pattern that found it left open: the
-    fields that its target encodes.
+    fields that its target encodes. Where units of a machine run at once, an instruction says how it
+    is kept in order, in words for each kind of order: `waits(dma = 1)` until at most one
+    instruction of unit dma is outstanding, `pops(load)` a token that unit load pushed to its own,
+    `pushes(store)` one to unit store.
     """
 
     name = "tir.intrinsic"
 
     callee = prop_def(StringAttr)
     numbers = prop_def(DictionaryAttr)
+    waits = opt_prop_def(DictionaryAttr)
+    pops = opt_prop_def(ArrayAttr[StringAttr])
+    pushes = opt_prop_def(ArrayAttr[StringAttr])
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
 
@@ -43,9 +63,8 @@ class IntrinsicOp(IRDLOperation):
         location: LocationAttr | None = None,
     ) -> IntrinsicOp:
         """The instruction `callee` that does what these ops do."""
-        fields = {name: IntegerAttr(n, i64) for name, n in (numbers or {}).items()}
         return IntrinsicOp.create(
-            properties={"callee": StringAttr(callee), "numbers": DictionaryAttr(fields)},
+            properties={"callee": StringAttr(callee), "numbers": _dictionary(numbers or {})},
             regions=[Region(Block(body))],
             location=location,
         )
@@ -53,11 +72,20 @@ class IntrinsicOp(IRDLOperation):
     @property
     def fields(self) -> dict[str, int]:
         """The numbers by name."""
-        return {
-            name: n.value.data
-            for name, n in self.numbers.data.items()
-            if isinstance(n, IntegerAttr)
-        }
+        return _numbers(self.numbers)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many instructions of other units may be outstanding when it begins, by unit."""
+        return _numbers(self.waits)
+
+    def set_order(
+        self, waits: Mapping[str, int], pops: Sequence[str] = (), pushes: Sequence[str] = ()
+    ) -> None:
+        """Says how it is kept in order."""
+        self.waits = _dictionary(waits) if waits else None
+        self.pops = ArrayAttr(map(StringAttr, pops)) if pops else None
+        self.pushes = ArrayAttr(map(StringAttr, pushes)) if pushes else None
 
     def verify_(self) -> None:
         expect(self.callee.data != "", "expected the name of an instruction, found none")
@@ -69,8 +97,12 @@ class IntrinsicOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_string_literal(self.callee.data)
         if self.numbers.data:
-            texts = (f"{name} = {number}" for name, number in self.fields.items())
-            printer.print_string(f" ({', '.join(texts)})")
+            printer.print_string(f" {_text(self.fields)}")
+        if self.waits is not None:
+            printer.print_string(f" waits{_text(self.counts)}")
+        for word, units in (("pops", self.pops), ("pushes", self.pushes)):
+            if units is not None:
+                printer.print_string(f" {word}({', '.join(unit.data for unit in units)})")
         printer.print_string(" ")
         printer.print_region(self.body)
 
@@ -82,12 +114,33 @@ class IntrinsicOp(IRDLOperation):
             return name, parser.parse_integer(allow_boolean=False)
 
         callee = parser.parse_str_literal()
-        numbers: list[tuple[str, int]] = []
-        if parser.parse_optional_punctuation("(") is not None:
-            numbers = [number()]
-            while parser.parse_optional_punctuation(",") is not None:
-                numbers.append(number())
-            parser.parse_punctuation(")")
-        op = IntrinsicOp.of(callee, numbers=dict(numbers))
+        numbers = dict(
+            parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, number) or ()
+        )
+        op = IntrinsicOp.of(callee, numbers=numbers)
+        if parser.parse_optional_keyword("waits") is not None:
+            counts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
+            op.waits = _dictionary(dict(counts))
+        for word in ("pops", "pushes"):
+            if parser.parse_optional_keyword(word) is not None:
+                units = parser.parse_comma_separated_list(
+                    parser.Delimiter.PAREN, parser.parse_identifier
+                )
+                op.properties[word] = ArrayAttr(map(StringAttr, units))
         region = parser.parse_region()
         return IntrinsicOp.create(properties=op.properties, regions=[region])
+
+
+def _numbers(dictionary: DictionaryAttr | None) -> dict[str, int]:
+    if dictionary is None:
+        return {}
+    found = dictionary.data.items()
+    return {name: n.value.data for name, n in found if isinstance(n, IntegerAttr)}
+
+
+def _dictionary(numbers: Mapping[str, int]) -> DictionaryAttr:
+    return DictionaryAttr({name: IntegerAttr(n, i64) for name, n in numbers.items()})
+
+
+def _text(numbers: Mapping[str, int]) -> str:
+    return f"({', '.join(f'{name} = {number}' for name, number in numbers.items())})"

@@ -40,3 +40,7 @@ class IteratorAttr(ParametrizedAttribute):
     @property
     def is_reduction(self) -> bool:
         return self.kind.data is IteratorKind.REDUCTION
+
+    def resized(self, extent: int) -> IteratorAttr:
+        """The same iterator over another extent."""
+        return IteratorAttr(self.iterator_name, self.kind, IntAttr(extent))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, UnitAttr, i32
@@ -16,6 +17,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import (
     BlockOp,
+    CopyOp,
     FillOp,
     ForOp,
     IntrinsicOp,
@@ -25,6 +27,9 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.affine import canonical_map
 from byocir.dialects.types import element_type_of, shape_of
+
+if TYPE_CHECKING:
+    from byocir.rewrites.schedule.index import Indices
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Parts:
     def with_extents(self, extents: Sequence[int]) -> Parts:
         """The same iterators over other extents."""
         pairs = zip(self.iterators, extents, strict=True)
-        return replace(self, iterators=tuple(resized(it, extent) for it, extent in pairs))
+        return replace(self, iterators=tuple(it.resized(extent) for it, extent in pairs))
 
     def with_map(self, operand: int, exprs: Sequence[AffineExpr]) -> Parts:
         """One operand read or written at another index."""
@@ -126,11 +131,6 @@ class Parts:
             op.properties["where"] = AffineMapAttr(guard)
 
 
-def resized(iterator: IteratorAttr, extent: int) -> IteratorAttr:
-    """The same iterator over another extent."""
-    return IteratorAttr.of(iterator.iterator_name.data, iterator.kind.data, extent)
-
-
 def retile(op: BlockOp, extents: Sequence[int], bases: Sequence[SSAValue]) -> None:
     """Restricts a block to a box of its iteration space."""
     parts = Parts.of(op).with_extents(extents)
@@ -160,6 +160,28 @@ def filling(
     count = len(iterators)
     map_ = AffineMap.identity(count) if index is None else AffineMap(count, 0, tuple(index))
     return BlockOp(iterators, [], [buffer], [map_], Region(body), location=op.location)
+
+
+def block_of_copy(op: CopyOp, indices: Indices) -> BlockOp:
+    """The block that moves what a copy moves between buffers of one element type; unlike it, it can
+    be tiled."""
+    extents = enumerate(op.box)
+    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
+    body, count = Block(arg_types=[element_type_of(op.source.type)] * 2), len(iterators)
+    body.add_op(YieldOp.create(operands=[body.args[0]]))
+    maps, region = [AffineMap.identity(count)] * 2, Region(body)
+    ends = ([op.source], [op.destination])
+    made = BlockOp(iterators, *ends, maps, region, pads=[op.pad], location=op.location)
+    parts = Parts.of(made)
+    for operand, bases in enumerate((op.source_bases, op.destination_bases)):
+        for d, base in enumerate(bases):
+            parts, point = parts.with_point("p", base, indices.number(0))
+            exprs = list(parts.maps[operand].results)
+            parts = parts.with_map(
+                operand, [e + point if i == d else e for i, e in enumerate(exprs)]
+            )
+    parts.put(made)
+    return made
 
 
 def body_of(op: Operation) -> Block:

@@ -60,8 +60,10 @@ class ChooseSchedulesPass(ModulePass):
             if any(isinstance(inner, GraphOp | ForeignOp) for inner in function.walk()):
                 continue
             composites = _composites(function)
+            patterns = {each.name: each for each in composites_of(attribute)}
             for composite in composites:
                 if composite.schedule is None:
+                    _call_as(composite, patterns.get(composite.pattern.data))
                     _choose(composite, attribute)
             if any(composite.schedule is not None for composite in composites):
                 _record(op, function, composites)
@@ -127,14 +129,21 @@ def _record(module: ModuleOp, function: FuncOp, composites: Sequence[CompositeOp
 
 def _name_blocks(composite: CompositeOp, pattern: Composite | None) -> None:
     """Calls blocks and their iterators as the pattern does that took the composite."""
-    if composite.schedule is None or pattern is None or pattern.level != composite.level.data:
-        return
-    match = pattern.matched_in(composite)
-    for name in match or ():
-        found = match[name] if match is not None else None
-        if isinstance(found, BoundBlock):
+    if composite.schedule is not None:
+        for name, found in _call_as(composite, pattern).items():
             found.block.attributes[_NAME] = StringAttr(name)
-            _restate(found)
+
+
+def _call_as(composite: CompositeOp, pattern: Composite | None) -> Mapping[str, BoundBlock]:
+    """Calls the iterators of blocks as the pattern does, and gives its names for blocks."""
+    if pattern is None or pattern.level != composite.level.data:
+        return {}
+    match = pattern.matched_in(composite)
+    named = {} if match is None else {name: match[name] for name in match}
+    blocks = {name: b for name, b in named.items() if isinstance(b, BoundBlock)}
+    for found in blocks.values():
+        _restate(found)
+    return blocks
 
 
 def _restate(found: BoundBlock) -> None:

@@ -12,6 +12,7 @@ from byocir.errors import did_you_mean
 from byocir.patterns import Composite
 from byocir.rewrites.schedule import kinds
 from byocir.rewrites.schedule.access import loops_of
+from byocir.rewrites.schedule.cache_write import cache_write
 from byocir.rewrites.schedule.compute_at import compute_at
 from byocir.rewrites.schedule.fuse import fuse
 from byocir.rewrites.schedule.pack import pack
@@ -70,6 +71,11 @@ class Schedule:
         """What a loop reads of a block's result, computed in the loop. See
         `byocir.rewrites.schedule.compute_at`."""
         compute_at(block, loop)
+
+    def cache_write(self, block: BlockOp) -> BlockOp:
+        """A result through a buffer of its own, and the block that stores it. See
+        `byocir.rewrites.schedule.cache_write`."""
+        return cache_write(block)
 
     def pack(self, block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
         """An operand in tiles. See `byocir.rewrites.schedule.pack`."""

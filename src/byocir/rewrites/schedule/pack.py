@@ -25,7 +25,7 @@ from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.schedule.access import accesses_of, is_whole
-from byocir.rewrites.schedule.blocks import Parts, resized
+from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.requests import check_block, check_operand, refused
 from byocir.rewrites.tiled_layout import TiledLayout
 
@@ -118,7 +118,7 @@ def _split(parts: Parts, i: int, size: int) -> Parts:
         name += "i"
     iterators = list(parts.iterators)
     iterators[i : i + 1] = [
-        resized(old, -(-extent // size)),
+        old.resized(-(-extent // size)),
         IteratorAttr.of(name, old.kind.data, size),
     ]
     exprs = [AffineExpr.dimension(j + (j > i)) for j in range(count)]

@@ -34,6 +34,7 @@ PRIMITIVES: dict[str, tuple[type, ...]] = {
     "tile": (BlockOp,),
     "stage": (BlockOp, int, str),
     "compute_at": (BlockOp, ForOp),
+    "cache_write": (BlockOp,),
     "pack": (BlockOp, int, dict),
     "tensorise": (BlockOp, Composite),
     "split": (ForOp, int),

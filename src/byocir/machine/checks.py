@@ -1,0 +1,164 @@
+"""Mistakes in descriptions of machines, told when the target is loaded: one message, code B270."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from byocir.dialects.types import Shape
+from byocir.errors import ByocirError
+from byocir.machine.description import Instruction, Machine
+from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Tokens, Unit
+from byocir.patterns.index import Affine, Index
+
+
+def check_machine(machine: Machine) -> None:
+    """Raises ByocirError B270 for the first mistake of a description."""
+    for check in (_names, _parts, _units, _opcodes, _limits, _costs, _tiles, _feeding):
+        check(machine)
+
+
+def _wrong(machine: Machine, expected: str, found: str, help: str = "") -> ByocirError:
+    told = f"expected {expected}, found {found}"
+    return ByocirError("B270", told, where=f"machine {machine.name}", help=help)
+
+
+def _names(machine: Machine) -> None:
+    kinds: Sequence[tuple[str, Sequence[str]]] = (
+        ("units", [unit.name for unit in machine.units]),
+        ("memories", [memory.scope for memory in machine.memories]),
+        ("instructions", [each.name for each in machine.instructions]),
+    )
+    for kind, names in kinds:
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise _wrong(machine, f"{kind} with names of their own", f"two called {twice[0]}")
+        if not names:
+            raise _wrong(machine, kind, "none")
+
+
+def _parts(machine: Machine) -> None:
+    for memory in machine.memories:
+        numbers = {"rows": memory.rows, "banks": memory.banks, "granule": memory.granule}
+        numbers |= {f"row[{i}]": size for i, size in enumerate(memory.row)}
+        for name, number in numbers.items():
+            if number < 1:
+                raise _wrong(machine, f"{name} of {memory.scope} of at least 1", repr(number))
+    for each in machine.instructions:
+        if each.unit not in machine.units:
+            raise _wrong(machine, f"{each.name} to name a unit of the machine", repr(each.unit))
+        for memory in (*each.operands.values(), each.into):
+            if memory != MAIN and memory not in machine.memories:
+                expected = f"{each.name} to name memories of the machine"
+                raise _wrong(machine, expected, memory.called)
+    order = machine.ordered
+    named = [u for pair in order.pairs for u in pair] if isinstance(order, Tokens) else []
+    parts: Sequence[Unit | Memory] = order.memories if isinstance(order, Interlocked) else named
+    for part in parts:
+        if part not in machine.units and part not in machine.memories:
+            raise _wrong(machine, "an order that names parts of the machine", repr(part))
+
+
+def _units(machine: Machine) -> None:
+    used = {each.unit for each in machine.instructions}
+    for unit in machine.units:
+        if unit not in used:
+            raise _wrong(machine, f"an instruction of unit {unit.name}", "none")
+        if unit.queue < 1:
+            raise _wrong(machine, f"a queue of unit {unit.name} for one or more", str(unit.queue))
+
+
+def _opcodes(machine: Machine) -> None:
+    seen: dict[int, Instruction] = {}
+    for each in machine.instructions:
+        if each.opcode is None:
+            continue
+        other = seen.setdefault(each.opcode, each)
+        if other is not each:
+            expected = f"one pattern for opcode {each.opcode}"
+            raise _wrong(machine, expected, f"{other.name} and {each.name}")
+
+
+def _limits(machine: Machine) -> None:
+    for each in machine.instructions:
+        known = {name for form in each.forms for name in _iterators(form.iterators)}
+        for name, limit in each.limits.items():
+            if name not in known:
+                raise _wrong(machine, f"limits of {each.name} for {', '.join(sorted(known))}", name)
+            if not 0 < limit.step <= limit.most:
+                raise _wrong(machine, f"a limit of {name} of {each.name}", repr(limit))
+
+
+def _iterators(iterators: Any) -> tuple[str, ...]:
+    return (*iterators.parallel, *iterators.reduction, *iterators.groups)
+
+
+def _costs(machine: Machine) -> None:
+    for each in machine.instructions:
+        names = [name for form in each.forms for name in _iterators(form.iterators)]
+        limits = [each.limits.get(name, Limit(1)) for name in names]
+        ends = [(limit.least, limit.most) for limit in limits]
+        corners: list[Callable[[tuple[int, int]], int]] = [min, max]
+        for corner in corners:
+            sizes = {name: corner(end) for name, end in zip(names, ends, strict=True)}
+            try:
+                found: Any = each.cycles(sizes)
+            except Exception as error:
+                found = f"{type(error).__name__}: {error}"
+            if not isinstance(found, int | float) or not found >= 0:
+                told = f"cycles of {each.name} of at least 0 at {sizes}"
+                raise _wrong(machine, told, str(found))
+
+
+def _tiles(machine: Machine) -> None:
+    for each in machine.instructions:
+        for form in each.forms:
+            least = {n: limit.least for n, limit in each.limits.items()}
+            accesses = [
+                (_memory(r.pattern), i) for r, i in zip(form.reads, form.indices, strict=True)
+            ]
+            for memory, index in [*accesses, (each.into, form.out)]:
+                shape = _reached(index, least)
+                rows = memory.rows_of(shape)
+                if memory != MAIN and rows > memory.rows:
+                    told = f"{memory.scope} to hold the smallest tile of {each.name}"
+                    size = "x".join(map(str, shape))
+                    raise _wrong(machine, told, f"{rows} rows for {size} and {memory.rows} there")
+
+
+def _memory(pattern: Any) -> Memory:
+    return pattern.memory if isinstance(pattern, Operand) else MAIN
+
+
+def _reached(index: Index, sizes: dict[str, int]) -> Shape:
+    """The box that an index reaches, where unknown steps are 1."""
+    shape: list[int] = []
+    for part in index:
+        terms = part.terms if isinstance(part, Affine) else ()
+        steps = [(name, step if isinstance(step, int) else 1) for name, step in terms]
+        shape.append(1 + sum(abs(step) * (sizes.get(name, 1) - 1) for name, step in steps))
+    return tuple(shape)
+
+
+def _feeding(machine: Machine) -> None:
+    fed, pending = {MAIN}, list(machine.instructions)
+    while ready := [each for each in pending if {*each.operands.values()} <= fed]:
+        fed |= {each.into for each in ready}
+        pending = [each for each in pending if each not in ready]
+    if pending:
+        missing = next(m for m in pending[0].operands.values() if m not in fed)
+        told = f"an instruction that brings what {pending[0].name} reads into {missing.called}"
+        raise _wrong(machine, told, "none that anything feeds", "declare a copy into it: copy(…)")
+    back = {MAIN}
+    for _ in product(machine.memories):
+        back |= {
+            m for each in machine.instructions if each.into in back for m in each.operands.values()
+        }
+    for each in machine.instructions:
+        if each.into not in back:
+            told = (
+                f"an instruction that brings what {each.name} writes from {each.into.called} back"
+            )
+            raise _wrong(machine, told, "none", "declare a copy to MAIN, or a step towards it")

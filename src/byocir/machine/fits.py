@@ -1,0 +1,255 @@
+"""Which instruction does a block: its pattern, rules and limits held against the block alone.
+
+An instruction sees a block as its own small program: operands are the boxes that the block reaches,
+iterators of one point are gone, and dimensions of size one are left out until an operand has as
+many as the pattern reads it with. So a product of 16 pixels of a row with 16 channels is
+`"m n | k"`, whatever the array around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Literal
+
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, FillOp, buffer, scope_of
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import Shape, element_type_of
+from byocir.machine.description import WORK, Instruction, Machine
+from byocir.machine.parts import MAIN, Memory, Operand
+from byocir.patterns import Match
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.match import BoundBlock, Progress
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An instruction that does a block. Positions count the block's iterators, operands its ins and
+    then its outs; names of iterators of one point may be missing."""
+
+    instruction: Instruction
+    form: BlockPattern
+    iterators: Mapping[str, tuple[int, ...]]
+    operands: Mapping[str, int]
+    memories: tuple[Memory, ...]
+    """Where each operand must lie, by its position."""
+    numbers: Mapping[str, int]
+
+    def sizes(self, extents: Sequence[int]) -> dict[str, int]:
+        """The extents of the instruction's iterators, by name."""
+        return {
+            name: max((extents[i] for i in found), default=1)
+            for name, found in self.iterators.items()
+        }
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Why an instruction does not do a block; without a reason it takes other operands."""
+
+    instruction: Instruction
+    reason: str
+
+
+Asked = Literal["pattern", "memories", "all"]
+"""What must fit: the pattern alone; its operands' memories, too; or sizes and rules as well."""
+
+
+def fits(
+    machine: Machine, block: BlockOp, *, start: Attribute | None = None, asked: Asked = "all"
+) -> Iterator[Fit | Misfit]:
+    """What each instruction says to a block, bases, guards and pads aside. With `start` the block
+    begins with that number in place of what its result was before."""
+    for instruction in machine.instructions:
+        yield _fit(instruction, block, start, asked)
+
+
+def _fit(
+    instruction: Instruction, block: BlockOp, start: Attribute | None, asked: Asked
+) -> Fit | Misfit:
+    reason = ""
+    for form in instruction.forms:
+        if isinstance(form.init, Operand) and start is not None:
+            continue
+        for ranks in _ranks(form, len(block.ins)):
+            root = local_form(block, ranks, start)
+            if root is None:
+                continue
+            progress = Progress()
+            for state in instruction.pattern.states(root, progress):
+                if state.nodes.get(id(form)) is not root:
+                    continue
+                fit = _bound(instruction, form, Match(state, root), block)
+                told = "" if asked == "pattern" else _misplaced(fit, block)
+                if not told and asked == "all":
+                    told = _illegal(fit, Match(state, root), block)
+                if not told:
+                    return fit
+                reason = reason or told
+            reason = reason or progress.reason
+    return Misfit(instruction, reason)
+
+
+def _ranks(form: BlockPattern, count: int) -> list[tuple[int, ...]]:
+    """The ways in which operands can have as many dimensions as they are read with."""
+    if len(form.reads) != count:
+        return []
+    out = len(form.out)
+    orders = dict.fromkeys(permutations(len(index) for index in form.indices))
+    return [(*order, out) for order in orders]
+
+
+def local_form(
+    block: BlockOp, ranks: Sequence[int], start: Attribute | None = None
+) -> BlockOp | None:
+    """The block as a program of its own, with operands of these ranks; None where they have more
+    dimensions of several elements, or indices that divide."""
+    extents = block.extents
+    kept = [i for i, extent in enumerate(extents) if extent > 1] or [0]
+    places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
+    types, maps = list[Attribute](), list[AffineMap]()
+    for value, map_, rank in zip(
+        [*block.ins, *block.outs], [*block.in_maps, *block.out_maps], ranks, strict=True
+    ):
+        sides = [_side(expr, extents, places) for expr in map_.results]
+        if any(side is None for side in sides):
+            return None
+        shape = _with_rank([side for side in sides if side is not None], rank)
+        if shape is None:
+            return None
+        types.append(
+            buffer(element_type_of(value.type), [n for n, _ in shape], scope_of(value.type))
+        )
+        maps.append(AffineMap(len(kept), 0, tuple(expr for _, expr in shape)))
+    return _program(block, kept, types, maps, start)
+
+
+def _program(
+    block: BlockOp,
+    kept: Sequence[int],
+    types: Sequence[Attribute],
+    maps: Sequence[AffineMap],
+    start: Attribute | None,
+) -> BlockOp:
+    outside, count = Block(arg_types=types), len(block.ins)
+    if start is not None:
+        outside.add_op(FillOp.of(start, outside.args[count], block.location))
+    iterators = [block.iterators.data[i] for i in kept]
+    made = BlockOp(
+        iterators,
+        outside.args[:count],
+        outside.args[count:],
+        maps,
+        block.body.clone(),
+        location=block.location,
+    )
+    outside.add_op(made)
+    return made
+
+
+_Side = tuple[int, AffineExpr]
+"""The size of a dimension of a box, and its index."""
+
+
+def _side(
+    expr: AffineExpr, extents: Sequence[int], places: Mapping[int, AffineExpr]
+) -> _Side | None:
+    form = linear(expr)
+    if form is None:
+        return None
+    low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
+    index: AffineExpr = AffineExpr.constant(form.constant - low)
+    for i, coefficient in form.terms:
+        index = index + places[i] * coefficient if extents[i] > 1 else index
+    return high - low + 1, index
+
+
+def _with_rank(sides: Sequence[_Side], rank: int) -> list[_Side] | None:
+    """The dimensions without as many of size one as there are too many, the first ones first."""
+    left = len(sides) - rank
+    kept: list[_Side] = []
+    for size, index in sides:
+        if left > 0 and size == 1:
+            left -= 1
+        else:
+            kept.append((size, index))
+    one = (1, AffineExpr.constant(0))
+    return [*[one] * (rank - len(kept)), *kept] if left <= 0 else None
+
+
+def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: BlockOp) -> Fit:
+    work: BoundBlock = match[WORK]
+    kept = [i for i, extent in enumerate(block.extents) if extent > 1] or [0]
+    iterators = {
+        name: tuple(kept[p] for p in positions if p < len(kept))
+        for name, positions in work.iterators.items()
+    }
+    memories = [MAIN] * len(block.ins)
+    operands: dict[str, int] = {}
+    for read, position in zip(form.reads, work.operands, strict=True):
+        if isinstance(read.pattern, Operand):
+            memories[position] = read.pattern.memory
+        operands[read.pattern.label or f"in{position}"] = position
+    out = form.init.label if isinstance(form.init, Operand) else None
+    operands[out or "out"] = len(block.ins)
+    names: Mapping[str, Any] = match.state.names
+    numbers = {name: n for name, n in names.items() if isinstance(n, int)}
+    return Fit(instruction, form, iterators, operands, (*memories, instruction.into), numbers)
+
+
+def _misplaced(fit: Fit, block: BlockOp) -> str:
+    """Which operand lies in another memory than the instruction's; empty if none does."""
+    for value, memory in zip([*block.ins, *block.outs], fit.memories, strict=True):
+        if scope_of(value.type) != memory.scope:
+            return f"expected an operand in {memory.called}, found one in {_scope(value.type)}"
+        if memory.element is not None and element_type_of(value.type) != memory.element:
+            found = element_type_of(value.type)
+            return f"expected elements of {memory.element} in {memory.called}, found {found}"
+    return ""
+
+
+def _illegal(fit: Fit, match: Match, block: BlockOp) -> str:
+    """Which limit or rule of the instruction a block breaks; empty if it breaks none."""
+    for name, size in fit.sizes(block.extents).items():
+        limit = fit.instruction.limits.get(name)
+        if limit is not None and not limit.allows(size):
+            return f"expected {name} {limit}, found {size}"
+    rules = [rule.evaluate(match) for rule in fit.instruction.pattern.rules]
+    broken = [rule for rule in rules if not rule.holds]
+    return f"{broken[0].sentence}, found {broken[0].seen}" if broken else ""
+
+
+def _scope(type_: Attribute) -> str:
+    return scope_of(type_) or "main memory"
+
+
+def body_key(block: Block) -> tuple[Any, ...]:
+    """Tells bodies apart that compute different things."""
+    numbers: dict[Any, int] = {arg: i for i, arg in enumerate(block.args)}
+    key: list[Any] = [tuple(arg.type for arg in block.args)]
+    for op in block.ops:
+        key.append((op.name, tuple(numbers[v] for v in op.operands), _properties(op)))
+        for result in op.results:
+            numbers[result] = len(numbers)
+            key.append(result.type)
+    return tuple(key)
+
+
+def _properties(op: Operation) -> tuple[Any, ...]:
+    return (op.value,) if isinstance(op, arith.ConstantOp) else tuple(op.properties.items())
+
+
+def block_key(block: BlockOp) -> tuple[Any, ...]:
+    """What decides about a block which instruction does it: all but where its boxes begin."""
+    maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
+    terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
+    types: tuple[Shape | Any, ...] = tuple(
+        (element_type_of(v.type), scope_of(v.type)) for v in [*block.ins, *block.outs]
+    )
+    kinds = tuple((it.extent.data, it.kind.data) for it in block.iterators)
+    return kinds, terms, types, body_key(block.body.block)

@@ -1,0 +1,151 @@
+"""The parts of a machine: memories, units, limits of sizes, and what orders its units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Attribute
+
+from byocir.dialects.types import Shape
+from byocir.patterns.nodes import WildcardPattern
+
+Sizes = Mapping[str, int]
+"""The extents of an instruction's iterators, by name."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of a machine that runs its instructions one after the other, in order. `queue` is how
+    many may wait in front of it."""
+
+    name: str
+    queue: int = 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory: `rows` rows, each an array of shape `row`, all of one element type.
+
+    `scope` is what buffers in it are marked with (`memref<16x8xi8, "engine.near">`). A buffer
+    begins at a multiple of `granule` rows and lies within one of `banks` equal parts. Its trailing
+    dimensions are cut into rows, those before count rows: a buffer of 20 by 40 in rows of 16 lanes
+    is three times 20 rows.
+
+    Called with a name it is an operand of a pattern: `near("a")["m k"]`.
+    """
+
+    scope: str
+    element: Attribute | None = None
+    row: Shape = (1,)
+    rows: int = 0
+    banks: int = 1
+    granule: int = 1
+
+    def __call__(self, label: str) -> Operand:
+        return Operand(label, self)
+
+    @property
+    def is_main(self) -> bool:
+        """Tells whether it is main memory, where arguments are and everything fits."""
+        return not self.scope
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.scope or "main memory"
+
+    def cut(self, shape: Shape) -> tuple[Shape, Shape]:
+        """The leading dimensions of a buffer, which count rows, and its blocks of rows."""
+        rank = len(self.row)
+        whole = (1,) * (rank - len(shape)) + shape
+        trailing = whole[len(whole) - rank :]
+        blocks = tuple(-(-size // lanes) for size, lanes in zip(trailing, self.row, strict=True))
+        return whole[: len(whole) - rank], blocks
+
+    def rows_of(self, shape: Shape) -> int:
+        """How many rows a buffer takes, in whole granules."""
+        leading, blocks = self.cut(shape)
+        rows = prod(leading) * prod(blocks)
+        return -(-rows // self.granule) * self.granule
+
+
+MAIN = Memory("")
+"""Main memory: where what the machine is given lies, and what it gives."""
+
+
+class Operand(WildcardPattern):
+    """A value of a pattern that lies in a memory."""
+
+    def __init__(self, label: str, memory: Memory) -> None:
+        super().__init__(label, memory.element, ())
+        self.memory = memory
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The extents that an iterator of an instruction may have: multiples of `step`, at most
+    `most`."""
+
+    most: int
+    step: int = 1
+
+    def allows(self, extent: int) -> bool:
+        return 0 < extent <= self.most and extent % self.step == 0
+
+    @property
+    def least(self) -> int:
+        """The smallest extent."""
+        return self.step
+
+    def __str__(self) -> str:
+        if self.step == self.most:
+            return f"exactly {self.most}"
+        return f"up to {self.most}" + (f" in steps of {self.step}" if self.step > 1 else "")
+
+
+def exactly(size: int) -> Limit:
+    """An extent that is this and no other."""
+    return Limit(size, size)
+
+
+def up_to(most: int) -> Limit:
+    """Any extent up to this."""
+    return Limit(most)
+
+
+def multiples_of(step: int, most: int) -> Limit:
+    """Multiples of a number, up to another."""
+    return Limit(most, step)
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """An instruction begins when the one before it has ended, whatever its unit."""
+
+
+@dataclass(frozen=True)
+class Interlocked:
+    """The machine itself holds an instruction back until those before it that touch the same rows
+    of these memories have ended. Elsewhere programs wait for units."""
+
+    memories: tuple[Memory, ...]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Instructions push tokens to other units and pop tokens from them, between these pairs of
+    units alone: (who pushes, who pops). At most `capacity` of a pair are on their way."""
+
+    pairs: tuple[tuple[Unit, Unit], ...]
+    capacity: int = 256
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An instruction may wait until at most so many instructions of another unit are outstanding.
+    Those after it wait with it, for instructions are issued in order."""
+
+
+Order = InOrder | Interlocked | Tokens | Counted

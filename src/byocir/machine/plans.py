@@ -1,0 +1,150 @@
+"""How a block of any size becomes calls of one instruction: which iterators it is cut along, and
+what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block
+
+from byocir.dialects.tir import BlockOp, buffer
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.machine.description import Instruction, Machine
+from byocir.machine.fits import Asked, Fit, Misfit, fits
+from byocir.machine.parts import Limit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A block as calls of an instruction: how many points of each of its iterators, by position, a
+    call has at most, and the cycles of all calls together."""
+
+    fit: Fit
+    sizes: tuple[int, ...]
+    cycles: float
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.fit.instruction
+
+
+def plans_of(
+    machine: Machine,
+    block: BlockOp,
+    extents: Sequence[int],
+    asked: Asked,
+    reasons: list[str],
+    start: Attribute | None = None,
+) -> list[Plan]:
+    """The ways in which instructions do a block over these extents, the cheapest first. With
+    `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
+    """
+    found: list[Plan] = []
+    for kept in _choices(machine, block, extents):
+        sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
+        for fit in fits(machine, sized(block, sizes), start=start, asked=asked):
+            if isinstance(fit, Misfit):
+                reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
+                continue
+            plan = _planned(fit, sizes, extents, reasons)
+            whole = start is None or all(
+                plan and plan.sizes[i] == extents[i] for i in block.reductions
+            )
+            if plan is not None and whole:
+                found.append(plan)
+    return sorted(found, key=lambda plan: plan.cycles)
+
+
+def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
+    """The block over these extents, as a program of its own on arrays of the same types."""
+    outside = Block(arg_types=[_in_memory(v.type) for v in [*block.ins, *block.outs]])
+    count, maps = len(block.ins), [*block.in_maps, *block.out_maps]
+    made = BlockOp(
+        [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)],
+        outside.args[:count],
+        outside.args[count:],
+        maps,
+        block.body.clone(),
+        location=block.location,
+    )
+    outside.add_op(made)
+    return made
+
+
+def _in_memory(type_: Attribute) -> Attribute:
+    if isinstance(type_, TensorType):
+        return buffer(element_type_of(type_), shape_of(type_))
+    return type_
+
+
+def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:
+    """The iterators that one call may run over: as many as patterns name, or fewer."""
+    live = [i for i, extent in enumerate(extents) if extent > 1]
+    parallel = [i for i in live if i not in block.reductions]
+    reduced = [i for i in live if i in block.reductions]
+    shapes: set[tuple[int, int]] = set()
+    for form in (form for each in machine.instructions for form in each.forms):
+        names = form.iterators
+        rows = len(parallel) if names.parallel_groups else len(names.parallel)
+        sums = len(reduced) if names.reduction_groups else len(names.reduction)
+        if len(form.reads) == len(block.ins):
+            shapes.add((min(rows, len(parallel)), min(sums, len(reduced))))
+    seen: set[frozenset[int]] = set()
+    for rows, sums in sorted(shapes, reverse=True):
+        for first, second in product(
+            combinations(reversed(parallel), rows), combinations(reduced, sums)
+        ):
+            kept = frozenset((*first, *second))
+            if kept not in seen:
+                seen.add(kept)
+                yield kept
+
+
+def _planned(
+    fit: Fit, sizes: Sequence[int], extents: Sequence[int], reasons: list[str]
+) -> Plan | None:
+    cut = list(sizes)
+    for name, positions in fit.iterators.items():
+        limit = fit.instruction.limits.get(name)
+        if limit is None:
+            continue
+        wrong = [extents[i] for i in positions if not _most(limit, extents[i])]
+        wrong += [1] if not positions and not _most(limit, 1) else []
+        if wrong:
+            reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
+            return None
+        for i in positions:
+            cut[i] = _most(limit, extents[i])
+    return Plan(fit, tuple(cut), cost_of(fit, cut, extents))
+
+
+def _most(limit: Limit, extent: int) -> int:
+    """The largest size that a limit allows and that leaves a rest that it allows; 0 if none."""
+    if extent % limit.step:
+        return 0
+    return min(extent, limit.most - limit.most % limit.step)
+
+
+def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
+    """The cycles of all calls that do a block over these extents in pieces of these sizes."""
+    total = 0.0
+    pieces = [_pieces(extent, size) for extent, size in zip(extents, sizes, strict=True)]
+    named = {i for positions in fit.iterators.values() for i in positions}
+    outside = prod(-(-extents[i] // sizes[i]) for i in range(len(extents)) if i not in named)
+    order = sorted(named)
+    for chosen in product(*(pieces[i] for i in order)):
+        size_of: Mapping[int, int] = {i: n for i, (n, _) in zip(order, chosen, strict=True)}
+        count = prod(times for _, times in chosen)
+        own = [size_of.get(i, 1) for i in range(len(extents))]
+        total += count * fit.instruction.cost(fit.sizes(own))
+    return total * outside
+
+
+def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
+    """The sizes that an extent is cut into, and how often each comes."""
+    whole, rest = divmod(extent, size)
+    return [*([(size, whole)] if whole else []), *([(rest, 1)] if rest else [])]

@@ -1,0 +1,142 @@
+"""Runs programs on a machine as its description says: each call on the rows of its memories.
+
+What a call computes is what the block of its instruction means, evaluated on what lies in the rows
+that it reads. Memories have the sizes that were declared, and hold nothing of use at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from byocir.dialects.locations import place
+from byocir.dialects.tir import AllocOp, ConstantOp, IntrinsicOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.evaluate.scalar import number
+from byocir.evaluate.tir_block import BlockPlan
+from byocir.machine.calls import Call, Place, call_of
+from byocir.machine.description import Machine
+from byocir.machine.fits import block_key, local_form
+from byocir.machine.parts import Memory
+
+_UNWRITTEN = 0x5A
+"""The bytes of memory that no call has written yet."""
+
+
+class Simulator:
+    """A machine's memories, and what runs calls on them."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.memories = {memory: _new(memory) for memory in machine.memories}
+        self._main: dict[SSAValue, np.ndarray] = {}
+        self._plans: dict[Any, BlockPlan] = {}
+
+    def run(self, function: FuncOp, arrays: Sequence[np.ndarray]) -> None:
+        """Runs a function in memory on these arguments; those that it writes are changed. Raises
+        ByocirError B271 for an op that is no instruction, B272 for a buffer outside its memory."""
+        body = function.body.block
+        self._main = dict(zip(body.args, arrays, strict=True))
+        for op in body.ops:
+            if isinstance(op, IntrinsicOp):
+                self.call(call_of(self.machine, op))
+            elif isinstance(op, ConstantOp):
+                self._main[op.result] = op.value.data.values()
+            elif isinstance(op, AllocOp):
+                self._allocate(op)
+            elif op is not body.last_op:
+                told = f"expected instructions of {self.machine.name}, found {op.name}"
+                raise ByocirError("B271", told, where=place(op.location))
+
+    def call(self, call: Call) -> None:
+        """Runs one call."""
+        pairs = zip(call.fit.operands.values(), call.places.values(), strict=True)
+        read = [self._read(each) for _, each in sorted(pairs, key=_position)]
+        if call.start is not None:
+            read[-1][...] = number(call.start)
+        with np.errstate(all="ignore"):
+            self._plan(call).run(read[:-1], read[-1:], ())
+        self._write(call.result, read[-1])
+
+    def _plan(self, call: Call) -> BlockPlan:
+        key = block_key(call.block)
+        if key not in self._plans:
+            values = [*call.block.ins, *call.block.outs]
+            form = local_form(call.block, [len(shape_of(value.type)) for value in values])
+            assert form is not None
+            self._plans[key] = BlockPlan(form)
+        return self._plans[key]
+
+    def _allocate(self, op: AllocOp) -> None:
+        type_ = op.result.type
+        found = Place(self._memory(op), op.result, (), {})
+        if found.memory.is_main:
+            self._main[op.result] = np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
+            return
+        rows = found.memory.rows_of(shape_of(type_))
+        if not found.has_rows or found.first + rows > found.memory.rows:
+            at = f"rows {found.first} to {found.first + rows}" if found.has_rows else "no rows"
+            told = (
+                f"expected a buffer in the {found.memory.rows} rows of {found.memory.scope}, found"
+            )
+            raise ByocirError("B272", f"{told} {at}", where=place(op.location))
+
+    def _memory(self, op: AllocOp) -> Memory:
+        space = op.result.type.memory_space
+        scope = getattr(space, "data", "")
+        memory = self.machine.memory_of(str(scope))
+        if memory is None:
+            told = f"expected a memory of {self.machine.name}, found '{scope}'"
+            raise ByocirError("B271", told, where=place(op.location))
+        return memory
+
+    def _read(self, at: Place) -> np.ndarray:
+        if at.memory.is_main:
+            return self._main[at.buffer][_slices(at)].copy()
+        found: np.ndarray = self.memories[at.memory][_elements(at)]
+        return found.reshape([high - low for low, high in at.box])
+
+    def _write(self, at: Place, values: np.ndarray) -> None:
+        if at.memory.is_main:
+            self._main[at.buffer][_slices(at)] = values
+            return
+        index = _elements(at)
+        self.memories[at.memory][index] = values.reshape(index[0].shape)
+
+
+def _new(memory: Memory) -> np.ndarray:
+    dtype = np.dtype(np.uint8) if memory.element is None else dtype_of(memory.element)
+    shape = (memory.rows, *memory.row)
+    return np.full(prod(shape) * dtype.itemsize, _UNWRITTEN, np.uint8).view(dtype).reshape(shape)
+
+
+def _position(pair: tuple[int, Place]) -> int:
+    return pair[0]
+
+
+def _slices(at: Place) -> tuple[slice, ...]:
+    return tuple(slice(*side) for side in at.box)
+
+
+def _elements(at: Place) -> tuple[np.ndarray, ...]:
+    """The row and the lanes of each element of a box."""
+    rank = len(at.memory.row)
+    leading, blocks = at.memory.cut(at.shape)
+    box = ((0, 1),) * (len(leading) + rank - len(at.box)) + at.box
+    counts = [np.arange(*side) for side in box]
+    grids = np.meshgrid(*counts, indexing="ij", sparse=True)
+    row: np.ndarray = np.zeros((1,) * len(box), np.int64)
+    lanes: list[np.ndarray] = []
+    for grid, size, count in zip(grids[len(leading) :], at.memory.row, blocks, strict=True):
+        row = row * count + grid // size
+        lanes.append(grid % size)
+    for grid, size in zip(grids, leading, strict=False):
+        row = row * size + grid
+    shape = [len(count) for count in counts]
+    return tuple(np.broadcast_to(each, shape) for each in (row + at.first, *lanes))

@@ -1,0 +1,53 @@
+"""Passes that bring functions in memory down to the instructions of a described machine.
+
+```
+apply-schedules        tiles, and the buffers of the machine that they are staged in
+cut-to-instructions    each block, copy and fill in loops over what one instruction can do
+write-out-loops        one iteration after the other, with numbers as bases
+select-instructions    tir.intrinsic for each block, through the one matcher
+overlap-loads          loads before the work of the tiles in front of theirs
+allocate-memories      a row of its memory for each buffer
+synchronise            what each instruction waits for
+```
+
+They work on functions of targets whose `machine` is a `byocir.machine.Machine`, and name none. Each
+keeps what is computed, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from byocir.dialects.byoc import TARGET, TargetAttr
+from byocir.evaluate.ports import is_in_memory
+from byocir.machine import Machine
+from byocir.patterns.targets import find
+
+PASSES = (
+    "cut-to-instructions,write-out-loops,select-instructions,overlap-loads,allocate-memories,"
+    "synchronise"
+)
+"""What follows the schedules of a machine's functions."""
+
+
+def machine_of(attribute: TargetAttr) -> Machine | None:
+    """The machine that a target describes, if it describes one."""
+    machine: Any = find(attribute).machine
+    return machine if isinstance(machine, Machine) else None
+
+
+def machines_in(module: ModuleOp) -> Iterator[tuple[FuncOp, Machine]]:
+    """The functions in memory that are for described machines, each with its machine."""
+    for function in list(module.body.block.ops):
+        attribute = function.attributes.get(TARGET)
+        if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):
+            continue
+        if function.is_declaration or not is_in_memory(function):
+            continue
+        machine = machine_of(attribute)
+        if machine is not None:
+            yield function, machine

@@ -1,0 +1,46 @@
+"""Copies between memories of a machine: the block that one is, and what it costs."""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute, Block, Region
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, buffer
+from byocir.dialects.types import Shape
+from byocir.errors import ByocirError
+from byocir.machine import Machine, Memory
+from byocir.machine.plans import plans_of
+
+
+def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
+    """The block that moves an array from one memory to another, as a program of its own."""
+    outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
+    extents = enumerate(shape)
+    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
+    body = Block(arg_types=[element, element])
+    body.add_op(YieldOp.create(operands=[body.args[0]]))
+    maps = [AffineMap.identity(len(shape))] * 2
+    made = BlockOp(iterators, outside.args[:1], outside.args[1:], maps, Region(body))
+    outside.add_op(made)
+    return made
+
+
+def copy_cost(
+    machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
+) -> tuple[str, float]:
+    """The unit that moves an array in the fewest cycles, and these. Raises ByocirError B271 where
+    no instruction moves it."""
+    key = (element, shape, source, into)
+    found = machine.plans.copies.get(key)
+    if found is None:
+        block = identity(element, shape, source, into)
+        reasons: list[str] = []
+        plans = plans_of(machine, block, block.extents, "memories", reasons)
+        if not plans:
+            told = f"expected an instruction of {machine.name} that copies "
+            told += f"{'x'.join(map(str, shape))} of {element} from {source.called} to "
+            told += f"{into.called}, found none"
+            raise ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))
+        found = plans[0].instruction.unit.name, plans[0].cycles
+        machine.plans.copies[key] = found
+    return found

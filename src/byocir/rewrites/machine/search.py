@@ -1,0 +1,562 @@
+"""The search for a schedule: how the blocks of a composite run on a described machine.
+
+The last block, or one that stores its result, is tiled; what leads to it is computed in its loops,
+sums in tiles of their own; operands are staged in the memories that instructions find them in,
+each in the innermost loop that it depends on. Sizes and the order of loops are chosen by a closed
+form of the cycles that the machine declares, among those for which its memories have room.
+
+The result is a script of schedule primitives, which can be read, edited and given instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, permutations, product
+from math import inf, prod
+
+from xdsl.ir import SSAValue
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.locations import place
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.scalar import number_attr
+from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.machine import MAIN, Machine, Memory
+from byocir.machine.plans import Plan, cost_of, plans_of
+from byocir.rewrites.machine.copies import copy_cost, identity
+from byocir.rewrites.schedule.blocks import reads_old
+
+MOST_WAYS = 3000
+"""Choices that are all tried; among more, one size is changed at a time."""
+
+
+def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
+    """The script by which the blocks of a composite on tensors run on a machine; None where it has
+    none. Raises ByocirError B271 for blocks that its instructions do not do, B272 where a memory
+    holds no tile."""
+    blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
+    if not blocks:
+        return None
+    chain = _Chain(machine, _stages_of(machine, blocks))
+    found = chain.best()
+    return _Script(chain, found).text()
+
+
+# -- the blocks, and the instructions that do them
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A block of a chain and the instruction that does it. The last one may be a copy that the
+    program does not have yet."""
+
+    block: BlockOp
+    plan: Plan
+    name: str
+    made: tuple[int | None, ...]
+    """For each input the position of the stage that makes it; None for what is in main memory."""
+    is_new: bool = False
+
+    @property
+    def into(self) -> Memory:
+        return self.plan.instruction.into
+
+    @cached_property
+    def forms(self) -> list[list[Linear]]:
+        """The indices of the operands."""
+        found = [[linear(expr) for expr in attr.data.results] for attr in self.block.maps]
+        return [[form for form in forms if form is not None] for forms in found]
+
+
+def _stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
+    stages: list[Stage] = []
+    places: dict[SSAValue, int] = {}
+    for block in blocks:
+        made = tuple(places.get(value) for value in block.ins)
+        reasons: list[str] = []
+        found = [
+            plan
+            for plan in _plans(machine, block, reasons)
+            if _is_fed(machine, plan, made, stages) and _leaves(machine, plan, block is blocks[-1])
+        ]
+        if not found:
+            raise _undone(machine, block, reasons)
+        name = _named(found[0].instruction.name, [stage.name for stage in stages])
+        stages.append(Stage(block, found[0], name, made))
+        places.update(dict.fromkeys(block.results, len(stages) - 1))
+    last = stages[-1]
+    if last.into.is_main:
+        return stages
+    return [*stages, _storing(machine, last, len(stages) - 1)]
+
+
+def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
+    found = plans_of(machine, block, block.extents, "pattern", reasons)
+    if found or not reads_old(block):
+        return found
+    zero = number_attr(0, element_type_of(block.outs[0].type))
+    return plans_of(machine, block, block.extents, "pattern", reasons, zero)
+
+
+def _is_fed(
+    machine: Machine, plan: Plan, made: Sequence[int | None], stages: Sequence[Stage]
+) -> bool:
+    sources = [MAIN if at is None else stages[at].into for at in made]
+    pairs = zip(sources, plan.fit.memories, strict=False)
+    return all(
+        source == memory if not source.is_main else machine.path(source, memory) is not None
+        for source, memory in pairs
+    )
+
+
+def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
+    into = plan.instruction.into
+    return not is_last or machine.path(into, MAIN) is not None
+
+
+def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
+    told = f"expected a block that an instruction of {machine.name} does, found none that does it"
+    why = "; ".join(dict.fromkeys(reasons)) or "no copies lead to or from its memories"
+    return ByocirError("B271", told, where=place(block.location), help=why)
+
+
+def _named(instruction: str, taken: Sequence[str]) -> str:
+    name = instruction.rpartition(".")[2]
+    return next(n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken)
+
+
+def _storing(machine: Machine, last: Stage, at: int) -> Stage:
+    """The copy that brings the last result to main memory, or a step towards it."""
+    path = machine.path(last.into, MAIN)
+    assert path is not None
+    out = last.block.outs[0]
+    block = identity(element_type_of(out.type), shape_of(out.type), path[0], path[1])
+    reasons: list[str] = []
+    plans = plans_of(machine, block, block.extents, "memories", reasons)
+    if not plans:
+        raise _undone(machine, last.block, reasons)
+    name = "stored" if last.name != "stored" else "stored0"
+    return Stage(block, plans[0], name, (at,), is_new=True)
+
+
+# -- what a choice costs
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Sizes of tiles: of the last block's iterators, by position, and of the sums of each stage;
+    and the order of the loops over tiles of the last block."""
+
+    tile: Shape
+    sums: tuple[tuple[int, ...], ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An operand of a stage in a buffer of another memory: which loops it depends on, how often it
+    is filled, and the box that it holds."""
+
+    stage: int
+    operand: int
+    path: tuple[Memory, ...]
+    level: int
+    """The number of loops around it."""
+    times: int
+    box: Shape
+
+
+class _Chain:
+    """The stages of a composite, the last of which is tiled."""
+
+    def __init__(self, machine: Machine, stages: Sequence[Stage]) -> None:
+        self.machine = machine
+        self.stages = stages
+        self.last = stages[-1]
+        self._costs: dict[Choice, tuple[bool, float]] = {}
+
+    def best(self) -> Choice:
+        """The cheapest choice that the machine has room for. Raises ByocirError B272."""
+        starts = [choice for order in self._orders() for choice in self._starts(order)]
+        ways = prod(len(sizes) for sizes in self._options().values())
+        found = (
+            [choice for start in starts[::2] for choice in self._all(start)]
+            if ways <= MOST_WAYS
+            else [self._descended(start) for start in starts if self.cost(start) < inf]
+        )
+        best = min(found, key=self.cost, default=starts[0])
+        if self.cost(best) == inf:
+            raise self._full(starts[0])
+        return best
+
+    def _orders(self) -> list[tuple[int, ...]]:
+        """The orders of the loops over tiles that are tried."""
+        block = self.last.block
+        live = [i for i in block.parallels if block.extents[i] > 1] or block.parallels[:1]
+        return list(permutations(live)) if len(live) <= 3 else [tuple(live), tuple(live[::-1])]
+
+    def _starts(self, order: tuple[int, ...]) -> Iterator[Choice]:
+        """The smallest tiles, and those of about one instruction."""
+        last = len(self.stages) - 1
+        for smallest in (True, False):
+            tile = tuple(self._size(last, i, smallest) for i in range(len(self.last.block.extents)))
+            sums = tuple(
+                tuple(self._size(s, i, smallest) for i in stage.block.reductions)
+                for s, stage in enumerate(self.stages)
+            )
+            yield Choice(tile, sums, order)
+
+    def _size(self, s: int, i: int, smallest: bool) -> int:
+        """The smallest size of an iterator, or what one instruction does of it."""
+        sizes = self.sizes_of(s, i)
+        most = min(sizes) if smallest else self.stages[s].plan.sizes[i]
+        return max((n for n in sizes if n <= most), default=min(sizes))
+
+    def _options(self) -> dict[tuple[int, int], list[int]]:
+        """The sizes that are tried, by stage and iterator."""
+        last = len(self.stages) - 1
+        tiled = [(last, i) for i in self.last.block.parallels]
+        sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.block.reductions]
+        return {each: self.sizes_of(*each) for each in [*tiled, *sums]}
+
+    def _all(self, start: Choice) -> Iterator[Choice]:
+        """All choices with the loops in this order."""
+        options = self._options()
+        for sizes in product(*options.values()):
+            choice = start
+            for (s, i), n in zip(options, sizes, strict=True):
+                choice = self._with(choice, s, i, n)
+            yield choice
+
+    def _with(self, choice: Choice, s: int, i: int, size: int) -> Choice:
+        """The choice with another size of one iterator."""
+        block = self.stages[s].block
+        if i not in block.reductions:
+            return replace(choice, tile=(*choice.tile[:i], size, *choice.tile[i + 1 :]))
+        at = block.reductions.index(i)
+        own = (*choice.sums[s][:at], size, *choice.sums[s][at + 1 :])
+        return replace(choice, sums=(*choice.sums[:s], own, *choice.sums[s + 1 :]))
+
+    def sizes_of(self, stage: int, i: int) -> list[int]:
+        """The tiles of an iterator that are tried, the largest first: parts of equal size and
+        multiples of what one instruction does; for sums those that divide."""
+        block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
+        extent = block.extents[i]
+        if i in block.reductions:
+            sizes = [n for n in range(extent, 0, -1) if extent % n == 0]
+            aligned = [n for n in sizes if n % unit == 0]
+            return _spread(sizes, aligned)
+        step = self._step(stage, i)
+        parts = [-(-extent // count) for count in range(extent, 0, -1)]
+        rounded = {min(-(-n // step) * step, extent) for n in parts}
+        sizes = sorted(rounded | {n for n in range(unit, extent, unit)}, reverse=True)
+        return _spread(sizes, [n for n in sizes if n % unit == 0])
+
+    def _step(self, stage: int, i: int) -> int:
+        """The number that tiles must be multiples of: the steps of all that is done on them."""
+        steps = [1]
+        for each in self.stages if stage == len(self.stages) - 1 else [self.stages[stage]]:
+            for name, positions in each.plan.fit.iterators.items():
+                limit = each.plan.instruction.limits.get(name)
+                same = each is self.last and i in positions
+                if limit is not None and (same or self._follows(each, positions, i)):
+                    steps.append(limit.step)
+        return max(steps)
+
+    def _follows(self, stage: Stage, positions: Sequence[int], i: int) -> bool:
+        """Tells whether an iterator of a stage runs over what iterator i of the last block does."""
+        if stage is self.last:
+            return False
+        name = [f.terms for f in stage.forms[-1]]
+        dims = [
+            d for d, terms in enumerate(name) if any(p == t for t, _ in terms for p in positions)
+        ]
+        reads = [
+            f for n, at in enumerate(self.last.made) if at is not None for f in [self.last.forms[n]]
+        ]
+        return any(
+            d < len(forms) and any(t == i for t, _ in forms[d].terms)
+            for forms in reads
+            for d in dims
+        )
+
+    def _descended(self, choice: Choice) -> Choice:
+        """The choice after each size was set to the best, in turn, until none changes."""
+        while True:
+            before = choice
+            for (s, i), sizes in self._options().items():
+                options = [self._with(choice, s, i, n) for n in sizes]
+                choice = min(options, key=lambda c: (self.cost(c), -prod(c.tile)))
+            if choice == before:
+                return choice
+
+    # -- the closed form
+
+    def cost(self, choice: Choice) -> float:
+        """The cycles of a choice; infinite where a memory has no room."""
+        if choice not in self._costs:
+            self._costs[choice] = self._cost(choice)
+        fits, cycles = self._costs[choice]
+        return cycles if fits else inf
+
+    def _cost(self, choice: Choice) -> tuple[bool, float]:
+        extents = self.extents(choice)
+        staged = self.staged(choice, extents)
+        rows = {memory: 0 for memory in self.machine.memories}
+        moving = dict(rows)
+        for memory, box, times in self._buffers(staged, choice, extents):
+            rows[memory] += memory.rows_of(box)
+            moving[memory] += memory.rows_of(box) if times > 1 else 0
+        if any(rows[memory] > memory.rows for memory in rows):
+            return False, inf
+        once, busy = self._busy(choice, extents, staged)
+        twice = all(rows[memory] + moving[memory] <= memory.rows for memory in rows)
+        if not twice or len(busy) < 2:
+            return True, sum(busy.values())
+        return True, max(busy.values()) + sum(once.values()) - max(once.values())
+
+    def _buffers(
+        self, staged: Sequence[Staged], choice: Choice, extents: Sequence[Shape]
+    ) -> Iterator[tuple[Memory, Shape, int]]:
+        for each in staged:
+            for memory in each.path[1:]:
+                yield memory, each.box, each.times
+        count = prod(self.counts(choice))
+        for s, stage in enumerate(self.stages):
+            if not stage.into.is_main:
+                yield stage.into, _box(stage.forms[-1], extents[s]), count
+
+    def _busy(
+        self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """The cycles of each unit: in one step, and in all."""
+        once: dict[str, float] = {}
+        busy: dict[str, float] = {}
+
+        def add(unit: str, cycles: float, times: int) -> None:
+            once[unit] = once.get(unit, 0) + cycles
+            busy[unit] = busy.get(unit, 0) + cycles * times
+
+        for each in staged:
+            for source, into in pairwise(each.path):
+                element = self._element(each)
+                unit, cycles = copy_cost(self.machine, element, each.box, source, into)
+                add(unit, cycles, each.times)
+        count = prod(self.counts(choice))
+        out = self.machine.path(self.last.into, MAIN) or ()
+        element = element_type_of(self.last.block.outs[0].type)
+        for source, into in pairwise(out):
+            box = _box(self.last.forms[-1], extents[-1])
+            unit, cycles = copy_cost(self.machine, element, box, source, into)
+            add(unit, cycles, count)
+        for s, stage in enumerate(self.stages):
+            sums = self.sum_counts(s, choice)
+            cycles = cost_of(stage.plan.fit, _least(stage.plan.sizes, extents[s]), extents[s])
+            add(stage.plan.instruction.unit.name, cycles, count * prod(sums))
+        return once, busy
+
+    def _element(self, staged: Staged):
+        return element_type_of(self.stages[staged.stage].block.ins[staged.operand].type)
+
+    def extents(self, choice: Choice) -> list[Shape]:
+        """What each stage runs over in one iteration of the innermost loop."""
+        found: list[list[int]] = [list(stage.block.extents) for stage in self.stages]
+        found[-1] = list(choice.tile)
+        for s in range(len(self.stages) - 1, -1, -1):
+            stage = self.stages[s]
+            for at, i in enumerate(stage.block.reductions):
+                found[s][i] = choice.sums[s][at]
+            whole = list(found[s])
+            for i in stage.block.reductions:  # what is read of others is read of all sums
+                whole[i] = stage.block.extents[i]
+            for operand, at in enumerate(stage.made):
+                if at is None:
+                    continue
+                box = _box(stage.forms[operand], whole)
+                for form, size in zip(self.stages[at].forms[-1], box, strict=True):
+                    for i, _ in form.terms:
+                        found[at][i] = min(found[at][i], size)
+        return [tuple(extents) for extents in found]
+
+    def counts(self, choice: Choice) -> list[int]:
+        """The iterations of each loop over tiles of the last block, in their order."""
+        extents = self.last.block.extents
+        return [-(-extents[i] // choice.tile[i]) for i in choice.order]
+
+    def sum_counts(self, s: int, choice: Choice) -> list[int]:
+        block = self.stages[s].block
+        sizes = zip(block.reductions, choice.sums[s], strict=True)
+        return [block.extents[i] // size for i, size in sizes]
+
+    def staged(self, choice: Choice, extents: Sequence[Shape]) -> list[Staged]:
+        """The operands that are staged, in the order in which the script does it."""
+        found: list[Staged] = []
+        counts = self.counts(choice)
+        for s, stage in enumerate(self.stages):
+            sums = self.sum_counts(s, choice)
+            around = [*counts, *sums]
+            for operand, memory in enumerate(stage.plan.fit.memories[:-1]):
+                source = MAIN if stage.made[operand] is None else self._into(stage.made[operand])
+                path = self.machine.path(source, memory)
+                if path is None or len(path) < 2:
+                    continue
+                forms = stage.forms[operand]
+                moved = self._moved(s, forms, choice)
+                level = max((n + 1 for n, m in enumerate(moved) if m and around[n] > 1), default=0)
+                if stage.made[operand] is not None:
+                    level = max(level, len(counts))
+                box = _box(forms, extents[s])
+                times = prod(around[:level])
+                found.append(Staged(s, operand, tuple(path), level, times, box))
+        return found
+
+    def _into(self, at: int | None) -> Memory:
+        return MAIN if at is None else self.stages[at].into
+
+    def _moved(self, s: int, forms: Sequence[Linear], choice: Choice) -> list[bool]:
+        """For each loop around a stage, those over its sums last, whether it moves an index."""
+        used = {i for form in forms for i, _ in form.terms}
+        outer = [self._depends(s, used, i) for i in choice.order]
+        return [*outer, *(i in used for i in self.stages[s].block.reductions)]
+
+    def _depends(self, s: int, used: set[int], i: int) -> bool:
+        """Tells whether iterators of a stage begin elsewhere in each iteration over tiles of an
+        iterator of the last block."""
+        if s == len(self.stages) - 1:
+            return i in used
+        stage = self.stages[s]
+        dims = [d for d, f in enumerate(stage.forms[-1]) if any(t in used for t, _ in f.terms)]
+        for later, user in enumerate(self.stages):
+            for operand, at in enumerate(user.made):
+                if at != s:
+                    continue
+                reached = {t for d in dims for t, _ in user.forms[operand][d].terms}
+                if self._depends(later, reached, i):
+                    return True
+        return False
+
+    def _full(self, choice: Choice) -> ByocirError:
+        extents = self.extents(choice)
+        staged = self.staged(choice, extents)
+        wanted: dict[Memory, int] = {}
+        shapes: dict[Memory, list[str]] = {}
+        for memory, box, _ in self._buffers(staged, choice, extents):
+            wanted[memory] = wanted.get(memory, 0) + memory.rows_of(box)
+            shapes.setdefault(memory, []).append("x".join(map(str, box)))
+        memory = next(m for m, rows in wanted.items() if rows > m.rows)
+        tile = dict(zip(self.last.block.names, choice.tile, strict=True))
+        return ByocirError(
+            "B272",
+            f"expected {memory.scope} to hold the smallest tile ({_sized(tile)}), found "
+            f"{wanted[memory]} rows wanted and {memory.rows} there: {', '.join(shapes[memory])}",
+            where=place(self.stages[0].block.location),
+        )
+
+
+def _box(forms: Sequence[Linear], extents: Sequence[int]) -> Shape:
+    zeros, ends = [0] * len(extents), [extent - 1 for extent in extents]
+    bounds = [form.bounds(zeros, ends) for form in forms]
+    return tuple(high - low + 1 for low, high in bounds)
+
+
+def _spread(sizes: Sequence[int], preferred: Sequence[int]) -> list[int]:
+    """Some of many sizes, from the largest to the smallest, each about two thirds of the one
+    before; those that are preferred come before others near them."""
+    found = [sizes[0]]
+    for n in sizes:
+        if 3 * n <= 2 * found[-1]:
+            near = [m for m in preferred if 2 * n <= 2 * m <= 2 * found[-1] and m != found[-1]]
+            found.append(near[-1] if near and near[-1] >= n else n)
+    return list(dict.fromkeys([*found, sizes[-1]]))
+
+
+def _least(sizes: Sequence[int], extents: Sequence[int]) -> list[int]:
+    return [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
+
+
+def _sized(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+# -- the script
+
+
+class _Script:
+    """A choice as calls of schedule primitives."""
+
+    def __init__(self, chain: _Chain, choice: Choice) -> None:
+        self.chain = chain
+        self.choice = choice
+        self.calls: list[str] = []
+        self.names: list[str] = []
+        """The loops around the last block, then those around sums as they come."""
+
+    def text(self) -> str:
+        """The script."""
+        chain, last = self.chain, self.chain.last
+        given = [stage.name for stage in chain.stages if not stage.is_new]
+        self.calls.append(f"{', '.join(given)}{',' if len(given) == 1 else ''} = blocks()")
+        if last.is_new:
+            self.calls.append(f"{last.name} = cache_write({given[-1]})")
+        loops = self._tiled()
+        for stage in reversed(chain.stages[:-1]):
+            if loops:
+                self.calls.append(f"compute_at({stage.name}, {loops[-1]})")
+        inner = [[*loops, *self._summed(s)] for s in range(len(chain.stages))]
+        for stage in chain.stages:
+            if not stage.into.is_main:
+                at = f", at={loops[-1]}" if loops else ""
+                out = len(stage.block.ins)
+                self.calls.append(f"stage({stage.name}, {out}, {stage.into.scope}{at})")
+        for each in chain.staged(self.choice, chain.extents(self.choice)):
+            names = self._around(each, loops, inner)
+            at = f", at={names[-1]}" if names else ""
+            name = chain.stages[each.stage].name
+            self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{at})")
+        return "; ".join(self.calls)
+
+    def _loop(self, name: str) -> str:
+        taken = {*self.names, *(stage.name for stage in self.chain.stages)}
+        found = next(
+            n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken
+        )
+        self.names.append(found)
+        return found
+
+    def _tiled(self) -> list[str]:
+        block, counts = self.chain.last.block, self.chain.counts(self.choice)
+        chosen = [i for i, count in zip(self.choice.order, counts, strict=True) if count > 1]
+        self.loops = [count > 1 for count in counts]
+        if not chosen:
+            return []
+        names = [self._loop(block.names[i]) for i in chosen]
+        sizes = {block.names[i]: self.choice.tile[i] for i in chosen}
+        self._tile(self.chain.last.name, names, sizes, ', remainder="overlap"')
+        return names
+
+    def _summed(self, s: int) -> list[str]:
+        stage, counts = self.chain.stages[s], self.chain.sum_counts(s, self.choice)
+        found = zip(stage.block.reductions, self.choice.sums[s], counts, strict=True)
+        chosen = [(i, size) for i, size, count in found if count > 1]
+        if not chosen:
+            return []
+        names = [self._loop(stage.block.names[i]) for i, _ in chosen]
+        self._tile(stage.name, names, {stage.block.names[i]: size for i, size in chosen}, "")
+        return names
+
+    def _tile(self, block: str, names: Sequence[str], sizes: dict[str, int], more: str) -> None:
+        left = ", ".join(names) + ("," if len(names) == 1 else "")
+        self.calls.append(f"{left} = tile({block}, {_sized(sizes)}{more})")
+
+    def _around(self, each: Staged, loops: list[str], inner: list[list[str]]) -> list[str]:
+        """The loops that are around what is staged."""
+        counts = [
+            *self.chain.counts(self.choice),
+            *self.chain.sum_counts(each.stage, self.choice),
+        ]
+        depth = sum(count > 1 for count in counts[: each.level])
+        return inner[each.stage][:depth]

@@ -1,0 +1,226 @@
+"""select-instructions: `tir.intrinsic` for each block, of the instruction that does it.
+
+Does: finds the instruction by its pattern, memories, limits and rules. A block that sets elements
+to a number disappears where the instructions that write them first can begin with it; elsewhere it
+becomes an instruction that does so or, where the machine has none, a copy of a constant.
+
+Requires: functions without loops, as `write-out-loops` leaves them. Raises ByocirError B271 for a
+block that no instruction does, with what each of them says to it.
+
+Guarantees: the same results, bit for bit; nothing but instructions, buffers and constants is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+
+from byocir.dialects.array import Array
+from byocir.dialects.locations import place
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    ForOp,
+    IntrinsicOp,
+    IteratorAttr,
+    IteratorKind,
+    YieldOp,
+    scope_of,
+)
+from byocir.dialects.types import dtype_of, element_type_of
+from byocir.errors import ByocirError
+from byocir.evaluate.scalar import number
+from byocir.machine import Machine
+from byocir.machine.fits import Fit, Misfit, block_key, fits
+from byocir.machine.plans import plans_of
+from byocir.rewrites.machine import machines_in
+from byocir.rewrites.schedule.access import Access, accesses_of
+from byocir.rewrites.schedule.blocks import reads_old
+from byocir.rewrites.schedule.tile import tile
+from byocir.rewrites.schedule.write_out import write_out
+
+
+@dataclass(frozen=True)
+class SelectInstructionsPass(ModulePass):
+    """Makes blocks the instructions of a machine."""
+
+    name = "select-instructions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, machine in machines_in(op):
+            select(machine, function.body.block)
+
+
+def select(machine: Machine, body: Block) -> None:
+    """Makes the blocks of a body without loops instructions; raises ByocirError B271."""
+    _Numbers(machine, body).settle()
+    if any(isinstance(op, ForOp) for op in body.ops):
+        write_out(body)
+    for op in list(body.ops):
+        if isinstance(op, BlockOp):
+            _put(op, [op], _expect(machine, op, None))
+
+
+def _put(block: BlockOp, ops: Sequence[Operation], fit: Fit) -> None:
+    """Puts an instruction that holds these ops in the place of a block."""
+    home = block.parent
+    assert home is not None
+    made = IntrinsicOp.of(fit.instruction.name, (), fit.numbers, block.location)
+    home.insert_op_before(made, block)
+    block.detach()
+    made.body.block.add_ops(ops)
+
+
+def _fit(machine: Machine, block: BlockOp, start: Attribute | None) -> Fit | tuple[str, ...]:
+    """The instruction that does a block in the fewest cycles, or what all say to it."""
+    key = (block_key(block), start)
+    if key not in machine.plans.fits:
+        said = list(fits(machine, block, start=start))
+        found = [each for each in said if isinstance(each, Fit)]
+        found.sort(key=lambda fit: fit.instruction.cost(fit.sizes(block.extents)))
+        reasons = [f"{e.instruction.name}: {e.reason}" for e in said if isinstance(e, Misfit)]
+        machine.plans.fits[key] = found[0] if found else tuple(reasons)
+    return machine.plans.fits[key]
+
+
+def _expect(machine: Machine, block: BlockOp, start: Attribute | None) -> Fit:
+    found = _fit(machine, block, start)
+    if isinstance(found, Fit):
+        return found
+    told = f"expected a block that an instruction of {machine.name} does, found none that does it"
+    raise ByocirError("B271", told, where=place(block.location), help="; ".join(found))
+
+
+class _Numbers:
+    """Finds for each block that sets elements to a number what makes them so."""
+
+    def __init__(self, machine: Machine, body: Block) -> None:
+        self.machine = machine
+        self.body = body
+        self.accesses: dict[SSAValue, list[Access]] = {}
+        self.order: dict[Operation, int] = {}
+        for i, op in enumerate(body.ops):
+            self.order[op] = i
+            for access in accesses_of(op):
+                self.accesses.setdefault(access.buffer, []).append(access)
+
+    def settle(self) -> None:
+        for op in list(self.body.ops):
+            if not isinstance(op, BlockOp) or op.ins or reads_old(op):
+                continue
+            writers = self._beginning(op)
+            if writers is None:
+                self._set(op)
+                continue
+            for writer in writers:
+                self._begin(writer, op)
+            op.detach()
+            op.erase()
+
+    def _beginning(self, fill: BlockOp) -> list[BlockOp] | None:
+        """The blocks that can begin with the number of a fill, which write all that it sets before
+        anything reads it; None where others do."""
+        box = _box(next(accesses_of(fill)))
+        left, touched, writers = prod(b - a for a, b in box), list[_Intervals](), list[BlockOp]()
+        for access in self.accesses[fill.outs[0]]:
+            if self.order[access.op] <= self.order[fill] or left == 0:
+                continue
+            found = _box(access)
+            if any(_within(found, each) for each in touched) or not _meet(found, box):
+                continue
+            if any(_meet(found, each) for each in touched) or not self._can_begin(access, fill):
+                return None
+            if not _within(found, box):
+                return None
+            touched.append(found)
+            left -= prod(b - a for a, b in found)
+            assert isinstance(access.op, BlockOp)
+            writers += [access.op] if reads_old(access.op) else []
+        return writers if left == 0 else None
+
+    def _can_begin(self, access: Access, fill: BlockOp) -> bool:
+        op = access.op
+        if not isinstance(op, BlockOp) or not access.writes or fill.outs[0] in op.ins:
+            return False
+        if not reads_old(op):
+            return True
+        return isinstance(_fit(self.machine, op, _number_of(fill)), Fit)
+
+    def _begin(self, writer: BlockOp, fill: BlockOp) -> None:
+        """Makes a block an instruction that begins with the number of a fill."""
+        kept = writer.parallels or [0]
+        places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
+        dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(writer.extents))]
+        exprs = [e.replace_dims_and_symbols(dims, []) for e in writer.out_maps[0].results]
+        iterators = [writer.iterators.data[i] for i in writer.parallels]
+        iterators = iterators or [IteratorAttr.of("i", IteratorKind.PARALLEL, 1)]
+        map_ = AffineMap(len(kept), 0, tuple(exprs))
+        body, outs = fill.body.clone(), [writer.outs[0]]
+        begin = BlockOp(iterators, [], outs, [map_], body, location=fill.location)
+        _put(writer, [begin, writer], _expect(self.machine, writer, _number_of(fill)))
+
+    def _set(self, fill: BlockOp) -> None:
+        """Lets an instruction set the elements, or a copy of a constant."""
+        plans = plans_of(self.machine, fill, fill.extents, "memories", [])
+        block = fill if plans else self._copied(fill)
+        plans = plans or plans_of(self.machine, block, block.extents, "memories", [])
+        if not plans:
+            scope = scope_of(fill.outs[0].type)
+            told = (
+                f"expected an instruction of {self.machine.name} that sets elements of {scope} to "
+            )
+            told += f"{_number_of(fill)}, or one that copies there from main memory, found neither"
+            raise ByocirError("B271", told, where=place(fill.location))
+        pairs = zip(block.names, plans[0].sizes, block.extents, strict=True)
+        sizes = {name: size for name, size, extent in pairs if size < extent}
+        if sizes:
+            tile(block, sizes, remainder="guard")
+
+    def _copied(self, fill: BlockOp) -> BlockOp:
+        """The block that copies what a fill sets from a constant, in its place."""
+        home, extents = fill.parent, fill.extents
+        assert home is not None
+        value = number(_number_of(fill))
+        element = element_type_of(fill.outs[0].type)
+        array = np.full(extents, value, dtype_of(element))
+        type_ = MemRefType(element, extents)
+        constant = ConstantOp.of(Array.of(array), type_, fill.location)
+        home.insert_op_before(constant, fill)
+        body = Block(arg_types=[element, element])
+        body.add_op(YieldOp.create(operands=[body.args[0]], location=fill.location))
+        maps = [AffineMap.identity(len(extents)), *fill.out_maps]
+        ends = ([constant.result], [fill.outs[0]], maps, Region(body))
+        made = BlockOp(list(fill.iterators), *ends, location=fill.location)
+        home.insert_op_before(made, fill)
+        fill.detach()
+        fill.erase()
+        return made
+
+
+_Intervals = tuple[tuple[int, int], ...]
+
+
+def _box(access: Access) -> _Intervals:
+    return tuple((s.start.constant, s.start.constant + s.size) for s in access.box)
+
+
+def _within(inner: _Intervals, outer: _Intervals) -> bool:
+    return all(c <= a and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))
+
+
+def _meet(one: _Intervals, other: _Intervals) -> bool:
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
+
+
+def _number_of(fill: BlockOp) -> Attribute:
+    op = fill.yielded[0].owner
+    assert isinstance(op, Operation)
+    return op.properties["value"]

@@ -1,0 +1,55 @@
+"""The steps of a machine's program: what is brought in, then what is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from byocir.machine import Call
+
+
+@dataclass
+class Step:
+    """Calls that only bring something into the machine's memories, and those that follow them up to
+    the next such call."""
+
+    loads: list[Call] = field(default_factory=list[Call])
+    work: list[Call] = field(default_factory=list[Call])
+
+
+def is_load(call: Call, brought: Collection[SSAValue]) -> bool:
+    """Tells whether a call fills a buffer from main memory and what was brought from there, or with
+    a number."""
+    *inputs, result = call.places.values()
+    return (
+        not result.memory.is_main
+        and result not in call.read
+        and all(
+            p.memory.is_main or p.buffer in brought for p in inputs
+        )
+    )
+
+
+def steps_of(calls: Sequence[Call]) -> list[Step]:
+    """The steps of a program, in order."""
+    steps, brought = [Step()], set[SSAValue]()
+    for call in calls:
+        if not is_load(call, brought):
+            steps[-1].work.append(call)
+            continue
+        if steps[-1].work:
+            steps.append(Step())
+        steps[-1].loads.append(call)
+        brought.add(call.result.buffer)
+    return steps
+
+
+def depend(first: Call, second: Call) -> bool:
+    """Tells whether a call must stay behind an earlier one: one writes what the other accesses."""
+    return (
+        any(first.result.overlaps(place) for place in second.read)
+        or any(second.result.overlaps(place) for place in first.read)
+        or first.result.overlaps(second.result)
+    )

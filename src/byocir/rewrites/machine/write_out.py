@@ -1,0 +1,31 @@
+"""write-out-loops: loops of a machine's functions as what they do, one iteration after the other.
+
+Does: `byocir.rewrites.schedule.write_out` for each function of a described machine.
+
+Requires: loops that carry nothing, and guards and pads that one iterator decides about. Raises
+ByocirError B251 and B262.
+
+Guarantees: the same results, bit for bit; no loops, guards and pads are left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from byocir.rewrites.machine import machines_in
+from byocir.rewrites.schedule.write_out import write_out
+
+
+@dataclass(frozen=True)
+class WriteOutLoopsPass(ModulePass):
+    """Writes out the loops of functions of machines."""
+
+    name = "write-out-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, _ in machines_in(op):
+            write_out(function.body.block)

@@ -1,0 +1,65 @@
+"""cache_write: a result through a buffer of its own, from which a block stores it.
+
+```
+tir.fill 0 into %y                      tir.fill 0 into %t
+tir.block … outs(%y[m, n]) …       →    tir.block … outs(%t[m, n]) …
+                                        tir.block [d0, d1] ins(%t[d0, d1]) outs(%y[d0, d1]) …
+```
+
+The block that stores can be tiled, and what makes the buffer computed in its loops.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import set_operand
+from byocir.rewrites.schedule.access import accesses_of, is_whole
+from byocir.rewrites.schedule.requests import check_block, refused
+
+
+def cache_write(block: BlockOp) -> BlockOp:
+    """Lets a block, and the ops before it that access its result, make a buffer of their own; gives
+    the block that stores it. Raises ByocirError B263 unless they make the whole result from
+    scratch."""
+    check_block(block)
+    home, result = block.parent, block.outs[0]
+    assert home is not None
+    found = [a for op in _up_to(home, block) for a in accesses_of(op) if a.buffer is result]
+    if len(block.outs) != 1 or found[0].reads or not is_whole(found[0]):
+        raise refused("B263", "expected a result that is made from scratch, found another", block)
+    local = AllocOp.of(element_type_of(result.type), shape_of(result.type), "", block.location)
+    local.result.name_hint = result.name_hint
+    home.insert_op_before(local, _within(home, found[0].op))
+    for access in found:
+        set_operand(access.op, access.operand, local.result)
+    store = _storing(block, local.result, result)
+    home.insert_op_after(store, block)
+    return store
+
+
+def _up_to(home: Block, block: BlockOp) -> list[Operation]:
+    ops = list(home.ops)
+    return ops[: ops.index(block) + 1]
+
+
+def _within(home: Block, op: Operation) -> Operation:
+    """The op of a block that is or holds an op."""
+    while op.parent is not home:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _storing(block: BlockOp, source: SSAValue, into: SSAValue) -> BlockOp:
+    shape, element = shape_of(into.type), element_type_of(into.type)
+    extents = enumerate(shape)
+    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
+    body = Block(arg_types=[element, element])
+    body.add_op(YieldOp.create(operands=[body.args[0]], location=block.location))
+    maps = [AffineMap.identity(len(shape))] * 2
+    return BlockOp(iterators, [source], [into], maps, Region(body), location=block.location)

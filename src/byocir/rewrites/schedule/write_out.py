@@ -1,0 +1,275 @@
+"""write_out: loops as what they do, one iteration after the other, with numbers as bases.
+
+```
+tir.for %i = 0 to 2 serial {                          tir.block [m: 16] ins(%x[m] …
+  tir.block [m: 16] at(%i * 16)                    →  tir.block [m: 4] ins(%x[m + 16] …
+      ins(%x[m] …) where(-m + 19 >= 0) …
+}
+```
+
+Where a guard leaves points out, the block runs over the others; what is read outside an array is
+part of a block that has the pad in its place. Iterators of one point are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.traits import IsTerminator
+
+from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp
+from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.types import shape_of
+from byocir.dialects.uses import replace_uses
+from byocir.rewrites.schedule.index import is_index_arithmetic
+from byocir.rewrites.schedule.requests import check_loop, refused
+
+
+def write_out(body: Block) -> None:
+    """Writes out all loops of a body, which carry nothing, and the guards and pads of its blocks.
+    Raises ByocirError B251 for a loop that carries values, B262 for a guard or pad that several
+    iterators decide about."""
+    _Written(body).put()
+
+
+class _Written:
+    def __init__(self, body: Block) -> None:
+        self.body = body
+        self.made: list[Operation] = []
+        self.numbers: dict[SSAValue, int] = {}
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.boxes: dict[BlockOp, _Box] = {}
+
+    def put(self) -> None:
+        """Replaces what the body holds."""
+        self._all(self.body)
+        last = self.body.last_op
+        for op in reversed(list(self.body.ops)):
+            if op is not last or not _ends(op):
+                op.detach()
+                op.erase(safe_erase=False)
+        if last is not None and last.parent is not None:
+            self.body.insert_ops_before(self.made, last)
+        else:
+            self.body.add_ops(self.made)
+
+    def _all(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, ForOp):
+                check_loop(op)
+                for i in range(op.extent.value.data):
+                    self.numbers[op.index] = i
+                    self._all(op.body.block)
+            elif is_index_arithmetic(op):
+                self.numbers[op.results[0]] = _computed(op, self.numbers)
+            elif isinstance(op, BlockOp):
+                self.made += self._blocks(op)
+            elif isinstance(op, IntrinsicOp):
+                inner = [b for each in op.body.block.ops for b in self._inside(each)]
+                self.made.append(IntrinsicOp.of(op.callee.data, inner, op.fields, op.location))
+            elif not _ends(op):
+                self._copy(op)
+
+    def _inside(self, op: Operation) -> Sequence[Operation]:
+        assert isinstance(op, BlockOp)
+        return self._blocks(op)
+
+    def _copy(self, op: Operation) -> None:
+        """Another op as it is, with numbers for its index operands."""
+        operands = list[SSAValue]()
+        for value in op.operands:
+            if value.type == IndexType() and value in self.numbers:
+                constant = arith.ConstantOp(IntegerAttr.from_index_int_value(self.numbers[value]))
+                constant.location = op.location
+                self.made.append(constant)
+                operands.append(constant.result)
+            else:
+                operands.append(self.values.get(value, value))
+        made = op.clone(clone_operands=False)
+        made.operands = operands
+        made.location = op.location
+        self.values.update(zip(op.results, made.results, strict=True))
+        for old, new in zip(op.results, made.results, strict=True):
+            new.name_hint = old.name_hint
+        self.made.append(made)
+
+    def _blocks(self, op: BlockOp) -> list[Operation]:
+        if op not in self.boxes:
+            self.boxes[op] = _Box.of(op)
+        bases = [self.numbers[base] for base in op.bases]
+        start = self.boxes[op].at(bases)
+        whole = start.guarded()
+        pieces = [] if whole is None else whole.unpadded()
+        values = [self.values.get(v, v) for v in [*op.ins, *op.outs]]
+        return [piece.made(values) for piece in pieces]
+
+
+def _ends(op: Operation) -> bool:
+    return op.has_trait(IsTerminator)
+
+
+_RULES: Mapping[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda x, y: x + y,
+    arith.SubiOp: lambda x, y: x - y,
+    arith.MuliOp: lambda x, y: x * y,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+    arith.DivUIOp: lambda x, y: x // y,
+    arith.RemUIOp: lambda x, y: x % y,
+}
+
+
+def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
+    if isinstance(op, arith.ConstantOp):
+        assert isinstance(op.value, IntegerAttr)
+        return op.value.value.data
+    left, right = (numbers[value] for value in op.operands)
+    return _RULES[type(op)](left, right)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A block over intervals of its iterators, with linear indices; those of a pad have none."""
+
+    op: BlockOp
+    sides: tuple[tuple[int, int], ...]
+    forms: tuple[tuple[Linear, ...], ...]
+    guards: tuple[Linear, ...]
+    pads: tuple[Attribute | None, ...]
+    outside: frozenset[int] = frozenset()
+    """The inputs of which only the pad is read."""
+
+    @staticmethod
+    def of(op: BlockOp) -> _Box:
+        forms = tuple(tuple(_linear(e, op) for e in attr.data.results) for attr in op.maps)
+        guards = () if op.where is None else op.where.data.results
+        sides = tuple((0, extent) for extent in op.extents)
+        return _Box(op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values))
+
+    def at(self, bases: Sequence[int]) -> _Box:
+        """With these bases."""
+        if not bases:
+            return self
+        sides = tuple(
+            (base + lo, base + hi) for base, (lo, hi) in zip(bases, self.sides, strict=True)
+        )
+        return replace(self, sides=sides)
+
+    def _bounds(self, form: Linear) -> tuple[int, int]:
+        return form.bounds([lo for lo, _ in self.sides], [hi - 1 for _, hi in self.sides])
+
+    def _within(self, form: Linear, low: int, high: int) -> tuple[int, tuple[int, int]]:
+        """The iterator that decides whether a form is from `low` to `high`, and where it is."""
+        live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
+        if len(live) > 1:
+            raise refused(
+                "B262", "expected one iterator to leave an array or guard, found several", self.op
+            )
+        i, _ = live[0] if live else form.terms[0] if form.terms else (0, 0)
+        first, end = self.sides[i]
+        inside = [v for v in range(first, end) if low <= self._value(form, i, v) <= high]
+        return i, (inside[0], inside[-1] + 1) if inside else (first, first)
+
+    def _value(self, form: Linear, i: int, value: int) -> int:
+        return form.constant + sum(
+            c * (value if j == i else self.sides[j][0]) for j, c in form.terms
+        )
+
+    def _over(self, i: int, side: tuple[int, int]) -> _Box:
+        return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
+
+    def guarded(self) -> _Box | None:
+        """Over the points that the guards leave; None where they leave none."""
+        box = self
+        for form in self.guards:
+            low, high = box._bounds(form)
+            if low >= 0:
+                continue
+            if high < 0:
+                return None
+            i, side = box._within(form, 0, high)
+            box = box._over(i, side)
+        return replace(box, guards=())
+
+    def unpadded(self) -> list[_Box]:
+        """As boxes of which each reads inside its arrays, or nothing but a pad."""
+        for operand, pad in enumerate(self.pads):
+            if pad is None or operand in self.outside:
+                continue
+            sizes = shape_of(self.op.ins[operand].type)
+            for form, size in zip(self.forms[operand], sizes, strict=True):
+                low, high = self._bounds(form)
+                if low >= 0 and high < size:
+                    continue
+                return self._parted(operand, form, size)
+        return [self]
+
+    def _parted(self, operand: int, form: Linear, size: int) -> list[_Box]:
+        i, (first, end) = self._within(form, 0, size - 1)
+        low, high = self.sides[i]
+        found: list[_Box] = []
+        for side in ((low, first), (first, end), (end, high)) if first < end else ((low, high),):
+            if side[0] < side[1]:
+                part = self._over(i, side)
+                is_outside = side != (first, end)
+                gone = self.outside | {operand} if is_outside else self.outside
+                found += replace(part, outside=gone).unpadded()
+        return found
+
+    def made(self, values: Sequence[SSAValue]) -> BlockOp:
+        """The block, on these arrays."""
+        op, count = self.op, len(self.op.ins)
+        kept = [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
+        dims = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
+        read = [i for i in range(len(values)) if i not in self.outside]
+        maps: list[AffineMap] = []
+        for i in read:
+            exprs = tuple(self._index(form, dims) for form in self.forms[i])
+            maps.append(AffineMap(len(kept), 0, exprs))
+        iterators = [
+            op.iterators.data[i].resized(self.sides[i][1] - self.sides[i][0]) for i in kept
+        ]
+        return BlockOp(
+            iterators,
+            [values[i] for i in read if i < count],
+            [values[i] for i in read if i >= count],
+            maps,
+            self._body(),
+            location=op.location,
+        )
+
+    def _index(self, form: Linear, dims: Mapping[int, AffineExpr]) -> AffineExpr:
+        constant = form.constant + sum(c * self.sides[i][0] for i, c in form.terms)
+        total: AffineExpr = AffineExpr.constant(constant)
+        for i, coefficient in form.terms:
+            if i in dims:
+                total = dims[i] * coefficient + total
+        return total
+
+    def _body(self) -> Region:
+        region = self.op.body.clone()
+        block = region.block
+        for i in sorted(self.outside, reverse=True):
+            pad = self.pads[i]
+            assert pad is not None
+            number = arith.ConstantOp.create(
+                properties={"value": pad}, result_types=[block.args[i].type]
+            )
+            number.location = self.op.location
+            assert block.first_op is not None
+            block.insert_op_before(number, block.first_op)
+            replace_uses(block.args[i], number.result)
+            block.erase_arg(block.args[i])
+        return region
+
+
+def _linear(expr: AffineExpr, op: BlockOp) -> Linear:
+    form = linear(expr)
+    if form is None:
+        raise refused("B262", f"expected linear indices and guards, found {expr}", op)
+    return form

@@ -1,0 +1,69 @@
+"""Mistakes in descriptions: one message each, when the target is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import byocir
+from byocir.dialects.types import i8
+from byocir.errors import ByocirError
+from byocir.machine import MAIN, Machine, exactly, up_to
+from byocir.patterns import block
+
+
+def described(**changes: Any) -> Machine:
+    """A machine without a mistake, but for what is changed."""
+    machine = Machine("npu")
+    dma, core = machine.unit("dma"), machine.unit("core")
+    near = machine.memory("near", i8, row=(4,), rows=changes.get("rows", 8))
+    moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
+    if "unfed" not in changes:
+        machine.copy("load", MAIN, near, unit=dma, opcode=1, **moved)
+    if "lost" not in changes:
+        machine.copy("store", near, MAIN, unit=dma, opcode=2, **moved)
+    unit = dma if "idle" in changes else core
+    limits = {changes.get("limited", "m"): changes.get("limit", up_to(4))}
+    cycles = changes.get("cycles", lambda s: s["m"])
+
+    @machine.instruction(unit, into=near, cycles=cycles, opcode=changes.get("opcode", 3), **limits)
+    def double() -> Any:
+        return block("m n", near("x")["m n"], lambda _, x: x + x)
+
+    changes.get("more", lambda machine: None)(machine)
+    return machine
+
+
+def second(machine: Machine) -> None:
+    machine.unit("core")
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"unfed": True}, "an instruction that brings what npu.store reads into npu.near, found none"),
+    ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
+    ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
+    ({"cycles": lambda s: s["k"]}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}, found Key"),
+    ({"idle": True}, "an instruction of unit core, found none"),
+    ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
+    ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
+    ({"limited": "k"}, "limits of npu.double for m, n, found k"),
+    ({"limit": up_to(0)}, "a limit of m of npu.double"),
+    ({"rows": 0}, "rows of npu.near of at least 1, found 0"),
+    ({"more": second}, "units with names of their own, found two called core"),
+]
+
+
+@pytest.mark.parametrize(("changes", "told"), MISTAKES, ids=lambda each: "")
+def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], told: str) -> None:
+    machine = described(**changes)
+    with pytest.raises(ByocirError, match="machine npu") as caught:
+        type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})
+    assert caught.value.code == "B270"
+    assert told in caught.value.message
+
+
+def test_a_description_without_mistakes_makes_a_target() -> None:
+    checked: Callable[[], None] = described().check
+    checked()

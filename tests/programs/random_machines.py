@@ -1,0 +1,218 @@
+"""Described machines at random, and products for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+import byocir
+from byocir.dialects.text import parse_module
+from byocir.dialects.types import i8, i32
+from byocir.machine import (
+    MAIN,
+    Counted,
+    InOrder,
+    Interlocked,
+    Limit,
+    Machine,
+    Memory,
+    Tokens,
+    Unit,
+    exactly,
+    multiples_of,
+    up_to,
+)
+from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
+from byocir.patterns.targets import register
+
+
+def multiply_add(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:
+    return acc + x.to(i32) * w.to(i32)
+
+
+@composite("random.gemm")
+def gemm() -> Pattern:
+    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
+    return block("m n | k", a, b, multiply_add) @ "gemm"
+
+
+@composite("random.gemm_relu")
+def gemm_relu() -> Pattern:
+    sums = gemm.patterns[0]
+    return block("m n", sums["m n"], lambda _, x: x.max(0)) @ "relu"
+
+
+@dataclass
+class Drawn:
+    """A machine that was drawn, with the choices that made it."""
+
+    machine: Machine
+    choices: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.choices}"
+
+    def register(self) -> type[byocir.Target]:
+        class Random(byocir.Target):
+            name, machine = "random", self.machine
+            patterns = (gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)
+
+        register("random", Random)
+        return Random
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Drawn:
+    """A machine at random."""
+    return machine_by(lambda options: draw(st.sampled_from(options)))
+
+
+def machine_by(pick: Callable[[Sequence[Any]], Any]) -> Drawn:
+    """A machine with one or two operand memories and one for sums, each way to start sums, copies
+    in one or two steps, and each kind of order; `pick` chooses among options."""
+    choices: dict[str, Any] = {}
+
+    def choose(name: str, *options: Any) -> Any:
+        choices[name] = pick(options)
+        return choices[name]
+
+    machine = Machine("random")
+    units = [machine.unit("load", queue=choose("queue", 1, 2, 8))]
+    units += [machine.unit(name) for name in choose("units", (), ("core",), ("core", "store"))]
+    load, core, store = units[0], units[min(1, len(units) - 1)], units[-1]
+    lanes = choose("lanes", 4, 8, 16)
+
+    def memory(name: str, element: Any, least: int) -> Memory:
+        rows = choose(f"{name} rows", 4 * least, 16 * least, 256)
+        banks, granule = choose(f"{name} banks", 1, 2), choose(f"{name} granule", 1, 2, 4)
+        return machine.memory(name, element, row=(lanes,), rows=rows, banks=banks, granule=granule)
+
+    size = choose("size", 2, 4, 8)
+    near = memory("near", i8, size)
+    weights = memory("weights", i8, size) if choose("own weights", False, True) else near
+    sums = memory("sums", i32, size)
+    _copies(machine, choose, memory, (load, store), (near, weights, sums), size, lanes)
+    _product(machine, choose, core, (near, weights, sums), size)
+    _order(machine, choose, (load, core, store))
+    return Drawn(machine, choices)
+
+
+def _copies(
+    machine: Machine, choose: Any, memory: Any, units: Any, memories: Any, size: int, lanes: int
+):
+    (load, store), (near, weights, sums) = units, memories
+    sizes = {
+        "rows": up_to(choose("copy rows", 1, size, 16)),
+        "lanes": up_to(choose("wide", 1, 4) * lanes),
+    }
+
+    def copy(name: str, source: Memory, into: Memory, unit: Unit) -> None:
+        machine.copy(name, source, into, unit=unit, cycles=lambda s: 4 + s["rows"], **sizes)
+
+    if choose("two steps in", False, True):
+        shared = memory("shared", i8, 2 * size)
+        copy("bring", MAIN, shared, load)
+        copy("near", shared, near, load)
+        if weights is not near:
+            copy("weights", shared, weights, load)
+    else:
+        copy("near", MAIN, near, load)
+        if weights is not near:
+            copy("weights", MAIN, weights, load)
+    if choose("two steps out", False, True):
+        out = memory("out", i32, size)
+        copy("move", sums, out, store)
+        copy("store", out, MAIN, store)
+    else:
+        copy("store", sums, MAIN, store)
+    if choose("stores relu", False, True):
+        limits = {"r": up_to(16), "c": up_to(lanes)}
+
+        @machine.instruction(store, cycles=lambda s: 4 + s["r"], **limits)
+        def store_relu() -> Pattern:
+            return block("r c", sums("x")["r c"], lambda _, x: x.max(0))
+
+
+def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int) -> None:
+    near, weights, sums = memories
+    limits: dict[str, Limit] = {
+        name: choose(f"limit {name}", *[up_to(size)] * 6, exactly(size), multiples_of(2, size))
+        for name in "mnk"
+    }
+    accesses = near("a")["m k"], weights("w")["k n"]
+    added = block("m n | k", *accesses, multiply_add, init=sums("c"))
+    begun = block("m n | k", *accesses, multiply_add)
+    forms = choose("starts", *("flag", "own", "fill", "zeros") * 2, "only")
+
+    def instruction(name: str, pattern: Pattern) -> None:
+        def build() -> Pattern:
+            return pattern
+
+        build.__name__ = name
+        machine.instruction(core, into=sums, cycles=lambda s: s["m"] + 2, **limits)(build)
+
+    if forms == "own":
+        instruction("begin", begun)
+    if forms == "fill":
+
+        @machine.instruction(core, into=sums, cycles=lambda s: s["r"], r=up_to(size))
+        def clear() -> Pattern:
+            return block("r c", lambda _: 0)
+
+    if forms == "zeros":
+        machine.copy(
+            "sums", MAIN, sums, unit=machine.units[0], cycles=lambda s: s["rows"],
+            rows=up_to(16), lanes=up_to(64),
+        )  # fmt: skip
+    instruction(
+        "product", begun if forms == "only" else added | begun if forms == "flag" else added
+    )
+
+
+def _order(machine: Machine, choose: Any, units: Any) -> None:
+    kind = choose("order", "in order", "counted", "tokens", "all tokens", "interlocked")
+    load, core, store = units
+    pairs = [(load, core), (core, load), (core, store), (store, core)]
+    if kind == "all tokens":
+        pairs += [(load, store), (store, load)]
+    pairs = [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
+    machine.order(
+        {
+            "in order": InOrder(),
+            "counted": Counted(),
+            "tokens": Tokens(tuple(pairs)),
+            "all tokens": Tokens(tuple(pairs)),
+            "interlocked": Interlocked(tuple(machine.memories)),
+        }[kind]
+    )
+
+
+def product_module(m: int, n: int, k: int, *, relu: bool) -> ModuleOp:
+    """A product of two inputs of `@main`."""
+    last = f"""
+      %e = tir.empty : tensor<{m}x{n}xi32>
+      %z = tir.block [i: {m}, j: {n}] ins(%y[i, j] : tensor<{m}x{n}xi32>)
+          outs(%e[i, j] : tensor<{m}x{n}xi32>) {{
+      ^bb0(%p: i32, %q: i32):
+        %c = arith.constant 0 : i32
+        %0 = arith.maxsi %p, %c : i32
+        tir.yield %0 : i32
+      }} loc("relu")"""
+    return parse_module(f"""
+    func.func @main(%a: tensor<{m}x{k}xi8>, %b: tensor<{k}x{n}xi8>) -> tensor<{m}x{n}xi32> {{
+      %zero = tir.fill 0 : i32 : tensor<{m}x{n}xi32>
+      %y = tir.block [i: {m}, j: {n} | r: {k}]
+          ins(%a[i, r] : tensor<{m}x{k}xi8>, %b[r, j] : tensor<{k}x{n}xi8>) outs(%zero[i, j] : tensor<{m}x{n}xi32>) {{
+      ^bb0(%p: i8, %q: i8, %acc: i32):
+        %0 = arith.extsi %p : i8 to i32
+        %1 = arith.extsi %q : i8 to i32
+        %2 = arith.muli %0, %1 : i32
+        %3 = arith.addi %acc, %2 : i32
+        tir.yield %3 : i32
+      }} loc("gemm"){last if relu else ""}
+      func.return %{"z" if relu else "y"} : tensor<{m}x{n}xi32>
+    }}""")
