@@ -44,7 +44,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"unfed": True}, "an instruction that brings what npu.store reads into npu.near, found none"),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
     ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
-    ({"cycles": lambda s: s["k"]}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}, found Key"),
+    (
+        {"cycles": lambda s: s["k"]},
+        "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}, found Key",
+    ),
     ({"idle": True}, "an instruction of unit core, found none"),
     ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),

@@ -206,7 +206,8 @@ def product_module(m: int, n: int, k: int, *, relu: bool) -> ModuleOp:
     func.func @main(%a: tensor<{m}x{k}xi8>, %b: tensor<{k}x{n}xi8>) -> tensor<{m}x{n}xi32> {{
       %zero = tir.fill 0 : i32 : tensor<{m}x{n}xi32>
       %y = tir.block [i: {m}, j: {n} | r: {k}]
-          ins(%a[i, r] : tensor<{m}x{k}xi8>, %b[r, j] : tensor<{k}x{n}xi8>) outs(%zero[i, j] : tensor<{m}x{n}xi32>) {{
+          ins(%a[i, r] : tensor<{m}x{k}xi8>, %b[r, j] : tensor<{k}x{n}xi8>)
+          outs(%zero[i, j] : tensor<{m}x{n}xi32>) {{
       ^bb0(%p: i8, %q: i8, %acc: i32):
         %0 = arith.extsi %p : i8 to i32
         %1 = arith.extsi %q : i8 to i32

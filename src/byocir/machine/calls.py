@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, BlockOp, IntrinsicOp, scope_of
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, shape_of
 from byocir.errors import ByocirError
 from byocir.machine.description import Instruction, Machine, Register
@@ -205,13 +206,13 @@ class Call:
         forms = [linear(e) for e in self.block.maps.data[position].data.results]
         found = [form for form in forms if form is not None]
         extents = self.block.extents
-        ends = [form.bounds([0] * len(extents), [n - 1 for n in extents]) for form in found]
+        ends = [form.interval(spans(extents).__getitem__) for form in found]
         steps = {name: _step(found, at) for name, at in self.fit.iterators.items()}
         box = tuple((low, high + 1) for low, high in ends)
         return Place(self.fit.memories[position], value, box, steps)
 
 
-def _step(forms: Sequence[Linear], positions: Sequence[int]) -> Shape:
+def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
     if not positions:
         return (0,) * len(forms)
     return tuple(form.coefficient(positions[-1]) for form in forms)

@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, FillOp, buffer, scope_of
 from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of
 from byocir.machine.description import WORK, Instruction, Machine
 from byocir.machine.parts import MAIN, Memory, Operand
@@ -162,7 +163,7 @@ def _side(
     form = linear(expr)
     if form is None:
         return None
-    low, high = form.bounds([0] * len(extents), [extent - 1 for extent in extents])
+    low, high = form.interval(spans(extents).__getitem__)
     index: AffineExpr = AffineExpr.constant(form.constant - low)
     for i, coefficient in form.terms:
         index = index + places[i] * coefficient if extents[i] > 1 else index

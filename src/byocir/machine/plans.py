@@ -95,13 +95,12 @@ def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterat
             shapes.add((min(rows, len(parallel)), min(sums, len(reduced))))
     seen: set[frozenset[int]] = set()
     for rows, sums in sorted(shapes, reverse=True):
-        for first, second in product(
-            combinations(reversed(parallel), rows), combinations(reduced, sums)
-        ):
-            kept = frozenset((*first, *second))
-            if kept not in seen:
-                seen.add(kept)
-                yield kept
+        for first in combinations(parallel[::-1], rows):
+            for second in combinations(reduced, sums):
+                kept = frozenset((*first, *second))
+                if kept not in seen:
+                    seen.add(kept)
+                    yield kept
 
 
 def _planned(
@@ -112,8 +111,8 @@ def _planned(
         limit = fit.instruction.limits.get(name)
         if limit is None:
             continue
-        wrong = [extents[i] for i in positions if not _most(limit, extents[i])]
-        wrong += [1] if not positions and not _most(limit, 1) else []
+        found = [extents[i] for i in positions] or [1]
+        wrong = [extent for extent in found if not _most(limit, extent)]
         if wrong:
             reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
             return None

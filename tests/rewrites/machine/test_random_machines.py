@@ -88,7 +88,9 @@ def ordered(drawn: Drawn, calls: list[Call]) -> None:
 @settings(max_examples=settings.default.max_examples // 5)
 @given(machines(), sizes, sizes, sizes, st.booleans())
 def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu) -> None:
-    function = brought_down(drawn, product_module(m, n, k, relu=relu and drawn.choices["stores relu"]))
+    function = brought_down(
+        drawn, product_module(m, n, k, relu=relu and drawn.choices["stores relu"])
+    )
     if function is not None:
         ordered(drawn, calls_in(drawn.machine, function.body.block))
 

@@ -44,8 +44,8 @@ class CutToInstructionsPass(ModulePass):
         for function, machine in machines_in(op):
             inline_composites(function)
             body = function.body.block
-            for op in [each for each in _movers(body) if isinstance(each, CopyOp)]:
-                _route(machine, op)
+            for copy in [each for each in _movers(body) if isinstance(each, CopyOp)]:
+                _route(machine, copy)
             for block in [b for each in _movers(body) for b in _as_block(each)]:
                 _cut(machine, block)
 

@@ -21,7 +21,8 @@ from xdsl.ir import SSAValue
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
@@ -66,7 +67,7 @@ class Stage:
         return self.plan.instruction.into
 
     @cached_property
-    def forms(self) -> list[list[Linear]]:
+    def forms(self) -> list[list[Linear[int]]]:
         """The indices of the operands."""
         found = [[linear(expr) for expr in attr.data.results] for attr in self.block.maps]
         return [[form for form in forms if form is not None] for forms in found]
@@ -417,7 +418,7 @@ class _Chain:
     def _into(self, at: int | None) -> Memory:
         return MAIN if at is None else self.stages[at].into
 
-    def _moved(self, s: int, forms: Sequence[Linear], choice: Choice) -> list[bool]:
+    def _moved(self, s: int, forms: Sequence[Linear[int]], choice: Choice) -> list[bool]:
         """For each loop around a stage, those over its sums last, whether it moves an index."""
         used = {i for form in forms for i, _ in form.terms}
         outer = [self._depends(s, used, i) for i in choice.order]
@@ -457,10 +458,9 @@ class _Chain:
         )
 
 
-def _box(forms: Sequence[Linear], extents: Sequence[int]) -> Shape:
-    zeros, ends = [0] * len(extents), [extent - 1 for extent in extents]
-    bounds = [form.bounds(zeros, ends) for form in forms]
-    return tuple(high - low + 1 for low, high in bounds)
+def _box(forms: Sequence[Linear[int]], extents: Sequence[int]) -> Shape:
+    known = spans(extents)
+    return tuple(form.interval(known.__getitem__).size for form in forms)
 
 
 def _spread(sizes: Sequence[int], preferred: Sequence[int]) -> list[int]:

@@ -20,16 +20,14 @@ class Step:
 
 
 def is_load(call: Call, brought: Collection[SSAValue]) -> bool:
-    """Tells whether a call fills a buffer from main memory and what was brought from there, or with
-    a number."""
+    """Tells whether a call moves something from main memory, or from where such calls brought it,
+    to a buffer, or sets a buffer to a number."""
     *inputs, result = call.places.values()
-    return (
-        not result.memory.is_main
-        and result not in call.read
-        and all(
-            p.memory.is_main or p.buffer in brought for p in inputs
-        )
-    )
+    if result.memory.is_main or result in call.read:
+        return False
+    if any(not place.memory.is_main for place in inputs) and call.instruction.moves is None:
+        return False
+    return all(place.memory.is_main or place.buffer in brought for place in inputs)
 
 
 def steps_of(calls: Sequence[Call]) -> list[Step]:

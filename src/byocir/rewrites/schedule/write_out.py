@@ -13,7 +13,7 @@ part of a block that has the pad in its place. Iterators of one point are gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
@@ -22,11 +22,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp
-from byocir.dialects.tir.affine import Linear, linear
+from byocir.dialects.tir.affine import expression, linear
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import replace_uses
-from byocir.rewrites.schedule.index import is_index_arithmetic
+from byocir.rewrites.schedule.index import INDEX_ARITHMETIC, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
 
 
@@ -113,23 +115,12 @@ def _ends(op: Operation) -> bool:
     return op.has_trait(IsTerminator)
 
 
-_RULES: Mapping[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda x, y: x + y,
-    arith.SubiOp: lambda x, y: x - y,
-    arith.MuliOp: lambda x, y: x * y,
-    arith.MinSIOp: min,
-    arith.MaxSIOp: max,
-    arith.DivUIOp: lambda x, y: x // y,
-    arith.RemUIOp: lambda x, y: x % y,
-}
-
-
 def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, IntegerAttr)
         return op.value.value.data
     left, right = (numbers[value] for value in op.operands)
-    return _RULES[type(op)](left, right)
+    return INDEX_ARITHMETIC[type(op)](left, right)
 
 
 @dataclass(frozen=True)
@@ -138,8 +129,8 @@ class _Box:
 
     op: BlockOp
     sides: tuple[tuple[int, int], ...]
-    forms: tuple[tuple[Linear, ...], ...]
-    guards: tuple[Linear, ...]
+    forms: tuple[tuple[Linear[int], ...], ...]
+    guards: tuple[Linear[int], ...]
     pads: tuple[Attribute | None, ...]
     outside: frozenset[int] = frozenset()
     """The inputs of which only the pad is read."""
@@ -160,10 +151,10 @@ class _Box:
         )
         return replace(self, sides=sides)
 
-    def _bounds(self, form: Linear) -> tuple[int, int]:
-        return form.bounds([lo for lo, _ in self.sides], [hi - 1 for _, hi in self.sides])
+    def _bounds(self, form: Linear[int]) -> Interval:
+        return form.interval(lambda i: Interval(self.sides[i][0], self.sides[i][1] - 1))
 
-    def _within(self, form: Linear, low: int, high: int) -> tuple[int, tuple[int, int]]:
+    def _within(self, form: Linear[int], low: int, high: int) -> tuple[int, tuple[int, int]]:
         """The iterator that decides whether a form is from `low` to `high`, and where it is."""
         live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
         if len(live) > 1:
@@ -175,10 +166,8 @@ class _Box:
         inside = [v for v in range(first, end) if low <= self._value(form, i, v) <= high]
         return i, (inside[0], inside[-1] + 1) if inside else (first, first)
 
-    def _value(self, form: Linear, i: int, value: int) -> int:
-        return form.constant + sum(
-            c * (value if j == i else self.sides[j][0]) for j, c in form.terms
-        )
+    def _value(self, form: Linear[int], i: int, value: int) -> int:
+        return form.value(lambda j: value if j == i else self.sides[j][0])
 
     def _over(self, i: int, side: tuple[int, int]) -> _Box:
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
@@ -209,7 +198,7 @@ class _Box:
                 return self._parted(operand, form, size)
         return [self]
 
-    def _parted(self, operand: int, form: Linear, size: int) -> list[_Box]:
+    def _parted(self, operand: int, form: Linear[int], size: int) -> list[_Box]:
         i, (first, end) = self._within(form, 0, size - 1)
         low, high = self.sides[i]
         found: list[_Box] = []
@@ -225,11 +214,11 @@ class _Box:
         """The block, on these arrays."""
         op, count = self.op, len(self.op.ins)
         kept = [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
-        dims = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
+        places = {i: n for n, i in enumerate(kept)}
         read = [i for i in range(len(values)) if i not in self.outside]
         maps: list[AffineMap] = []
         for i in read:
-            exprs = tuple(self._index(form, dims) for form in self.forms[i])
+            exprs = tuple(self._index(form, places) for form in self.forms[i])
             maps.append(AffineMap(len(kept), 0, exprs))
         iterators = [
             op.iterators.data[i].resized(self.sides[i][1] - self.sides[i][0]) for i in kept
@@ -243,13 +232,10 @@ class _Box:
             location=op.location,
         )
 
-    def _index(self, form: Linear, dims: Mapping[int, AffineExpr]) -> AffineExpr:
-        constant = form.constant + sum(c * self.sides[i][0] for i, c in form.terms)
-        total: AffineExpr = AffineExpr.constant(constant)
-        for i, coefficient in form.terms:
-            if i in dims:
-                total = dims[i] * coefficient + total
-        return total
+    def _index(self, form: Linear[int], places: Mapping[int, int]) -> AffineExpr:
+        start = form.value(lambda i: self.sides[i][0])
+        terms = tuple((places[i], step) for i, step in form.terms if i in places)
+        return expression(Linear(terms, start))
 
     def _body(self) -> Region:
         region = self.op.body.clone()
@@ -268,7 +254,7 @@ class _Box:
         return region
 
 
-def _linear(expr: AffineExpr, op: BlockOp) -> Linear:
+def _linear(expr: AffineExpr, op: BlockOp) -> Linear[int]:
     form = linear(expr)
     if form is None:
         raise refused("B262", f"expected linear indices and guards, found {expr}", op)

@@ -26,8 +26,7 @@ func.func @main(%x: memref<6x4xi8>, %y: memref<6x4xi8>) attributes {byoc.target 
 // CUT:      tir.for %i = 0 to 2 serial {
 // CUT:        %t = tir.alloc : memref<3x4xi8, "engine.near">
 // CUT:        tir.for %d0 = 0 to 2 serial {
-// CUT:          tir.block [d0: 2, d1: 4, p: 1, p0: 1]
-// CUT-SAME:       where(-d0 + 2 >= 0)
+// CUT:          tir.block [d0: 2, d1: 4, p0: 1, p1: 1] {{.*}} where(-d0 + 2 >= 0) {
 // CUT:        tir.for %m = 0 to 2 serial {
 // CUT:          tir.block [m: 2, n: 4] at({{.*}}) ins(%t[m, n] {{.*}} where(-m + 2 >= 0) {
 
@@ -48,8 +47,8 @@ func.func @main(%x: memref<6x4xi8>, %y: memref<6x4xi8>) attributes {byoc.target 
 
 // Both tiles are in memory at once: the second is loaded before work on the first begins.
 // ROWS:      tir.alloc {row = 0 : i64} : memref<3x4xi8, "engine.near">
-// ROWS-NEXT: tir.alloc {row = 3 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-NEXT: tir.alloc {row = 6 : i64} : memref<3x4xi8, "engine.near">
+// ROWS-NEXT: tir.alloc {row = 3 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-NEXT: tir.alloc {row = 9 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-COUNT-4: tir.intrinsic "engine.load"
 // ROWS:      tir.intrinsic "engine.double"
