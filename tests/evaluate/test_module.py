@@ -201,6 +201,21 @@ def test_an_input_with_a_value_of_its_own_is_a_constant(tmp_path):
             run({"xx": x})
 
 
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_an_input_with_a_value_of_its_own_is_fed_where_its_shape_is_given(host, tmp_path):
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in ("x", "w", "y")]
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [32], list(range(32)))]
+    model = helper.make_model(helper.make_graph([node], "g", ports[:2], ports[2:], weights))
+    byocir.compile(model, targets=[], shapes={"w": (32,)}, host=host).save(tmp_path / "p.bpkg")
+    package = byocir.load(tmp_path / "p.bpkg")
+    x, own = np.ones(32, np.float32), np.arange(32)
+    assert package.run({"x": x})["y"].tolist() == (x + own).tolist()
+    assert package.run({"x": x, "w": x})["y"].tolist() == (x + x).tolist()
+    with pytest.raises(ByocirError, match=r"B106.*expected shape 32 for 'w'"):
+        byocir.compile(model, targets=[], shapes={"w": (4,)})
+
+
 def test_inputs_of_text_are_not_made_up():
     text = TensorProto.STRING
     ports = [helper.make_tensor_value_info(name, text, [2]) for name in ("x", "y")]

@@ -22,7 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.byoc import DIMS, INITIALISED, NAME
+from byocir.dialects.array import ArrayAttr as ArrayValue
+from byocir.dialects.byoc import DEFAULT, DIMS, INITIALISED, NAME
 from byocir.dialects.graph.values import OptionalType, SequenceType
 from byocir.dialects.types import (
     Shape,
@@ -91,11 +92,19 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
             help=_about(entry, str(unknown[0])) or did_you_mean(str(unknown[0]), inputs),
         )
     arrays: list[Value] = []
+    feeds = {**_defaults(entry, arguments), **feeds}
     for name, type_ in zip(inputs, types, strict=False):
         if name not in feeds:
             raise ByocirError("B310", f"expected a feed for input '{name}', found none")
         arrays.append(_checked(feeds[name], type_, f"input '{name}'"))
     return arrays, outputs
+
+
+def _defaults(entry: FuncOp, arguments: Sequence[str]) -> dict[str, Value]:
+    """The values that inputs have where they are not fed."""
+    ports = zip(arguments, entry.arg_attrs or (), strict=False)
+    own = ((name, port.data.get(DEFAULT)) for name, port in ports)
+    return {name: value.data.values() for name, value in own if isinstance(value, ArrayValue)}
 
 
 def _about(entry: FuncOp, name: str) -> str:
@@ -106,8 +115,8 @@ def _about(entry: FuncOp, name: str) -> str:
     if StringAttr(name) not in cast("ArrayAttr[StringAttr]", initialised).data:
         return ""
     return (
-        f"the model has a value of its own for '{name}', which is compiled in: take it out of the "
-        "model's initializers to feed it"
+        f"the model has a value of its own for '{name}', which is compiled in: give its shape, "
+        f"--shape {name}=D,D,…, when it is compiled, to feed it"
     )
 
 

@@ -20,6 +20,7 @@ from byocir.dialects.byoc.ops import (
 from byocir.dialects.byoc.records import (
     COSTS,
     DECLARED,
+    DEFAULT,
     DIMS,
     FOLDED,
     HOST,
@@ -59,6 +60,7 @@ Byoc = Dialect(
 __all__ = [
     "COSTS",
     "DECLARED",
+    "DEFAULT",
     "DIMS",
     "FOLDED",
     "HOST",

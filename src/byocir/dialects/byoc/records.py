@@ -53,6 +53,8 @@ DIMS = "byoc.dims"
 """Argument attribute: the sizes of an input, those that the model leaves open by name or as "?"."""
 DECLARED = "byoc.declared"
 """Result attribute: the sizes that the model gives an output, where they are others than it has."""
+DEFAULT = "byoc.default"
+"""Argument attribute: the array that an input has where it is not fed."""
 INITIALISED = "byoc.initialised"
 """Function attribute: inputs of the model with values of their own, which are constants here."""
 

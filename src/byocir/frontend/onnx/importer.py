@@ -17,7 +17,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
-from byocir.dialects.byoc import DECLARED, DIMS, INITIALISED, NAME, SourceOp
+from byocir.dialects.array import Array
+from byocir.dialects.array import ArrayAttr as ArrayValue
+from byocir.dialects.byoc import DECLARED, DEFAULT, DIMS, INITIALISED, NAME, SourceOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
@@ -62,9 +64,11 @@ def _turns(function: FuncOp) -> dict[str, int | None]:
 
 
 def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequence[int]]) -> FuncOp:
-    """The function `main` of the whole graph."""
-    weights = {tensor.name for tensor in graph.initializer}
-    weights |= {sparse.values.name for sparse in graph.sparse_initializer}
+    """The function `main` of the whole graph. An input with a value of its own is a constant,
+    unless its shape is given."""
+    own = {tensor.name: tensor for tensor in graph.initializer}
+    own |= {sparse.values.name: sparse for sparse in graph.sparse_initializer}
+    weights = own.keys() - {value.name for value in graph.input if value.name in shapes}
     inputs = [value for value in graph.input if value.name not in weights]
     pinned = input_shapes([v for v in inputs if v.type.HasField("tensor_type")], shapes)
     scope = Scope(context, graph)
@@ -72,6 +76,7 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
         if value.name in shapes:  # nobody could feed it, and what becomes of it is no smaller
             ask(math.prod(shapes[value.name]), "an input", f"input '{value.name}'")
         scope.add_argument(value.name, _input_type(value, pinned.get(value.name)))
+    defaults = _defaults({n: own[n] for n in (v.name for v in inputs) if n in own}, scope, pinned)
     results = scope.run()
     for port, value in zip(graph.output, results, strict=True):
         _check_result(port, value.type)
@@ -81,13 +86,33 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
         ([a.type for a in scope.block.args], [value.type for value in results]),
         Region(scope.block),
         visibility="public",
-        arg_attrs=_ports(inputs, pinned),
+        arg_attrs=_ports(inputs, pinned, defaults),
         res_attrs=_outputs(graph.output, results),
     )
     initialised = [value.name for value in graph.input if value.name in weights]
     if initialised:
         function.attributes[INITIALISED] = ArrayAttr(list(map(StringAttr, initialised)))
     return function
+
+
+def _defaults(
+    tensors: Mapping[str, onnx.TensorProto | onnx.SparseTensorProto],
+    scope: Scope,
+    shapes: Mapping[str, Declared],
+) -> dict[str, ArrayValue]:
+    """The values that inputs have of their own. Raises ByocirError B106 for other shapes."""
+    found: dict[str, ArrayValue] = {}
+    for name, own in tensors.items():
+        value = scope.constant_of(own)
+        if not isinstance(value, Array):  # of strings
+            continue
+        if [*value.shape] != shapes[name]:
+            sizes = ",".join(map(str, value.shape))
+            raise ByocirError(
+                "B106", f"expected shape {sizes} for '{name}', as its own value has, found another"
+            )
+        found[name] = ArrayValue(value)
+    return found
 
 
 def _input_type(value: onnx.ValueInfoProto, shape: Declared) -> Attribute:
@@ -132,7 +157,9 @@ def _outputs(
 
 
 def _ports(
-    values: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, Declared]
+    values: Sequence[onnx.ValueInfoProto],
+    shapes: Mapping[str, Declared],
+    defaults: Mapping[str, Attribute],
 ) -> ArrayAttr[DictionaryAttr]:
     ports: list[DictionaryAttr] = []
     for value in values:
@@ -140,5 +167,7 @@ def _ports(
         shape = shapes.get(value.name)
         if shape is not None and any(isinstance(size, str) for size in shape):
             entries[DIMS] = ArrayAttr([StringAttr(str(size)) for size in shape])
+        if value.name in defaults:
+            entries[DEFAULT] = defaults[value.name]
         ports.append(DictionaryAttr(entries))
     return ArrayAttr(ports)

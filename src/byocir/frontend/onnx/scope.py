@@ -131,10 +131,14 @@ class Scope:
     def _weight(
         self, tensor: onnx.TensorProto | onnx.SparseTensorProto, user: onnx.NodeProto
     ) -> Value:
+        constant = self.constant_of(tensor)
+        return constant if isinstance(constant, Array) else self._strings(constant, user)
+
+    def constant_of(self, tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array | Strings:
+        """The numbers or texts of an initializer."""
         if isinstance(tensor, onnx.SparseTensorProto):
             return self.context.weights.dense(tensor)
-        constant = self.context.weights.constant(tensor)
-        return constant if isinstance(constant, Array) else self._strings(constant, user)
+        return self.context.weights.constant(tensor)
 
     def _strings(self, strings: Strings, user: onnx.NodeProto) -> SSAValue:
         properties, type_ = constant_of(strings, self.context.opsets.get("", OPSET))
