@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from byocir.dialects import tir
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import whole_axes
 from byocir.dialects.types import shape_of
 
 
@@ -172,17 +172,4 @@ def _writes_whole(op: Operation, value: SSAValue) -> bool:
     if op.bases or op.where is not None:
         return False
     map_ = op.out_maps[list(op.outs).index(value)]
-    extents, seen = op.extents, set[int]()
-    for size, expr in zip(shape_of(value.type), map_.results, strict=True):
-        form = linear(expr)
-        if form is None or form.constant or len(form.terms) > 1:
-            return False
-        if not form.terms:
-            if size != 1:
-                return False
-            continue
-        ((iterator, coefficient),) = form.terms
-        if coefficient != 1 or extents[iterator] != size or iterator in seen:
-            return False
-        seen.add(iterator)
-    return True
+    return whole_axes(map_, shape_of(value.type), op.extents) is not None

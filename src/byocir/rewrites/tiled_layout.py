@@ -1,7 +1,8 @@
-"""Arrays in tiles: how the elements of a plain array lie in a packed one, and back.
+"""Arrays and iterators in tiles: how the elements of a plain array lie in a packed one, and back.
 
-The schedule primitive `pack` and `vta-pack` lay arrays out so. `pack-weights`, for the host, does
-not: it orders a constant by the iterators of the loops that read it, whatever its dimensions are.
+The schedule primitive `pack` and `vta-pack` lay arrays out so. `pack-weights`, for the host, tiles
+iterators alone: it orders a constant by those of the loops that read it, whatever its dimensions
+are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.tir import IteratorAttr
 from byocir.dialects.tir.affine import divided, modulo
 from byocir.dialects.types import Shape
 
@@ -69,3 +71,29 @@ class TiledLayout:
         order += [2 * d + 1 for d in range(rank) if d not in self.tiles]  # of size 1
         tiled = np.pad(values, margins).reshape(split).transpose(order)
         return np.ascontiguousarray(tiled.reshape(self.packed))
+
+
+def tiled_iterators(
+    iterators: Sequence[IteratorAttr], tiles: Mapping[int, tuple[str, str, int]]
+) -> tuple[list[IteratorAttr], list[AffineExpr]]:
+    """Iterators of which those at these positions are cut into tiles: two neighbours of these names
+    stand for each, over the tiles and over the places in one of this size. Also what the old
+    iterators are in the new ones:
+
+    ```
+    [m: 8, n: 30], {1: ("n", "ni", 4)}  →  [m: 8, n: 8, ni: 4], [m, n * 4 + ni]
+    ```
+    """
+    made: list[IteratorAttr] = []
+    old: list[AffineExpr] = []
+    for i, iterator in enumerate(iterators):
+        at = AffineExpr.dimension(len(made))
+        if i not in tiles:
+            made.append(iterator)
+            old.append(at)
+            continue
+        outer, inner, size = tiles[i]
+        kind, count = iterator.kind.data, -(-iterator.extent.data // size)
+        made += [IteratorAttr.of(outer, kind, count), IteratorAttr.of(inner, kind, size)]
+        old.append(at * size + AffineExpr.dimension(len(made) - 1))
+    return made, old

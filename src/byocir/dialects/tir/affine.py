@@ -124,6 +124,19 @@ def division_of(expr: AffineExpr) -> tuple[AffineExpr, int]:
     return expr.lhs, expr.rhs.value
 
 
+def whole_axes(map_: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> list[int] | None:
+    """The iterators of a map that run through an array, one for each dimension but those of size 1;
+    None where a dimension has no iterator of its own that does. Of `[i: 4, j: 8] → [j, 0, i]` into
+    an array of [8, 1, 4] they are j and i."""
+    used: list[int] = []
+    for expr, size in zip(map_.results, shape, strict=True):
+        if isinstance(expr, AffineDimExpr) and extents[expr.position] == size:
+            used.append(expr.position)
+        elif size != 1:
+            return None
+    return used if len(set(used)) == len(used) else None
+
+
 def iterators_of(atom: int | AffineExpr) -> set[int]:
     """The iterators that an atom of a form depends on."""
     return {atom} if isinstance(atom, int) else atom.used_dims()

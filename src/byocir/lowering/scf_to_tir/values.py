@@ -8,7 +8,6 @@ the same place, and replaces all of it, takes that as an input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -24,11 +23,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import NAME
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import linear, whole_axes
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.uses import replace_uses
 
@@ -247,14 +245,8 @@ def _covers(op: tir.BlockOp, position: int) -> bool:
     """Tells if a block writes each element of a result; by loops over its dimensions, in short."""
     if op.where is not None:
         return False
-    map_, shape = op.out_maps[position], shape_of(op.outs[position].type)
-    used: list[int] = []
-    for expr, size in zip(map_.results, shape, strict=True):
-        if isinstance(expr, AffineDimExpr) and op.extents[expr.position] == size:
-            used.append(expr.position)
-        elif size != 1:
-            return False
-    return all(a != b for a, b in pairwise(sorted(used)))
+    shape = shape_of(op.outs[position].type)
+    return whole_axes(op.out_maps[position], shape, op.extents) is not None
 
 
 def _ports(function: FuncOp, positions: Sequence[int]) -> ArrayAttr[DictionaryAttr] | None:

@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import linear, whole_axes
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import element_type_of, i1, is_unsigned, shape_of
 from byocir.dialects.uses import replace_op, replace_uses
@@ -99,15 +99,8 @@ def _is_map(op: BlockOp) -> bool:
         return False
     if not isinstance(op.outs[0].owner, EmptyOp):
         return False
-    used: list[int] = []
-    for expr, size in zip(op.out_maps[0].results, shape_of(op.outs[0].type), strict=True):
-        if isinstance(expr, AffineDimExpr) and op.extents[expr.position] == size:
-            used.append(expr.position)
-        elif size != 1:
-            return False
-    return len(set(used)) == len(used) and all(
-        i in used or extent == 1 for i, extent in enumerate(op.extents)
-    )
+    used = whole_axes(op.out_maps[0], shape_of(op.outs[0].type), op.extents)
+    return used is not None and all(i in used or extent == 1 for i, extent in enumerate(op.extents))
 
 
 def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:

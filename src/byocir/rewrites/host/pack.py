@@ -40,6 +40,7 @@ from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
 from byocir.rewrites.host.dot_steps import DotStep, dot_step_of
 from byocir.rewrites.host.tile_shape import tile_shape
+from byocir.rewrites.tiled_layout import tiled_iterators
 from byocir.toolchain.cpu import CPUS, Cpu
 
 
@@ -236,22 +237,15 @@ def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
     a place in it, and what the old iterators are in them."""
     op, found = packing.op, packing.neighbours
     widths = {packing.lane: packing.width, **({found.iterator: found.step.count} if found else {})}
-    iterators: list[IteratorAttr] = []
-    dims: list[AffineExpr] = []
-    for i, iterator in enumerate(op.iterators):
-        at = AffineExpr.dimension(len(iterators))
-        width = widths.get(i)
-        if width is None or (i == packing.lane and packing.panels == 1 and packing.is_full):
-            iterators.append(iterator)
-            dims.append(at)
-            continue
-        name, kind = iterator.iterator_name.data, iterator.kind.data
-        taken = [*op.names, *(it.iterator_name.data for it in iterators)]
+    if packing.panels == 1 and packing.is_full:
+        del widths[packing.lane]
+    taken, tiles = list(op.names), dict[int, tuple[str, str, int]]()
+    for i, width in sorted(widths.items()):
+        name = op.names[i]
         free = next(n for n in (f"{name}p", f"{name}_panel", f"{name}_panel_") if n not in taken)
-        count = -(-op.extents[i] // width)
-        iterators += [IteratorAttr.of(free, kind, count), IteratorAttr.of(name, kind, width)]
-        dims.append(at * width + AffineExpr.dimension(len(iterators) - 1))
-    return iterators, dims
+        taken.append(free)
+        tiles[i] = free, name, width
+    return tiled_iterators(op.iterators.data, tiles)
 
 
 def _panels(

@@ -19,7 +19,7 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, scope_of
+from byocir.dialects.tir import AllocOp, BlockOp, scope_of
 from byocir.dialects.tir.affine import divided, linear, modulo
 from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.tir.scalar import number_attr
@@ -27,7 +27,7 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.schedule.access import accesses_of, is_whole
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.requests import check_block, check_operand, refused
-from byocir.rewrites.tiled_layout import TiledLayout
+from byocir.rewrites.tiled_layout import TiledLayout, tiled_iterators
 
 
 def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
@@ -111,18 +111,13 @@ def _whole_iterator(parts: Parts, operand: int, dim: int) -> int | None:
 def _split(parts: Parts, i: int, size: int) -> Parts:
     """One iterator as two neighbours, the second over `size`; a guard leaves out what is past the
     end."""
-    old, count = parts.iterators[i], len(parts.iterators)
+    old = parts.iterators[i]
     extent, names = old.extent.data, {it.iterator_name.data for it in parts.iterators}
     name = old.iterator_name.data + "i"
     while name in names:
         name += "i"
-    iterators = list(parts.iterators)
-    iterators[i : i + 1] = [
-        old.resized(-(-extent // size)),
-        IteratorAttr.of(name, old.kind.data, size),
-    ]
-    exprs = [AffineExpr.dimension(j + (j > i)) for j in range(count)]
-    exprs[i] = exprs[i] * size + AffineExpr.dimension(i + 1)
+    tiles = {i: (old.iterator_name.data, name, size)}
+    iterators, exprs = tiled_iterators(parts.iterators, tiles)
     made = parts.substituted(iterators, exprs, ())
     if extent % size == 0:
         return made
