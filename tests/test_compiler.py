@@ -92,7 +92,7 @@ def reparsed(module):
     return copy
 
 
-@pytest.mark.parametrize("levels", LEVELS, ids="+".join)
+@pytest.mark.parametrize("levels", LEVELS[1:], ids="+".join)
 def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
     levels: tuple[str, ...], tmp_path: Path
 ):
@@ -115,19 +115,21 @@ def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
 
 
 def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path):
+    """Strings hash in another way in each process, unless the variable says how."""
+    path = tmp_path / "other.bpkg"
     script = (
         "import byocir, sys\n"
         f"package = byocir.compile({str(DIGITS / MODELS[0])!r}, shapes={SHAPES!r})\n"
         "package.save(sys.argv[1])\n"
     )
-    paths = [tmp_path / f"{seed}.bpkg" for seed in ("0", "1")]
-    for path, seed in zip(paths, ("0", "1"), strict=True):
-        subprocess.run(
-            [sys.executable, "-c", script, str(path)],
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        )
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
+    subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+    )
+    compiled(MODELS[0], LEVELS[-1]).save(tmp_path / "own.bpkg")
+    assert path.read_bytes() == (tmp_path / "own.bpkg").read_bytes()
 
 
 def test_levels_must_be_known():

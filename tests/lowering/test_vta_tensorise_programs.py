@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from vta_staged import Conv, Layer, Pool, Residual, Shape, function, parse
 from xdsl.dialects.builtin import ModuleOp
@@ -88,6 +88,7 @@ def lowered(layers: Sequence[Layer], style: str = "random") -> ProgramOp:
     return program_of(module)
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(networks(), STYLES, STYLES)
 def test_every_stage_gives_what_the_loops_give(
     layers: list[Layer], weights: str, inputs: str
@@ -106,6 +107,7 @@ def test_every_stage_gives_what_the_loops_give(
     np.testing.assert_array_equal(found, expected, "vta-encode")
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(networks(), st.integers(0, 3))
 def test_any_interleaving_that_the_tokens_allow_gives_the_same(
     layers: list[Layer], seed: int

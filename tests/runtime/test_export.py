@@ -30,18 +30,21 @@ def alone(tmp_path):
     return tools_alone(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def digits():
+    return byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_digits_on_vta(compiler, tmp_path, alone):
+def test_digits_on_vta(compiler, digits, tmp_path, alone):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
-    assert package.report.regions
-    check(package, tmp_path / "project", alone, compiler=compiler)
+    assert digits.report.regions
+    check(digits, tmp_path / "project", alone, compiler=compiler)
 
 
-def test_sanitizers_find_nothing(tmp_path, alone):
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
-    check(package, tmp_path / "vta", alone, flags=SANITIZE)
+def test_sanitizers_find_nothing(digits, tmp_path, alone):
+    check(digits, tmp_path / "vta", alone, flags=SANITIZE)
     # Its tiles are larger; it fuses nothing, so results do not depend on how it is built.
     cpu = "x86-64-v2" if x86_64_level() >= 2 else "generic"
     host = byocir.compile(depthwise_net(), targets=[], host=f"c{{cpu={cpu},threads=2}}")
@@ -64,10 +67,9 @@ def test_several_inputs_and_outputs(tmp_path, alone):
     check(byocir.compile(model, targets=[], host="c{cpu=generic}"), tmp_path / "project", alone)
 
 
-def test_files_that_do_not_fit_are_refused(tmp_path, alone):
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
+def test_files_that_do_not_fit_are_refused(digits, tmp_path, alone):
     folder = tmp_path / "project"
-    build(export_project(package), folder, alone)
+    build(export_project(digits), folder, alone)
 
     def error(array):
         np.save(folder / "in.npy", array)
@@ -158,26 +160,25 @@ def test_a_list_of_files_elsewhere_is_no_list(name, tmp_path):
         check_folder(tmp_path)
 
 
-def test_the_same_package_gives_the_same_bytes(tmp_path):
-    packages = [byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}") for _ in range(2)]
+def test_the_same_package_gives_the_same_bytes(digits, tmp_path):
+    packages = [digits, byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")]
     assert export_project(packages[0]) == export_project(packages[1])
 
 
-def test_cmake_builds_it_too(tmp_path):
+def test_cmake_builds_it_too(digits, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
-    package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")
     source, built = tmp_path / "source", tmp_path / "built"
-    write(export_project(package), source)
+    write(export_project(digits), source)
     for command in (
         ["cmake", "-S", source, "-B", built, "-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_BUILD_TYPE=Debug"],
         ["cmake", "--build", built],
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    feeds = random_feeds(package.module, 7)
-    for name, array in package.run(feeds).items():
-        np.testing.assert_array_equal(run(package, built, feeds)[name], array)
+    feeds = random_feeds(digits.module, 7)
+    for name, array in digits.run(feeds).items():
+        np.testing.assert_array_equal(run(digits, built, feeds)[name], array)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

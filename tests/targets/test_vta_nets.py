@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 import onnx
-import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from qdq_models import Model, images, models
 
 import byocir
@@ -22,10 +22,12 @@ def fixed(model: onnx.ModelProto, rounding: str):
     return module
 
 
-@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
-@pytest.mark.parametrize("levels", [("graph",), ("tensor",)], ids="+".join)
-@given(model=models())
-@settings(max_examples=settings.default.max_examples // 5)
+@given(
+    model=models(),
+    levels=st.sampled_from([("graph",), ("tensor",)]),
+    rounding=st.sampled_from(["half_up", "half_even"]),
+)
+@settings(max_examples=2 * settings.default.max_examples // 5)
 def test_vta_computes_what_the_evaluator_computes(
     model: onnx.ModelProto, levels: tuple[str, ...], rounding: str
 ):
@@ -41,9 +43,8 @@ def test_vta_computes_what_the_evaluator_computes(
             assert np.array_equal(ours[name], array)
 
 
-@pytest.mark.parametrize("block", [8, 32])
-@given(model=models())
-@settings(max_examples=settings.default.max_examples // 10)
+@given(model=models(), block=st.sampled_from([8, 32]))
+@settings(max_examples=settings.default.max_examples // 7)
 def test_other_block_sizes_give_the_same_integers(model: onnx.ModelProto, block: int):
     package = byocir.compile(model, targets=[f"vta{{block={block}}}"])
     reference = fixed(model, "half_up")

@@ -16,7 +16,7 @@ from byoc_graphs import (
     toy,
     values,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.func import ReturnOp
 
@@ -83,6 +83,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("targets", TARGETS.values(), ids=TARGETS)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(programs())
 def test_the_hand_off_keeps_values_and_its_promises(targets, graph):
     """All properties of one run, as most of the time goes into running."""
