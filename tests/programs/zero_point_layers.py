@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from byocir.dialects.graph import (
     ClipOp,
     ConstantOp,
     ConvOp,
+    ConvTransposeOp,
     DequantizeOp,
     GraphOp,
     MatmulOp,
@@ -91,6 +93,7 @@ class _Layer:
             return None
         values = self.random.integers(-3000, 3000, size, np.int32)
         scale = (self.x_scale * self.w_scale).astype(np.float32)
+        scale = np.resize(scale, size) if scale.ndim else scale  # the same for each group
         return self.dequantized(self.constant(values), scale, np.zeros(scale.shape, np.int32), 0)
 
     def finished(self, value: SSAValue, depth: int) -> ZeroPointLayer:
@@ -128,6 +131,31 @@ def zero_point_convs(draw: st.DrawFn) -> ZeroPointLayer:
     window = {"strides": strides, "pads": pads, "dilations": [1, 1], "group": group}
     total = layer.add(ConvOp.make(*operands, **window))
     return layer.finished(total, inputs * kernel[0] * kernel[1])
+
+
+@st.composite
+def zero_point_transposed_convs(draw: st.DrawFn) -> ZeroPointLayer:
+    """Of one or two dimensions, whose phases meet different positions of the kernel, or none."""
+    layer = _Layer(draw)
+    group, inputs, outputs = draw(
+        st.sampled_from([(1, 3, 5), (1, 16, 17), (2, 5, 3), (3, 1, 1), (16, 1, 1)])
+    )
+    size = [draw(st.integers(1, 5)) for _ in range(draw(st.integers(1, 2)))]
+    rank = range(len(size))
+    kernel, strides = ([draw(st.integers(1, 4)) for _ in rank] for _ in range(2))
+    dilations = [draw(st.integers(1, 3)) for _ in rank]
+    extra = [draw(st.integers(0, max(strides[i], dilations[i]) - 1)) for i in rank]
+    reach = [(kernel[i] - 1) * dilations[i] + 1 for i in rank]
+    wide = [(size[i] - 1) * strides[i] + reach[i] + extra[i] for i in rank]
+    begins = [draw(st.integers(0, min(reach[i], wide[i] - 1))) for i in rank]
+    ends = [draw(st.integers(0, min(reach[i], wide[i] - 1 - begins[i]))) for i in rank]
+    layer.start((draw(st.integers(1, 2)), group * inputs, *size))
+    weight = layer.weight((group * inputs, outputs, *kernel), 1)
+    bias = layer.bias(group * outputs)
+    operands = [layer.data, weight, *([] if bias is None else [bias])]
+    window = {"strides": strides, "pads": [*begins, *ends], "dilations": dilations, "group": group}
+    total = layer.add(ConvTransposeOp.make(*operands, output_padding=extra, **window))
+    return layer.finished(total, inputs * math.prod(kernel))
 
 
 @st.composite

@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from test_vta_mixed import LEVELS
-from zero_point_layers import zero_point_convs, zero_point_matmuls
+from zero_point_layers import (
+    zero_point_convs,
+    zero_point_matmuls,
+    zero_point_transposed_convs,
+)
 
 import byocir
 from byocir.dialects.context import load_context
@@ -34,7 +38,7 @@ def inputs_like(x: np.ndarray) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("rounding", ["half_up", "half_even"])
 @pytest.mark.parametrize("levels", LEVELS[:2], ids="+".join)
-@given(layer=st.one_of(zero_point_convs(), zero_point_matmuls()))
+@given(layer=st.one_of(zero_point_convs(), zero_point_matmuls(), zero_point_transposed_convs()))
 @settings(max_examples=settings.default.max_examples // 25)
 def test_layers_give_the_integers_of_the_evaluator(layer, levels, rounding):
     fixed = f"{GRAPH_REWRITES},fix-point{{rounding={rounding}}}"
@@ -173,6 +177,28 @@ def test_an_array_with_two_numbers_around_it_is_two_arrays():
         for value in (net.value, read)
     ]
     model = net.model(net.on_grid(net.node("Add", *sums), 0.5, 0.5), (1, 16, 4, 5))
+    x = np.random.default_rng(1).normal(0, 3, net.shape).astype(np.float32)
+    wanted = rewritten(byocir.import_onnx(model), f"{GRAPH_REWRITES},fix-point")
+    (expected,) = evaluate_function(wanted, "main", [x])
+    for levels in LEVELS[:2]:
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert package.report.macs["host"] == 0
+        np.testing.assert_array_equal([*package.run({"x": x}, check=True).values()], [expected])
+
+
+@pytest.mark.parametrize("pads", [[0] * 4, [1, 0, 0, 2]], ids=["no pads", "pads"])
+@pytest.mark.parametrize(
+    "moved", [[0, 0, 0, -2, 0, 0, -1, 0], [0, 0, 1, 1, 0, 0, 0, 2]], ids=["cut", "padded"]
+)
+def test_a_convolution_reads_what_was_cut_or_padded(moved, pads):
+    """A convolution with pads of its own does not read through those of its input."""
+    net = Quantised((1, 16, 5, 6), np.int8, np.int8)
+    around = net.array(np.array(moved, np.int64))
+    cut = net.on_grid(net.node("Pad", net.value, around), net.scale, 0.4)
+    made = net.node("Conv", cut, net.weight(16, 16, 2, 2), pads=pads)
+    height, width = (n + moved[i] + moved[i + 4] for n, i in ((5, 2), (6, 3)))
+    shape = (1, 16, height + pads[0] + pads[2] - 1, width + pads[1] + pads[3] - 1)
+    model = net.model(net.on_grid(made, 0.5, 0.5), shape)
     x = np.random.default_rng(1).normal(0, 3, net.shape).astype(np.float32)
     wanted = rewritten(byocir.import_onnx(model), f"{GRAPH_REWRITES},fix-point")
     (expected,) = evaluate_function(wanted, "main", [x])

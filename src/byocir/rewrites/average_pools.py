@@ -48,7 +48,7 @@ def _padded(x: Bound, data: Bound, pool: Bound, new: NewOps) -> tuple[SSAValue, 
     if not zero.any() or not any(around):
         return x.value, window
     none = [0] * len(around)
-    return surrounded(x, around, zero, new), {**window, "pads": none, "ceil_mode": 0}
+    return surrounded(x.value, around, zero, new), {**window, "pads": none, "ceil_mode": 0}
 
 
 @average_pool_to_integer.where

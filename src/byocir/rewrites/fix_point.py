@@ -8,7 +8,8 @@ dequantize and quantize becomes a sum of integers and such a requantize, a produ
 element one of integers, a leaky relu or prelu a sum of what is above and below the zero point. With
 `tables` a softmax between them takes its exponentials from a table of integers. Weights of nine
 bits without their zero points, and products of two computed arrays that have some, become integers,
-too (`wide_products`).
+too (`wide_products`). A transposed convolution becomes convolutions, one for each phase of its
+strides.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
 that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
@@ -50,12 +51,14 @@ from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements
 from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer
+from byocir.rewrites.transposed_convs import transposed_conv_to_convs
 
 TO_INTEGERS = (
     average_pool_to_integer,
     global_average_pool_to_integer,
     leaky_relu_to_sum,
     product_of_elements,
+    transposed_conv_to_convs,
 )
 """What has integers whose requantize is in float first, as that of contractions."""
 

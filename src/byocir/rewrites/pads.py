@@ -15,12 +15,15 @@ from byocir.rewrites.driver import erase_dead
 from byocir.rewrites.schedule.blocks import Parts
 
 
-def read_through_pads(op: BlockOp) -> None:
+def read_through_pads(op: BlockOp, *, cuts: bool = False) -> None:
     """Lets a block read an array, and a number outside of it, where it reads a copy of that array
-    with the number around it. A copy that nothing else reads goes."""
+    with the number around it; with `cuts` also where the copy is but of a part. A copy that nothing
+    else reads goes."""
     for position, value in enumerate(op.ins):
         padding = _padding(value)
         if padding is None or op.pad_values[position] is not None:
+            continue
+        if not cuts and padding.pad_values[0] is None:
             continue
         _read_through(op, position, padding)
 
@@ -30,7 +33,7 @@ def _padding(value: SSAValue) -> BlockOp | None:
     op = value.owner
     if not isinstance(op, BlockOp) or not op.in_value_form or len(op.ins) != 1 or op.bases:
         return None
-    if op.reductions or op.where is not None or len(op.outs) != 1 or op.pad_values[0] is None:
+    if op.reductions or op.where is not None or len(op.outs) != 1:
         return None
     starts = isinstance(op.outs[0].owner, EmptyOp)
     moves = op.yielded[0] is op.body.block.args[0] and not op.whole

@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.graph import AddOp, ConvOp, MatmulOp
+from byocir.dialects.graph import AddOp, ConvOp, ConvTransposeOp, MatmulOp
 from byocir.dialects.types import element_type_of, i8, i32, ui8
 from byocir.patterns import Bound, Match, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
@@ -74,28 +74,28 @@ SCALED_BIAS = (
 )
 
 
-_DATA = dequantize(wildcard("x"), "data")
+DATA = dequantize(wildcard("x"), "data")
 _WEIGHT = dequantize(wildcard("w"), "weight")
-_BIAS = dequantize(constant("b"), "bias")
+BIAS = dequantize(constant("b"), "bias")
 
 
-@to_integers(op("graph.conv", _DATA, _WEIGHT, optional_operand(_BIAS)) @ "conv")
+@to_integers(op("graph.conv", DATA, _WEIGHT, optional_operand(BIAS)) @ "conv")
 def quantized_conv(
     m: Match, x: Bound, w: Bound, conv: Bound, quantize: Bound, new: NewOps, b: Bound | None = None
 ) -> SSAValue:
     """`quantize(conv(dequantize(x), dequantize(w), dequantize(b)))` becomes a conv of integers."""
     image, window = padded(m, new)
     sums = new.add(ConvOp.make(image, integer_weight(m, new), folded_bias(m, new), **window)).result
-    scale = _scale_of_sums(m)
+    scale = scale_of_sums(m)
     assert scale is not None
     per_channel = (-1, *[1] * (x.type.rank - 2)) if scale.ndim else ()
     return requantized(quantize, Integers(sums, scale.reshape(per_channel), ONE), new)
 
 
-PRODUCT = op("graph.matmul", _DATA, _WEIGHT) @ "product"
+PRODUCT = op("graph.matmul", DATA, _WEIGHT) @ "product"
 
 
-@to_integers(optional(PRODUCT, lambda product: op("graph.add", product, _BIAS)))
+@to_integers(optional(PRODUCT, lambda product: op("graph.add", product, BIAS)))
 def quantized_matmul(
     m: Match,
     x: Bound,
@@ -110,12 +110,12 @@ def quantized_matmul(
     bias = folded_bias(m, new)
     if bias is not None:
         sums = new.add(AddOp.make(sums, bias)).result
-    scale = _scale_of_sums(m)
+    scale = scale_of_sums(m)
     assert scale is not None
     return requantized(quantize, Integers(sums, scale, ONE), new)
 
 
-@to_integers(_DATA)
+@to_integers(DATA)
 def changed_grid(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValue:
     """`quantize(dequantize(x))` is a change of grid."""
     grid, value = known_grid(data), x.value
@@ -178,12 +178,12 @@ def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, 
 
 @quantized_conv.where(fix=SCALED_BIAS)
 @quantized_matmul.where(fix=SCALED_BIAS)
-def _bias_is_on_the_grid_of_the_sums(
+def bias_is_on_the_grid_of_the_sums(
     m: Match, b: Bound | None = None, bias: Bound | None = None
 ) -> tuple[bool, object]:
     """The bias is i32 with zero point 0, and its scale that of the input times that of the
     weight."""
-    expected = _scale_of_sums(m)
+    expected = scale_of_sums(m)
     if b is None or bias is None or expected is None:
         return True, "no bias"
     grid = grid_at(bias)
@@ -200,7 +200,7 @@ def _range(scales: np.ndarray) -> str:
 
 @quantized_conv.where
 @quantized_matmul.where
-def _sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[bool, int]:
+def sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[bool, int]:
     """No sum of products can leave i32."""
     if not all(_is_byte(each) for each in (x, w)):
         return True, 0
@@ -216,7 +216,7 @@ def _is_byte(bound: Bound) -> bool:
     return bound.type.element in (i8, ui8)
 
 
-def _scale_of_sums(m: Match) -> np.ndarray | None:
+def scale_of_sums(m: Match) -> np.ndarray | None:
     """The scale of the sums of a contraction, a scalar or one for each output; None where the grids
     of its operands do not give one."""
     data, weight = grid_at(m["data"]), grid_at(m["weight"])
@@ -224,7 +224,11 @@ def _scale_of_sums(m: Match) -> np.ndarray | None:
         return None
     if weight.axis not in (None, output_axis(m)):
         return None
-    return np.multiply(data.scale, weight.scale, dtype=np.float32)
+    scale = np.multiply(data.scale, weight.scale, dtype=np.float32)
+    conv = m["conv"].op if "conv" in m else None
+    if isinstance(conv, ConvTransposeOp) and scale.ndim:
+        return np.tile(scale, conv.group.value.data)  # its weights name the outputs of one group
+    return scale
 
 
 def _largest_column(m: Match) -> int:

@@ -14,25 +14,28 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import ConvOp, FixedAttr, PadOp, RequantizeOp
+from byocir.dialects.graph import ConvOp, ConvTransposeOp, FixedAttr, PadOp, RequantizeOp
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.types import dtype_of, i32
-from byocir.patterns import Bound, Match
+from byocir.dialects.types import dtype_of, element_type_of, i32
+from byocir.patterns import Match
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, grid_at, known_grid
 
 
 def output_axis(m: Match) -> int | None:
     """The axis of a weight that counts outputs; None for a vector, which has one."""
+    if "conv" in m:
+        return 1 if isinstance(m["conv"].op, ConvTransposeOp) else 0
     rank = m["w"].type.rank
-    columns = rank - 1 if rank > 1 else None
-    return 0 if "conv" in m else columns
+    return rank - 1 if rank > 1 else None
 
 
 def summed_axes(m: Match) -> tuple[int, ...]:
     """The axes of a weight that a contraction adds up."""
     rank = m["w"].type.rank
-    return tuple(range(1, rank)) if "conv" in m else (max(rank - 2, 0),)
+    if "conv" not in m:
+        return (max(rank - 2, 0),)
+    return tuple(axis for axis in range(rank) if axis != output_axis(m))
 
 
 def shifted_weight(m: Match) -> np.ndarray | None:
@@ -83,15 +86,15 @@ def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
     pads, window = int_tuple(conv.pads), dict[str, Any](conv.properties)
     if not zero.any() or not any(pads):
         return x.value, window
-    return surrounded(x, pads, zero, new), {**window, "pads": [0] * len(pads)}
+    return surrounded(x.value, pads, zero, new), {**window, "pads": [0] * len(pads)}
 
 
-def surrounded(x: Bound, pads: Sequence[int], number: np.ndarray, new: NewOps) -> SSAValue:
+def surrounded(x: SSAValue, pads: Sequence[int], number: np.ndarray, new: NewOps) -> SSAValue:
     """An array [N, C, …] with a number around its spatial dimensions."""
     spatial = len(pads) // 2
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
-    fill = ArrayAttr.of(number.astype(dtype_of(x.type.element)))
-    return new.add(PadOp.make(x.value, pads=around, mode="constant", value=fill)).result
+    fill = ArrayAttr.of(number.astype(dtype_of(element_type_of(x.type))))
+    return new.add(PadOp.make(x, pads=around, mode="constant", value=fill)).result
 
 
 def without_zero_point(value: SSAValue, zero: int, new: NewOps) -> SSAValue:

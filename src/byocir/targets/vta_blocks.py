@@ -22,6 +22,7 @@ from byocir.patterns import (
     wildcard,
     within,
 )
+from byocir.patterns.blocks import Access
 
 S = ScalarPattern
 
@@ -115,67 +116,63 @@ def weights(name: str) -> Pattern:
     return constant(name, dtype=i8) | constant(name, dtype=i16, where=within(-255, 255))
 
 
-def _surrounded(x: Pattern) -> tuple[Pattern, Pattern]:
-    """An array, in two dimensions and in one, that may be a copy with a number around it."""
+def _reads(x: Pattern, index: str, rank: int) -> tuple[Access, Access]:
+    """The ways in which windows read an array [N, C, …]: a copy of a part of it, or of it with a
+    number around, which is then all that they read, or the array with a number outside of it."""
+    spaces, moved = (
+        ("n c h w", "n c (h - top) (w - left)") if rank == 4 else ("n c h", "n c (h - top)")
+    )
+    copy = block(spaces, x[moved].padded("surrounding"), lambda acc, e: e)
+    return copy[index], x[index].padded("around")
 
-    def image(v: Pattern) -> Pattern:
-        read = v["n c (h - top) (w - left)"].padded("surrounding")
-        return block("n c h w", read, lambda acc, e: e)
 
-    def line(v: Pattern) -> Pattern:
-        return block("n c h", v["n c (h - top)"].padded("surrounding"), lambda acc, e: e)
+_ROW, _COLUMN = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
 
-    return optional(x, image), optional(x, line)
+
+def _conv(spaces: str, x: Pattern, index: str, weight: Access, out: str | None = None) -> Pattern:
+    """A convolution of an array in any of the ways to read it."""
+    reads = _reads(x, index, 4 if _COLUMN in index else 3)
+    made = (block(spaces, read, weight, _product, out=out) for read in reads)
+    return _either(each @ "product" for each in made)
 
 
 @composite("contraction")
 def contraction():
     """A convolution or product of matrices as blocks, with its integer epilogue."""
     x, w = wildcard("x", dtype=i8), weights("w")
-    image, line = _surrounded(x)
-    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
-    conv2d = block(
-        "n o h w | c r s", image[f"n c {row} {column}"].padded("around"), w["o c r s"], _product
-    )
-    conv1d = block("n o h | c r", line[f"n c {row}"].padded("around"), w["o c r"], _product)
+    conv2d = _conv("n o h w | c r s", x, f"n c {_ROW} {_COLUMN}", w["o c r s"])
+    conv1d = _conv("n o h | c r", x, f"n c {_ROW}", w["o c r"])
     dense = block("*m n | k", x["*m k"], w["k n"], _product)
     turned = block("*m n | k", x["*m k"], w["n k"], _product)
     y = wildcard("y", dtype=i8)
     batched = block("*b *m n | k", x["*b *m k"], y["*b k n"], _product)
     crossed = block("*b *m n | k", x["*b *m k"], y["*b n k"], _product)
     channel, output = "(g*inputs + c)", "(g*outputs + o)"
-    grouped2d = block(
+    grouped2d = _conv(
         "n g o h w | c r s",
-        image[f"n {channel} {row} {column}"].padded("around"),
+        x,
+        f"n {channel} {_ROW} {_COLUMN}",
         w[f"{output} c r s"],
-        _product,
-        out=f"n {output} h w",
+        f"n {output} h w",
     )
-    grouped1d = block(
-        "n g o h | c r",
-        line[f"n {channel} {row}"].padded("around"),
-        w[f"{output} c r"],
-        _product,
-        out=f"n {output} h",
+    grouped1d = _conv(
+        "n g o h | c r", x, f"n {channel} {_ROW}", w[f"{output} c r"], f"n {output} h"
     )
-    families = (
-        (conv2d, conv1d),
-        (dense, turned, batched, crossed),
-        (grouped2d, grouped1d),
-    )
-    return tuple(_epilogue(_either(each @ "product" for each in family)) for family in families)
+    products = _either(each @ "product" for each in (dense, turned, batched, crossed))
+    families = (conv2d | conv1d, products, grouped2d | grouped1d)
+    return tuple(_epilogue(family) for family in families)
 
 
 def _window(
     body: Callable[[S, S], S], pad: int | str, init: int | None = None
 ) -> tuple[Pattern, Pattern]:
     x = wildcard("x", dtype=i8)
-    image, line = _surrounded(x) if isinstance(pad, str) else (x, x)
-    row, column = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
-    return (
-        block("n c h w | r s", image[f"n c {row} {column}"].padded(pad), body, init=init),
-        block("n c h | r", line[f"n c {row}"].padded(pad), body, init=init),
-    )
+    made: list[Pattern] = []
+    for spaces, index in (("n c h w | r s", f"n c {_ROW} {_COLUMN}"), ("n c h | r", f"n c {_ROW}")):
+        rank = 4 if _COLUMN in index else 3
+        reads = _reads(x, index, rank) if isinstance(pad, str) else (x[index].padded(pad),)
+        made.append(_either(block(spaces, read, body, init=init) for read in reads))
+    return made[0], made[1]
 
 
 @composite("window_max")

@@ -168,3 +168,22 @@ func.func @prelu(%x: tensor<1x2x4xi8>) -> tensor<1x2x4xi8> {
   %2 = graph.quantize %1, %u, %z {axis = 1 : i64} : (tensor<1x2x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x2x4xi8>
   func.return %2 : tensor<1x2x4xi8>
 }
+
+// The phases of a transposed convolution read alike: one convolution, whose outputs alternate.
+// CHECK-LABEL: @transposed
+// CHECK:         %[[W:.*]] = graph.constant #graph.array<[1, 2, 3, 4] : tensor<4x1x1x1xi8>>
+// CHECK:         graph.conv %x, %[[W]]{{.*}} : (tensor<1x1x3x2xi8>, tensor<4x1x1x1xi8>{{.*}}) -> tensor<1x4x3x2xi32>
+// CHECK:         graph.requantize
+// CHECK:         graph.transpose
+// CHECK:         graph.reshape {{.*}} -> tensor<1x1x6x4xi8>
+func.func @transposed(%x: tensor<1x1x3x2xi8>) -> tensor<1x1x6x4xi8> {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %o = graph.constant #graph.array<[0] : tensor<i8>>
+  %w = graph.constant #graph.array<[1, 2, 3, 4] : tensor<1x1x2x2xi8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x1x3x2xi8>, tensor<f32>, tensor<i8>) -> tensor<1x1x3x2xf32>
+  %1 = graph.dequantize %w, %s, %o {axis = 1 : i64} : (tensor<1x1x2x2xi8>, tensor<f32>, tensor<i8>) -> tensor<1x1x2x2xf32>
+  %2 = graph.conv_transpose %0, %1 {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64, output_padding = array<i64: 0, 0>} : (tensor<1x1x3x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x6x4xf32>
+  %3 = graph.quantize %2, %s, %z {axis = 1 : i64} : (tensor<1x1x6x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x1x6x4xi8>
+  func.return %3 : tensor<1x1x6x4xi8>
+}

@@ -128,7 +128,7 @@ def _arrange(function: FuncOp) -> _Ports:
         sink_constants(composite)
         for op in [op for op in composite.body.block.ops if isinstance(op, BlockOp)]:
             if op.reductions:
-                read_through_pads(op)
+                read_through_pads(op, cuts=True)
     orders = _orders(function)
     body, last = function.body.block, function.body.block.last_op
     assert last is not None
