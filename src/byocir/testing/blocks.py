@@ -286,6 +286,9 @@ class _Space:
         return tuple(max(1, high + 1 + min(low, 0)) for low, high in found)
 
     def reads_outside(self, exprs: Sequence[AffineExpr], type_: TensorType) -> bool:
+        """Raises Unfit for an array of other dimensions, which another op may have given it."""
+        if len(exprs) != len(shape_of(type_)):
+            raise Unfit
         pairs = zip(self._bounds(exprs), shape_of(type_), strict=True)
         return any(low < 0 or high >= size for (low, high), size in pairs)
 
