@@ -288,13 +288,3 @@ def input_and_result_are_laid_out_alike(m: Match) -> tuple[bool, Any]:
     product = m["product"].block
     shapes = [shape_of(value.type) for value in (*product.ins, *product.outs)]
     return contraction_roles(product) is not None, shapes
-
-
-@contraction.rule
-def groups_are_apart(m: Match) -> tuple[bool, Any]:
-    """Each group has channels of its own."""
-    extents = m["product"].extents
-    if extents.get("g", 1) == 1:
-        return True, "one group"
-    seen = (m["inputs"], m["outputs"])
-    return seen == (extents["c"], extents["o"]), seen

@@ -373,9 +373,15 @@ def _for_side(made: Composite, side: int) -> Composite:
 
 def _groups_fill_blocks(side: int) -> Check:
     def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
-        """Groups of channels, several together if they are small, fill whole blocks."""
+        """Groups of channels lie side by side and, several together if they are small, fill whole
+        blocks."""
         groups, inputs, outputs = _groups(m)
-        fits = groups == 1 or groups_fit(groups, inputs, outputs, side)
+        if groups == 1:
+            return True, "one group"
+        apart = m.get("inputs", inputs), m.get("outputs", outputs)
+        if apart != (inputs, outputs):
+            return False, f"groups that are {apart} channels apart, of {(inputs, outputs)}"
+        fits = groups_fit(groups, inputs, outputs, side)
         return fits, f"{groups} groups of {inputs} and {outputs} channels for blocks of {side}"
 
     return groups_fill_blocks
