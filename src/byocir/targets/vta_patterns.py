@@ -373,8 +373,7 @@ def _for_side(made: Composite, side: int) -> Composite:
 
 def _groups_fill_blocks(side: int) -> Check:
     def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
-        """Groups of channels lie side by side and, several together if they are small, fill whole
-        blocks."""
+        """Groups of channels, several together if they are small, fill whole blocks."""
         groups, inputs, outputs = _groups(m)
         if groups == 1:
             return True, "one group"
