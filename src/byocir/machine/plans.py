@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block
 
 from byocir.dialects.tir import BlockOp, buffer
@@ -61,7 +60,10 @@ def plans_of(
 
 def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
     """The block over these extents, as a program of its own on arrays of the same types."""
-    outside = Block(arg_types=[_in_memory(v.type) for v in [*block.ins, *block.outs]])
+    types = [value.type for value in [*block.ins, *block.outs]]
+    if block.in_value_form:
+        types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
+    outside = Block(arg_types=types)
     count, maps = len(block.ins), [*block.in_maps, *block.out_maps]
     made = BlockOp(
         [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)],
@@ -73,12 +75,6 @@ def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
     )
     outside.add_op(made)
     return made
-
-
-def _in_memory(type_: Attribute) -> Attribute:
-    if isinstance(type_, TensorType):
-        return buffer(element_type_of(type_), shape_of(type_))
-    return type_
 
 
 def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:

@@ -38,14 +38,21 @@ class Simulator:
         self._main: dict[SSAValue, np.ndarray] = {}
         self._plans: dict[Any, BlockPlan] = {}
 
-    def run(self, function: FuncOp, arrays: Sequence[np.ndarray]) -> None:
-        """Runs a function in memory on these arguments; those that it writes are changed. Raises
-        ByocirError B271 for an op that is no instruction, B272 for a buffer outside its memory."""
+    def run(
+        self,
+        function: FuncOp,
+        arrays: Sequence[np.ndarray],
+        calls: Sequence[Call] | None = None,
+    ) -> None:
+        """Runs a function in memory on these arguments; those that it writes are changed. `calls`
+        are those of the function in another order. Raises ByocirError B271 for an op that is no
+        instruction, B272 for a buffer outside its memory."""
         body = function.body.block
         self._main = dict(zip(body.args, arrays, strict=True))
+        found: list[Call] = []
         for op in body.ops:
             if isinstance(op, IntrinsicOp):
-                self.call(call_of(self.machine, op))
+                found.append(call_of(self.machine, op))
             elif isinstance(op, ConstantOp):
                 self._main[op.result] = op.value.data.values()
             elif isinstance(op, AllocOp):
@@ -53,6 +60,8 @@ class Simulator:
             elif op is not body.last_op:
                 told = f"expected instructions of {self.machine.name}, found {op.name}"
                 raise ByocirError("B271", told, where=place(op.location))
+        for call in found if calls is None else calls:
+            self.call(call)
 
     def call(self, call: Call) -> None:
         """Runs one call."""

@@ -15,7 +15,7 @@ class Npu(Target):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
@@ -28,13 +28,20 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.machine import Machine
+from byocir.machine.numbers import model_of
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
 from byocir.rewrites.machine.search import schedule_for
-from byocir.targets.described import programs_of, runner
+from byocir.targets.described import (
+    TEXT,
+    busy_by_node,
+    programs_of,
+    runner,
+    times_of_programs,
+)
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
@@ -168,7 +175,9 @@ class Target(ArgSpecConvertible):
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack
         of synchronisation, and raises on the first: slower, and for tests. The default looks for
-        none."""
+        those of described machines, and else for none."""
+        if isinstance(self.machine, Machine) and type(self).load is Target.load:
+            return runner(self.machine, blobs, check=True)
         return self.load(blobs)
 
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
@@ -177,8 +186,22 @@ class Target(ArgSpecConvertible):
         return None
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
-        """Profiles the target's programs, if it can tell where their time goes."""
-        return ()
+        """Profiles the target's programs, if it can tell where their time goes: those of a
+        described machine by what the description says that instructions cost."""
+        if not isinstance(self.machine, Machine) or TEXT not in blobs:
+            return ()
+        return [
+            Profile(
+                symbol,
+                times.cycles,
+                busy_by_node(calls),
+                {unit.name: asdict(spent) for unit, spent in zip(units, times.units, strict=True)},
+                {unit.name: spent.busy for unit, spent in zip(units, times.units, strict=True)},
+                {"instructions": len(calls)},
+            )
+            for symbol, calls, times in times_of_programs(self.machine, blobs)
+            for units in [model_of(self.machine).units]
+        ]
 
 
 @dataclass(frozen=True)

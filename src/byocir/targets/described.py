@@ -3,20 +3,26 @@ on the simulated machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from byocir.dialects.context import load_context
+from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.evaluate.ports import ports_of
-from byocir.machine import Machine
+from byocir.machine import Call, Machine
+from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
+from byocir.machine.numbers import check_order, times_of
 from byocir.machine.simulator import Simulator
+from byocir.machine_sim import Times
 
 TEXT, WEIGHTS, CODE = "program.mlir", "weights.safetensors", ".bin"
 
@@ -36,20 +42,45 @@ def _is_bytes(code: Sequence[object]) -> bool:
     return all(isinstance(each, bytes) for each in code)
 
 
-def runner(
-    machine: Machine, blobs: Mapping[str, bytes]
-) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
-    """What runs programs on a simulated machine."""
+def _functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
     context = load_context()
     read_weights(blobs[WEIGHTS], context.arrays, WEIGHTS)
     module = parse_module(blobs[TEXT].decode(), context)
-    functions = {f.sym_name.data: f for f in module.ops if isinstance(f, FuncOp)}
+    return {f.sym_name.data: f for f in module.ops if isinstance(f, FuncOp)}
+
+
+def runner(
+    machine: Machine, blobs: Mapping[str, bytes], *, check: bool = False
+) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
+    """What runs programs on a simulated machine. With `check` those that have hazards raise
+    ByocirError B274."""
+    functions = _functions_of(blobs)
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         function = functions[symbol]
+        if check:
+            check_order(machine, calls_in(machine, function.body.block))
         _, types = ports_of(function)
         outputs = [np.zeros(shape_of(t), dtype_of(element_type_of(t))) for t in types]
         Simulator(machine).run(function, [*inputs, *outputs])
         return outputs
 
     return run
+
+
+def times_of_programs(
+    machine: Machine, blobs: Mapping[str, bytes]
+) -> Iterator[tuple[str, Sequence[Call], Times]]:
+    """When the calls of each program run."""
+    for symbol, function in _functions_of(blobs).items():
+        calls = calls_in(machine, function.body.block)
+        yield symbol, calls, times_of(machine, calls)
+
+
+def busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
+    """The cycles that units are busy for each node of the model."""
+    busy: Counter[tuple[str, str]] = Counter()
+    for call in calls:
+        nodes = ", ".join(names(call.op.location)) or call.instruction.name
+        busy[nodes, call.unit.name] += ceil(call.cycles)
+    return [(node, unit, cycles) for (node, unit), cycles in busy.items()]

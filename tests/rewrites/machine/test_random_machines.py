@@ -3,6 +3,7 @@ reason; each pass on the way keeps results; waits order all that must be."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,10 @@ from byocir.dialects.context import load_context
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.machine import Call, InOrder, Interlocked
 from byocir.machine.calls import calls_in
+from byocir.machine.numbers import any_order, hazards_of
 from byocir.machine.simulator import Simulator
 from byocir.rewrites.machine import PASSES
-from byocir.rewrites.machine.steps import depend
 from byocir.rewrites.pipeline import run_passes
 
 ENGINE = str(Path(__file__).parents[3] / "examples" / "counted_engine.py")
@@ -57,42 +57,34 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
     return function
 
 
-def ordered(drawn: Drawn, calls: list[Call]) -> None:
-    """Expects waits to order each two calls of different units of which one depends on the other:
-    what a call knows to have ended is followed through all waits."""
-    if isinstance(drawn.machine.ordered, InOrder | Interlocked):
-        return
-    issued = {unit.name: list[int]() for unit in drawn.machine.units}
-    pushed: dict[tuple[str, str], list[int]] = {}
-    before: list[set[int]] = []
-    known: set[int] = set()
-    for at, call in enumerate(calls):
-        own = issued[call.unit.name]
-        ended = set(before[own[-1]] | {own[-1]}) if own else set()
-        for unit, count in call.op.counts.items():
-            known |= set(issued[unit][: len(issued[unit]) - count])
-        for unit in call.op.pops or ():
-            source = pushed[unit.data, call.unit.name].pop(0)
-            ended |= before[source] | {source}
-        before.append(ended | known)
-        for unit in call.op.pushes or ():
-            pushed.setdefault((call.unit.name, unit.data), []).append(at)
-        own.append(at)
-    for at, call in enumerate(calls):
-        for other in range(at):
-            if calls[other].unit != call.unit and depend(calls[other], call):
-                assert other in before[at], f"call {at} does not wait for {other}"
-    assert not any(pushed.values()), "expected each token to be popped"
+def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> None:
+    """Expects the same bytes in whatever order the machine may run the calls, and each wait that is
+    taken away to be missed."""
+    calls = calls_in(drawn.machine, function.body.block)
+    assert hazards_of(drawn.machine, calls) == []
+    feeds, pick = random_feeds(module), random.Random(seed)
+    expected = evaluate(module, feeds)["res0"]
+    for choose in (max, pick.choice):
+        arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
+        order = any_order(drawn.machine, calls, choose)
+        Simulator(drawn.machine).run(function, arrays, order)
+        np.testing.assert_array_equal(arrays[2], expected)
+    waiting = [call for call in calls if call.op.counts]
+    for call in pick.sample(waiting, min(2, len(waiting))):
+        counts = call.op.counts
+        unit = pick.choice(list(counts))
+        call.op.set_order({name: n for name, n in counts.items() if name != unit})
+        assert hazards_of(drawn.machine, calls), f"expected {call.op} to need its wait for {unit}"
+        call.op.set_order(counts)
 
 
 @settings(max_examples=settings.default.max_examples // 5)
 @given(machines(), sizes, sizes, sizes, st.booleans())
 def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu) -> None:
-    function = brought_down(
-        drawn, product_module(m, n, k, relu=relu and drawn.choices["stores relu"])
-    )
+    relu = relu and drawn.choices["stores relu"]
+    function = brought_down(drawn, product_module(m, n, k, relu=relu))
     if function is not None:
-        ordered(drawn, calls_in(drawn.machine, function.body.block))
+        disordered(drawn, function, product_module(m, n, k, relu=relu), m + n + k)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (16, 16, 16), (20, 7, 33)], ids=str)

@@ -1,0 +1,123 @@
+"""Programs of machines as numbers, for the engines of `byocir.machine_sim`: when each call runs,
+and which of them nothing keeps apart.
+
+Cycles and limits are those of the description, reads and writes the rows that calls touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+
+from xdsl.ir import SSAValue
+
+from byocir.dialects.locations import place
+from byocir.errors import ByocirError
+from byocir.machine.calls import Call, Place
+from byocir.machine.description import Machine
+from byocir.machine.parts import InOrder, Interlocked, Tokens
+from byocir.machine_sim import (
+    Access,
+    Hazard,
+    Instruction,
+    MachineModel,
+    Times,
+    TokenQueue,
+    Unit,
+    Wait,
+    hazards,
+    legal_order,
+    order_of,
+    run_times,
+)
+
+
+def model_of(machine: Machine) -> MachineModel:
+    """The parts of a machine as its engines know them. One that runs in order is one unit."""
+    order = machine.ordered
+    if isinstance(order, InOrder):
+        return MachineModel([Unit(machine.name)])
+    units = [Unit(unit.name, unit.queue) for unit in machine.units]
+    pairs = order.pairs if isinstance(order, Tokens) else ()
+    capacity = order.capacity if isinstance(order, Tokens) else None
+    tokens = [TokenQueue(f"{one.name} to {other.name}", capacity) for one, other in pairs]
+    guarded = order.memories if isinstance(order, Interlocked) else ()
+    return MachineModel(units, tokens, frozenset(memory.scope for memory in guarded))
+
+
+def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
+    """The calls of a program as its engines know them."""
+    return _Numbers(machine).of(calls)
+
+
+def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
+    """When each call of a program runs."""
+    return run_times(model_of(machine), numbers_of(machine, calls))
+
+
+def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
+    """The accesses that nothing orders, reads of rows that nothing wrote, and tokens that nobody
+    pops."""
+    fresh = [memory.scope for memory in machine.memories]
+    return hazards(model_of(machine), numbers_of(machine, calls), fresh=fresh)
+
+
+def check_order(machine: Machine, calls: Sequence[Call]) -> None:
+    """Raises ByocirError B274 for the first hazard of a program."""
+    found = hazards_of(machine, calls)
+    if not found:
+        return
+    first = calls[found[0].first]
+    second = calls[found[0].second] if found[0].second is not None else None
+    others = f"; {len(found) - 1} more" if len(found) > 1 else ""
+    told = f"{first.instruction.name} ({found[0].first})"
+    if second is not None:
+        told += f" and {second.instruction.name} ({found[0].second})"
+    raise ByocirError(
+        "B274",
+        f"expected a program of {machine.name} without hazards, found {found[0].kind}: {told} at "
+        f"{found[0].span} of {found[0].memory}{others}",
+        where=place(first.op.location),
+    )
+
+
+def any_order(
+    machine: Machine, calls: Sequence[Call], choose: Callable[[list[int]], int]
+) -> list[Call]:
+    """The calls in another order that the machine allows: `choose` picks the next one of those that
+    may run."""
+    order = order_of(model_of(machine), numbers_of(machine, calls))
+    return [calls[index] for index in legal_order(order, choose)]
+
+
+class _Numbers:
+    def __init__(self, machine: Machine) -> None:
+        self._alone = isinstance(machine.ordered, InOrder)
+        self._units = {unit.name: number for number, unit in enumerate(machine.units)}
+        order = machine.ordered
+        pairs = order.pairs if isinstance(order, Tokens) else ()
+        self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
+        self._main: dict[SSAValue, str] = {}
+
+    def of(self, calls: Sequence[Call]) -> list[Instruction]:
+        return [self._one(call) for call in calls]
+
+    def _one(self, call: Call) -> Instruction:
+        unit = call.unit.name
+        pops = [self._tokens[other.data, unit] for other in call.op.pops or ()]
+        pushes = [self._tokens[unit, other.data] for other in call.op.pushes or ()]
+        return Instruction(
+            0 if self._alone else self._units[unit],
+            ceil(call.cycles),
+            reads=[access for each in call.read for access in self._accesses(each)],
+            writes=self._accesses(call.result),
+            pops=pops,
+            pushes=pushes,
+            waits=[Wait(self._units[other], n) for other, n in call.op.counts.items()],
+        )
+
+    def _accesses(self, at: Place) -> list[Access]:
+        memory = at.memory.scope
+        if at.memory.is_main:
+            memory = self._main.setdefault(at.buffer, f"main memory, array {len(self._main)}")
+        return [Access(memory, start, stop) for start, stop in at.rows()]
