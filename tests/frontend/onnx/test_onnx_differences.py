@@ -138,6 +138,7 @@ INDICES = np.array([[[[5, 7], [13, 15]]]])
 SPREAD = floats(*range(1, 13), shape=(1, 6, 1, 2))
 B, F, Z = np.array([[1, 2]], np.int8), np.array(1, np.float32), np.array(0, np.int8)
 AXIS = np.array([1])
+BYTES, U = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16), np.uint8(0)
 
 
 def scaled(last: float) -> np.ndarray:
@@ -176,6 +177,15 @@ def attention(mode: int) -> Case:
     made = case("Attention", q, q, q, mask, outputs=4, qk_matmul_output_mode=mode)
     made.node.output[1:3] = ["", ""]
     return made
+
+
+def quantised(operator: str, *given: Any, **attributes: Any) -> Case:
+    """An operator of ONNX Runtime on bytes; behind each scale there is a zero point of 0."""
+    inputs: list[Any] = []
+    for each in given:
+        inputs += [np.float32(each), U] if isinstance(each, float) else [each]
+    weights = [i for i, each in enumerate(inputs) if each is not None and np.ndim(each) == 0]
+    return case(f"com.microsoft.{operator}", *inputs, weights=weights, **attributes)
 
 
 SHOWN: dict[str, list[Case]] = {
@@ -501,6 +511,27 @@ SHOWN: dict[str, list[Case]] = {
             *(F * 0, Z, np.ones((1, 1, 1), np.int8), F, Z, F * 0, Z),
             weights=(1, 2, 3, 4, 5, 6, 7),
         ),
+    ],
+    "requantize-step": [
+        case(
+            "QLinearConv",
+            *(BYTES, np.float32(0.02), U, np.array([[[[3]]], [[[7]]]], np.uint8), np.float32(0.02)),
+            *(U, np.float32(0.124), U),
+            weights=(1, 2, 3, 4, 5, 6, 7),
+        ),
+        case(
+            "QLinearMatMul",
+            *(BYTES[0, 0], np.float32(0.02), U, BYTES[0, 0].T, np.float32(0.0004), U),
+            *(np.float32(0.08), U),
+            weights=(1, 2, 3, 4, 5, 6, 7),
+        ),
+    ],
+    "quantised-step": [
+        quantised("QGemm", BYTES[0, 0], 0.3, BYTES[0, 0].T, 0.005, None, 0.2),
+        quantised("QLinearAdd", BYTES, 0.02, BYTES[..., ::-1], 0.25, 0.3),
+        quantised("QLinearGlobalAveragePool", BYTES.reshape(1, 64, 2, 2), 0.1, 0.3),
+        quantised("QLinearMul", BYTES, 0.01, BYTES[..., ::-1], 0.2, 0.04),
+        quantised("QLinearSoftmax", BYTES[0, 0], 0.25, 0.033, axis=-1, opset=13),
     ],
     "qlinear-conv-channels": [
         case(

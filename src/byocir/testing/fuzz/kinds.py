@@ -52,11 +52,3 @@ CURVES = _words("Erf GRU LSTM RNN Sigmoid Tanh")
 
 STASHED = _words("GroupNormalization LayerNormalization RMSNormalization")
 """Operators that compute in f32 unless `stash_type` says another, whatever their type."""
-
-REQUANTISED = _words(
-    """
-    QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool
-    QLinearLeakyRelu QLinearMatMul QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere
-    """
-)
-"""Operators that round products with scales to integers: ties may fall to either side."""

@@ -30,7 +30,7 @@ from byocir.testing.fuzz.cases import (
     version_of,
 )
 from byocir.testing.fuzz.draws import Unfit
-from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, REQUANTISED, STASHED, STEPS, UNMOVED
+from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMOVED
 
 MOVED = 6.0
 """What a measured change counts: moves of several inputs may add up."""
@@ -65,22 +65,29 @@ def compute(case: Case, node: onnx.NodeProto) -> list[Value]:
     operands = {name: known[name] for name in names_read(node)}
     given = [known[name].data if name else None for name in node.input]
     version = case.opset if not node.domain else version_of(node.domain)
-    if any(differences(node, given, version, against) for against in REFERENCES):
+    rows = [row for each in REFERENCES for row in differences(node, given, version, each)]
+    if not all(row.steps for row in rows):
         raise Unfit  # the table of differences has it
+    steps = max((row.steps for row in rows), default=0)
     for against in REFERENCES:
         runner = _runner(case, node, operands, against)
         if runner is not None:
-            return _values(case, node, operands, runner, against)
+            return _values(case, node, operands, runner, against, steps)
     raise Unfit
 
 
 def _values(
-    case: Case, node: onnx.NodeProto, operands: Mapping[str, Value], runner: Runner, against: str
+    case: Case,
+    node: onnx.NodeProto,
+    operands: Mapping[str, Value],
+    runner: Runner,
+    against: str,
+    steps: int,
 ) -> list[Value]:
     data = runner({name: operand.data for name, operand in operands.items()})
     data = [_as_said(each, case, node, i) for i, each in enumerate(data)]
     dtypes = [_dtype_of(each, case, node, i) for i, each in enumerate(data)]
-    slacks = _slacks(node, operands, runner, data, dtypes)
+    slacks = _slacks(node, operands, runner, data, dtypes, steps)
     if against == "reference":
         _check_types(case, node, data)
     return [Value(d, t, s) for d, t, s in zip(data, dtypes, slacks, strict=True)]
@@ -170,6 +177,7 @@ def _slacks(
     runner: Runner,
     data: Sequence[Data],
     dtypes: Sequence[np.dtype],
+    steps: int,
 ) -> list[np.ndarray | None]:
     exact = node.op_type in EXACT
     if exact and all(value.is_exact for value in operands.values()):
@@ -186,7 +194,7 @@ def _slacks(
             moved[name] = _moved(operands[name], rng, _unit(node, operands[name], exact))
             _widen(changes, data, _run(runner, moved))
     return [
-        _slack(each, change, dtype, node.op_type, exact)
+        _slack(each, change, dtype, node.op_type, exact, steps)
         for each, change, dtype in zip(data, changes, dtypes, strict=True)
     ]
 
@@ -258,11 +266,11 @@ def _distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _slack(
-    data: Data, change: np.ndarray, dtype: np.dtype, operator: str, exact: bool
+    data: Data, change: np.ndarray, dtype: np.dtype, operator: str, exact: bool, steps: int
 ) -> np.ndarray | None:
     if not is_float(dtype) and dtype.kind != "c":
-        if operator in REQUANTISED and change.max(initial=0) <= 1:
-            return np.ones(np.shape(data))
+        if steps and change.max(initial=0) <= steps:
+            return np.full(np.shape(data), float(steps))
         if change.any():
             raise Unfit  # a step was crossed
         return None

@@ -16,13 +16,15 @@ Reference = Literal["onnxruntime", "reference"]
 """Who is compared with: ONNX Runtime without graph optimisations, or onnx's reference evaluator."""
 
 SILENT = "the standard is silent"
+_QUANTISED = ("QGemm", "QLinearAdd", "QLinearGlobalAveragePool", "QLinearMul", "QLinearSoftmax")
 _SUMS = ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Sum", "SumSquare")
 
 
 @dataclass(frozen=True)
 class Difference:
     """A row: where byocir and others give different results, what each gives, and who is right.
-    `onnxruntime` or `reference` is empty where that one gives what byocir does."""
+    `onnxruntime` or `reference` is empty where that one gives what byocir does. Where `steps` are
+    given results are quantised, and differ by so many steps at most."""
 
     name: str
     operators: tuple[str, ...]
@@ -32,6 +34,7 @@ class Difference:
     why: str
     onnxruntime: str = ""
     reference: str = ""
+    steps: int = 0
 
 
 TABLE = (
@@ -755,6 +758,27 @@ TABLE = (
         "the least number where the result is NaN",
         "as ONNX Runtime has it",
         reference="0",
+    ),
+    Difference(
+        "requantize-step",
+        ("QLinearConv", "QLinearMatMul"),
+        "a result near the middle between two steps",
+        on.always,
+        "rounds the float result of floats, as DequantizeLinear, Conv and QuantizeLinear do",
+        "the standard does not say in which order scales are multiplied",
+        onnxruntime="one step aside: multiplies integers by one product of all scales",
+        reference="one step aside: multiplies integers by one product of all scales",
+        steps=1,
+    ),
+    Difference(
+        "quantised-step",
+        tuple(f"com.microsoft.{kind}" for kind in _QUANTISED),
+        "a result near the middle between two steps",
+        on.always,
+        "rounds what the float operator gives between DequantizeLinear and QuantizeLinear",
+        "ONNX Runtime's own page does not say in which order it computes",
+        onnxruntime="one step aside",
+        steps=1,
     ),
     Difference(
         "qlinear-conv-channels",
