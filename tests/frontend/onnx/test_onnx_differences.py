@@ -198,6 +198,15 @@ SHOWN: dict[str, list[Case]] = {
     "same-sparse": [
         case(kind, ROW, kernel_shape=[1], strides=[4], auto_pad="SAME_UPPER")
         for kind in ("MaxPool", "AveragePool", "LpPool")
+    ]
+    + [
+        quantised(
+            "QLinearAveragePool",
+            *(BYTES, 1.0, 1.0),
+            kernel_shape=[1, 1],
+            strides=[4, 4],
+            auto_pad="SAME_UPPER",
+        )
     ],
     "conv-same-sparse": [
         case("Conv", ROW, floats(1, shape=(1, 1, 1)), strides=[4], auto_pad="SAME_UPPER")
@@ -511,6 +520,11 @@ SHOWN: dict[str, list[Case]] = {
             *(F * 0, Z, np.ones((1, 1, 1), np.int8), F, Z, F * 0, Z),
             weights=(1, 2, 3, 4, 5, 6, 7),
         ),
+    ],
+    "quantised-no-scale": [
+        quantised("QLinearAdd", BYTES, 1.0, BYTES, 1.0, 0.0),
+        quantised("QLinearAveragePool", BYTES, 1.0, 0.0, kernel_shape=[1, 1]),
+        quantised("QLinearMul", BYTES, 1.0, BYTES, 1.0, 0.0),
     ],
     "requantize-step": [
         case(

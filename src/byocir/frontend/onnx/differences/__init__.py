@@ -12,7 +12,8 @@ from typing import Any
 import onnx
 
 from byocir.frontend.onnx.differences.call import Call
-from byocir.frontend.onnx.differences.table import TABLE, Difference, Reference
+from byocir.frontend.onnx.differences.row import Difference, Reference
+from byocir.frontend.onnx.differences.table import TABLE
 
 __all__ = ["TABLE", "Difference", "Reference", "differences", "named"]
 

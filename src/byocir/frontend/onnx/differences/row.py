@@ -1,0 +1,30 @@
+"""A row of the table of differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from byocir.frontend.onnx.differences.conditions import Condition
+
+Reference = Literal["onnxruntime", "reference"]
+"""Who is compared with: ONNX Runtime without graph optimisations, or onnx's reference evaluator."""
+
+SILENT = "the standard is silent"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row: where byocir and others give different results, what each gives, and who is right.
+    `onnxruntime` or `reference` is empty where that one gives what byocir does. Where `steps` are
+    given results are quantised, and differ by so many steps at most."""
+
+    name: str
+    operators: tuple[str, ...]
+    when: str
+    holds: Condition
+    byocir: str
+    why: str
+    onnxruntime: str = ""
+    reference: str = ""
+    steps: int = 0
