@@ -1,5 +1,5 @@
-"""Runs what `docs/your-first-target.md`, `docs/patterns.md`, `docs/tensor-level.md` and
-`docs/rewrites.md` show and writes what it prints into the pages.
+"""Runs what `docs/your-first-target.md`, `docs/patterns.md`, `docs/tensor-level.md`,
+`docs/rewrites.md` and `docs/describe-your-machine.md` show and writes what it prints into the pages.
 
     python docs/snippets.py
 
@@ -20,7 +20,13 @@ from byocir.cli.main import main as byocir
 from byocir.cli.opt import run_opt
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("your-first-target.md", "patterns.md", "tensor-level.md", "rewrites.md")
+NAMES = (
+    "your-first-target.md",
+    "patterns.md",
+    "tensor-level.md",
+    "rewrites.md",
+    "describe-your-machine.md",
+)
 PAGES = tuple(ROOT / "docs" / name for name in NAMES)
 TOY = ROOT / "examples" / "toy_npu.py"
 COMMANDS = {"byocir": byocir, "byocir-opt": run_opt}

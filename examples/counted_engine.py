@@ -26,9 +26,11 @@ engine.order(Counted())
 def words(call: Call) -> bytes:
     """The code of a call: its opcode, how much may be outstanding, sizes and where operands lie."""
     waits = call.op.counts
-    places = [n for place in call.places.values() for n in (place.address, place.stride("m"))]
     numbers = [call.instruction.opcode or 0, waits.get("dma", 255), waits.get("core", 255)]
-    return pack(f"<{3 + len(call.sizes) + len(places)}i", *numbers, *call.sizes.values(), *places)
+    numbers += call.sizes.values()
+    for place in call.places.values():
+        numbers += [place.address, *(place.stride(name) for name in call.sizes)]
+    return pack(f"<{len(numbers)}i", *numbers)
 
 
 engine.copy(

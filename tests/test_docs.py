@@ -150,6 +150,11 @@ def test_the_page_of_the_tensor_level_shows_what_its_snippets_print():
     assert script("snippets").render(page) == page, "run: python docs/snippets.py"
 
 
+def test_the_page_of_machines_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "describe-your-machine.md").read_text()
+    assert script("snippets").render(page) == page, "run: python docs/snippets.py"
+
+
 def test_the_page_of_rewrites_shows_what_its_snippets_print():
     page = (ROOT / "docs" / "rewrites.md").read_text()
     assert script("snippets").render(page) == page, "run: python docs/snippets.py"
