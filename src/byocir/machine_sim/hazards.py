@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byocir.machine_sim.accesses import Elements, Index, Segments, Shadow, indices_of, memories_of
+from byocir.machine_sim.accesses import (
+    Elements,
+    Index,
+    Segments,
+    Shadow,
+    greatest,
+    indices_of,
+    memories_of,
+)
 from byocir.machine_sim.model import Access, Instruction, MachineModel
 from byocir.machine_sim.order import (
     NEVER,
@@ -51,12 +59,12 @@ class RaceDetector:
 
     def access(self, shadow: Shadow, index: int, elements: Elements, *, writes: bool) -> list[Race]:
         """The races of an access of instruction `index`, which is kept for what comes."""
-        unit, known = self._unit[index], self._known[index]
         found: list[Race] = []
-        rivals, kept = shadow.of(unit, writes=writes)
+        known = self._known[index]
+        rivals, kept = shadow.sides[self._unit[index], writes]
         for other, others_write, array in rivals:
             latest = array[elements]
-            if latest.size and latest.max() > known[other]:
+            if latest.size and greatest(latest) > known[other]:
                 late = latest > known[other]
                 indices = indices_of(elements)[late]
                 places: list[int] = np.unique(latest[late]).tolist()

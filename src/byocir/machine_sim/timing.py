@@ -258,22 +258,19 @@ class _Servers:
                 continue
             room = self.room[index]
             cleared = start[room] if room != NONE else 0
-            free = held = self.sequencer_free
-            if holds:
-                held = self._held(index, free)
-            if cleared == UNKNOWN or held == UNKNOWN:
+            begin = self._held(index) if holds else self.sequencer_free
+            if cleared == UNKNOWN or begin == UNKNOWN:
                 return
-            self.held += held - free
-            self.ready[index] = ready = held + cycles
+            self.held += begin - self.sequencer_free
+            self.ready[index] = ready = begin + cycles
             self.sequencer_free = self.delivered[index] = max(ready, cleared)
             self.next += 1
             self.steps += 1
 
-    def _held(self, index: int, free: int) -> int:
-        """When all is done that an instruction is held for, if that is known, no sooner than the
-        sequencer is free."""
+    def _held(self, index: int) -> int:
+        """When the sequencer is free and all is done that an instruction is held for, if known."""
         ends = [self.events[wait] for wait in self.waits.holds.get(index, ())]
-        return UNKNOWN if UNKNOWN in ends else max([free, *ends])
+        return UNKNOWN if UNKNOWN in ends else max([self.sequencer_free, *ends])
 
     def _read_chunk(self) -> None:
         sequencer = self.sequencer
@@ -326,9 +323,10 @@ class _Servers:
     def _release(self, unit: int, index: int) -> bool:
         """Push the tokens of an instruction that has ended, each as soon as it finds room."""
         freed, stuck, events = self.end[index], False, self.events
-        if events[index] == UNKNOWN:
-            done, before = freed + self.latency[index], self.unit_done[unit]
-            events[index] = self.unit_done[unit] = done if done > before else before
+        done = freed + self.latency[index]
+        if done < self.unit_done[unit]:
+            done = self.unit_done[unit]
+        events[index] = self.unit_done[unit] = done
         for event, room in self.pushes[index]:
             cleared = 0
             if room != NONE:
@@ -339,7 +337,7 @@ class _Servers:
             if cleared > freed:
                 freed = cleared
             if events[event] == UNKNOWN:
-                events[event] = max(events[index], cleared)
+                events[event] = max(done, cleared)
                 self.steps += 1
         if stuck:
             return False
@@ -352,7 +350,7 @@ class _Servers:
         """Who stands where."""
         halts: list[Halt] = []
         if self.next < self.count:
-            held = self._held(self.next, 0) == UNKNOWN
+            held = self._held(self.next) == UNKNOWN
             halts.append(Halt(None, self.next, "order" if held else "queue"))
         for unit, row in enumerate(self.rows):
             if self.unit_heads[unit] < len(row):
