@@ -14,9 +14,10 @@ Draw = st.DrawFn
 
 @dataclass(frozen=True)
 class QuantisedNet:
-    """A quantised net: how that was done, its file and its inputs."""
+    """A quantised net: how that was done, whether a run tells scales, its file and its inputs."""
 
     how: str
+    is_dynamic: bool
     model: bytes
     feeds: list[dict[str, np.ndarray]]
 
@@ -30,13 +31,16 @@ def quantised_nets(draw: Draw) -> QuantisedNet:
     large that they saturate, of one sign, and of zeros, which are what surrounds an image."""
     net = draw(st.one_of(images(), sequences()))
     setting = draw(st.sampled_from(list(SETTINGS)))
-    form: Form = draw(st.sampled_from(["QDQ", "QOperator"]))
+    ops = [node.op_type for node in net.nodes]
+    # As operators of integers the quantiser has no transposed convolutions.
+    forms = ["QDQ"] if "ConvTranspose" in ops else ["QDQ", "QOperator", "dynamic"]
+    form: Form = draw(st.sampled_from(forms))
     per_channel = draw(st.booleans())
     model = quantised(net.model(), SETTINGS[setting], form, per_channel=per_channel)
     x = np.random.default_rng(7).normal(size=net.shape).astype(np.float32)
     feeds = [{"x": value} for value in (x, 100 * x, -np.abs(x), np.zeros_like(x))]
-    ops = ", ".join(node.op_type for node in net.nodes)
-    return QuantisedNet(f"{setting} {form} per_channel={per_channel}: {ops}", model, feeds)
+    how = f"{setting} {form} per_channel={per_channel}: {', '.join(ops)}"
+    return QuantisedNet(how, form == "dynamic", model, feeds)
 
 
 @st.composite
@@ -76,8 +80,8 @@ def started(draw: Draw, shape: tuple[int, ...]) -> Net:
 
 def convolution(draw: Draw, net: Net) -> None:
     channels, *sizes = net.value.shape[1:]
-    depthwise = draw(st.integers(0, 3)) == 0
-    outputs = channels if depthwise else draw(st.sampled_from([3, 16, 20]))
+    group = draw(st.sampled_from(_groups(channels)))
+    outputs = channels if group > 1 else draw(st.sampled_from([3, 16, 20]))
     kernel, dilation = [draw(st.integers(1, 3)) for _ in sizes], draw(st.integers(1, 2))
     pads = [draw(st.integers(0, 2)) for _ in range(4)]
     if any(
@@ -85,19 +89,51 @@ def convolution(draw: Draw, net: Net) -> None:
         for i, (s, k) in enumerate(zip(sizes, kernel, strict=True))
     ):
         kernel, pads = [1, 1], [0] * 4
-    operands = [net.normal(outputs, 1 if depthwise else channels, *kernel)]
-    if draw(st.booleans()):
-        operands.append(net.weight(net.rng.normal(0, 0.3, outputs).astype(np.float32)))
     window = {"pads": pads, "dilations": [dilation] * 2, "strides": [draw(st.integers(1, 2))] * 2}
-    net.add("Conv", *operands, group=channels if depthwise else 1, **window)
+    weight = net.normal(outputs, channels // group, *kernel)
+    net.add("Conv", weight, *bias(draw, net, outputs), group=group, **window)
+    activation(draw, net)
+
+
+def _groups(channels: int) -> list[int]:
+    """Numbers of groups, most of the time one; depthwise, or such as fill blocks of 16."""
+    return [1, 1, 1, channels, *([2, 4] if channels == 16 else [])]
+
+
+def bias(draw: Draw, net: Net, outputs: int) -> list[str]:
+    """None, or a number for each output."""
+    if draw(st.booleans()):
+        return []
+    return [net.weight(net.rng.normal(0, 0.3, outputs).astype(np.float32))]
+
+
+def transposed(draw: Draw, net: Net) -> None:
+    channels, height, width = net.value.shape[1:]
+    if max(height, width) > 12:
+        return
+    group = draw(st.sampled_from([1, 1, 1, channels]))
+    outputs = channels if group > 1 else draw(st.sampled_from([3, 16, 20]))
+    kernel, strides = ([draw(st.integers(1, 4)) for _ in range(2)] for _ in range(2))
+    dilation = draw(st.integers(1, 2))
+    extra = [draw(st.integers(0, max(stride, dilation) - 1)) for stride in strides]
+    pads = [draw(st.integers(0, (k - 1) * dilation // 2)) for k in kernel * 2]
+    window = {"pads": pads, "dilations": [dilation] * 2, "strides": strides}
+    weight = net.normal(channels, outputs // group, *kernel)
+    more = {"group": group, "output_padding": extra}
+    net.add("ConvTranspose", weight, *bias(draw, net, outputs), **more, **window)
     activation(draw, net)
 
 
 def activation(draw: Draw, net: Net) -> None:
-    kind = draw(st.sampled_from(["", "Relu", "Clip", "LeakyRelu"]))
-    bounds = [net.weight(np.array(bound, np.float32)) for bound in (0, 1)] if kind == "Clip" else []
+    kind = draw(st.sampled_from(["", "Relu", "Clip", "LeakyRelu", "PRelu"]))
+    operands: list[str] = []
+    if kind == "Clip":
+        operands = [net.weight(np.array(bound, np.float32)) for bound in (0, 1)]
+    if kind == "PRelu":
+        slopes = net.rng.normal(0, 0.5, (net.value.shape[1], 1, 1))
+        operands = [net.weight(slopes.astype(np.float32))]
     if kind:
-        net.add(kind, *bounds)
+        net.add(kind, *operands)
 
 
 def pool(draw: Draw, net: Net) -> None:
@@ -113,7 +149,7 @@ def pool(draw: Draw, net: Net) -> None:
 def residual(draw: Draw, net: Net) -> None:
     before, channels = net.last, net.value.shape[1]
     net.add("Conv", net.normal(channels, channels, 1, 1))
-    net.add("Add", before)
+    net.add(draw(st.sampled_from(["Add", "Add", "Sub", "Mul"])), before)
     activation(draw, net)
 
 
@@ -141,7 +177,17 @@ def slice_(draw: Draw, net: Net) -> None:
     net.add("Slice", *(net.weight(np.array(number)) for number in numbers))
 
 
-IMAGE_LAYERS = [convolution, convolution, pool, residual, concat, resize, pad, slice_]
+IMAGE_LAYERS = [
+    convolution,
+    convolution,
+    transposed,
+    pool,
+    residual,
+    concat,
+    resize,
+    pad,
+    slice_,
+]
 
 
 # Layers of tokens.
@@ -162,7 +208,7 @@ def product(draw: Draw, net: Net) -> None:
 def residual_product(draw: Draw, net: Net) -> None:
     before, width = net.last, net.value.shape[-1]
     net.add("MatMul", net.weight(net.rng.normal(0, 0.3, (width, width)).astype(np.float32)))
-    net.add("Add", before)
+    net.add(draw(st.sampled_from(["Add", "Mul"])), before)
 
 
 def attention(draw: Draw, net: Net) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import onnx
 import pytest
 from nets.classic_nets import Net, Scale, feeds, images, session
 from nets.int8_nets import SETTINGS, quantised
@@ -99,3 +100,27 @@ def test_vta_says_that_it_misses_the_scale(model: bytes):
     assert note.startswith(f"{sum(node.macs for node in integer):,} multiply-accumulates")
     assert f"{integer[0].name} has a scale that" in note
     assert "quantize_static" in note
+
+
+FOREIGN = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+net (float[3, 1, 4] x, uint8[1, 4, 8] tokens) => (float[3, 1, 1, 8] y, float[1, 4, 8] z)
+<float s = {0.1}, uint8 xz = {3}, int8 z0 = {0}, float[1] ws = {0.1}, int8[1] wz = {0},
+ int8[1, 4, 32] W = {WEIGHTS}, int8[1, 8, 32] R = {STATES}, int8[8, 24] Q = {ATTENTION},
+ float[24] b = {BIAS}> {
+  [lstm] y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 8> (x, W, R, , , , , , ws, wz, ws, wz)
+  [attention] z = com.microsoft.QAttention <num_heads = 2> (tokens, Q, b, s, s, , xz, z0)
+}"""
+
+
+def test_operators_without_integers_of_their_own_are_told_as_such():
+    """They are ONNX Runtime's, and work that nobody knows the size of."""
+    text, sizes = FOREIGN, {"WEIGHTS": 128, "STATES": 256, "ATTENTION": 192, "BIAS": 24}
+    for name, size in sizes.items():
+        text = text.replace(name, ", ".join(["1"] * size))
+    report = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(text)), ["vta"])
+    for node in ("lstm", "attention"):
+        told = explain(report, node)
+        assert "no graph op stands for this operator" in told
+        assert "vta: no pattern has such an op" in told
+    assert report.unknown_macs == ["lstm", "attention"]
+    assert "unknown size" in summary(report)

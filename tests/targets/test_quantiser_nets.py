@@ -20,10 +20,11 @@ IS_FUZZ = settings.default.max_examples > 100
 def test_random_nets(net: QuantisedNet):
     ways = [offload(net.model, net.feeds, levels) for levels in LEVELS]
     assert same_results(ways)
-    assert min(way.share for way in ways) >= LEAST
     found = steps(net.model, net.feeds)
     assert found.largest <= 1
     assert not found.unseen
+    if not net.is_dynamic:  # scales that a run tells are none for VTA
+        assert min(way.share for way in ways) >= LEAST
 
 
 def joining() -> bytes:

@@ -56,7 +56,7 @@ def transposed_conv_to_convs(m: Match, quantize: Bound, new: NewOps) -> SSAValue
     of integers, one for each phase of the strides, whose results alternate."""
     made = _Transposed(m)
     parts = made.phases
-    groups = [parts] if made.phases_read_alike else [[part] for part in parts]
+    groups = [parts] if made.phases_are_one else [[part] for part in parts]
     results = [made.computed(group, quantize, new) for group in groups]
     return made.side_by_side(results, new)
 
@@ -137,8 +137,12 @@ class _Transposed:
         return list(product(*self._windows))
 
     @property
-    def phases_read_alike(self) -> bool:
-        return all(len({window.reads for window in each}) == 1 for each in self._windows)
+    def phases_are_one(self) -> bool:
+        """Tells whether all phases read the same elements. Those of groups stay apart, for machines
+        that take groups of as many outputs as inputs, as depthwise convolutions have them."""
+        return self.groups == 1 and all(
+            len({window.reads for window in each}) == 1 for each in self._windows
+        )
 
     def computed(
         self, phases: Sequence[tuple[_Window, ...]], quantize: Bound, new: NewOps

@@ -44,7 +44,8 @@ CONTRACTIONS = frozenset(
     {
         *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
         *("Attention", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"),
-        *("GRU", "LSTM", "RNN"),
+        *("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"),
+        *("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QAttention"),
     }
 )
 """ONNX's operators that multiply and accumulate. How much is known of those that became graph ops,
