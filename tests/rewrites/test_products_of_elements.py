@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 import numpy as np
 import onnx
 import pytest
@@ -13,6 +16,7 @@ from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run
 
 import byocir
 from byocir.dialects.graph import MulOp, ReluOp
+from byocir.patterns import Composite, composite, constant, op, wildcard
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.runtime.explain import explain
 
@@ -103,3 +107,39 @@ def test_vta_says_that_it_does_not_spread_a_factor():
     text = explain(report, "Mul_4")
     assert "vta.multiply" in text
     assert "rule fails: Both operands have the same shape" in text
+
+
+QLINEAR = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+net (uint8[1, 20, 3, 5] a, uint8[1, 20, 3, 5] b) => (uint8[1, 20, 3, 5] y)
+<float s = {0.05}, float t = {0.03}, uint8 z = {100}, uint8 o = {7}> {
+  y = com.microsoft.QLinearMul (a, s, z, b, t, o, s, o)
+}"""
+
+
+@composite("npu.mul", zero_points=True)
+def mul():
+    """Integers, scaled without rounding, multiplied and requantised."""
+    terms = (op("graph.requantize", wildcard(name), constant()) for name in "ab")
+    return op("graph.requantize", op("graph.mul", *terms), constant("scale"))
+
+
+@dataclass(frozen=True)
+class Npu(byocir.Target):
+    name: ClassVar[str] = "npu"
+    patterns: ClassVar[tuple[Composite, ...]] = (mul,)
+    fixed_point: ClassVar[Literal["half_up"]] = "half_up"
+
+
+@pytest.mark.parametrize("target", [Npu(), "vta"], ids=["a toy", "vta"])
+def test_targets_in_fixed_point_take_qlinear_mul(target):
+    model = onnx.parser.parse_model(QLINEAR)
+    package = byocir.compile(model, targets=[target])
+    assert package.report.places["QLinearMul_0"] == package.report.regions[0].target
+    a, b = (
+        x.reshape(-1)[: 300 * 200 : 200].reshape(1, 20, 3, 5)
+        for x in every_pair(np.uint8, np.uint8)
+    )
+    (found,) = package.run({"a": a, "b": b}).values()
+    product = (a.astype(float) - 100) * 0.05 * (b.astype(float) - 7) * 0.03
+    expected = np.clip(np.rint(product / 0.05) + 7, 0, 255)
+    assert np.abs(found - expected).max() <= 1
