@@ -521,6 +521,14 @@ SHOWN: dict[str, list[Case]] = {
             weights=(1, 2, 3, 4, 5, 6, 7),
         ),
     ],
+    "requantize-halves": [
+        case(
+            "QLinearMatMul",
+            *(BYTES[0, 0], bfloat16(0.09), U, BYTES[0, 0, ::-1].T, bfloat16(0.02), U),
+            *(bfloat16(2.5), U),
+            weights=(1, 2, 3, 4, 5, 6, 7),
+        )
+    ],
     "quantised-no-scale": [
         quantised("QLinearAdd", BYTES, 1.0, BYTES, 1.0, 0.0),
         quantised("QLinearAveragePool", BYTES, 1.0, 0.0, kernel_shape=[1, 1]),

@@ -528,6 +528,11 @@ def requantises_no_number(call: Call) -> bool:
     return has_nan(call) or any(not x.all() for x in call.arrays if is_floating(x))
 
 
+def has_scales_of_halves(call: Call) -> bool:
+    """The scales are floats of 16 bits."""
+    return any(is_floating(x) and x.dtype.itemsize == 2 for x in call.arrays)
+
+
 def has_scales_of_channels(call: Call) -> bool:
     """The weights have a scale for each channel, where there are not two dimensions."""
     x, scales = call.array(0), call.array(4)

@@ -253,6 +253,15 @@ NUMBERS = (
         reference="0",
     ),
     Difference(
+        "requantize-halves",
+        ("QLinearMatMul",),
+        "scales of 16 bits",
+        on.has_scales_of_halves,
+        "a MatMul of floats of 16 bits: several steps aside",
+        "the standard does not say in which type it is computed; ONNX Runtime refuses",
+        reference="adds integers, and multiplies the sum by one product of all scales",
+    ),
+    Difference(
         "quantised-no-scale",
         tuple(f"com.microsoft.QLinear{kind}" for kind in ("Add", "AveragePool", "Mul")),
         "a scale that is NaN or 0",
