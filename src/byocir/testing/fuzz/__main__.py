@@ -13,6 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -27,9 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     print(f"seed {given.seed}: {', '.join(session.ways)}", flush=True)
     if session.skipped:
         print(f"this machine cannot run {', '.join(session.skipped)}", flush=True)
-    for finding in session.run(range(given.seed, given.seed + given.graphs), given.seconds):
-        found[finding.way] += 1
-        print(finding.text(), flush=True)
+    with suppress(KeyboardInterrupt):  # which ends a long run, and what it found is summed up
+        for finding in session.run(range(given.seed, given.seed + given.graphs), given.seconds):
+            found[finding.way] += 1
+            print(finding.text(), flush=True)
     told = ", ".join(f"{count} on {way}" for way, count in found.items()) or "no differences"
     print(
         f"{session.count} graphs of {len(session.operators)} operators from seed {given.seed}, "
