@@ -1,5 +1,4 @@
-"""Runs what `docs/your-first-target.md`, `docs/patterns.md`, `docs/tensor-level.md`,
-`docs/rewrites.md` and `docs/describe-your-machine.md` show and writes what it prints into the pages.
+"""Runs what the pages of `NAMES` show and writes what it prints into them.
 
     python docs/snippets.py
 

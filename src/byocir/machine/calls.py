@@ -10,10 +10,10 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from byocir.dialects.locations import place
-from byocir.dialects.tir import AllocOp, BlockOp, IntrinsicOp, scope_of
+from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, shape_of
@@ -75,6 +75,24 @@ class Place:
         if self.memory.is_main:
             return sum(s * step for s, step in zip(starts, self._row_steps, strict=True))
         return self.first + next(iter(self._row_starts()))
+
+    @property
+    def array(self) -> int:
+        """The number of an array in main memory: that of the function's argument; constants and
+        buffers come after these, in order."""
+        owner = self.buffer.owner
+        if isinstance(self.buffer, BlockArgument):
+            return self.buffer.index
+        assert isinstance(owner, AllocOp | ConstantOp)
+        assert owner.parent is not None
+        others = (op for op in owner.parent.ops if isinstance(op, AllocOp | ConstantOp))
+        main = [op for op in others if not scope_of(op.results[0].type)]
+        return len(owner.parent.args) + main.index(owner)
+
+    @property
+    def block_rows(self) -> int:
+        """The rows from one block of lanes of the buffer's last dimension to the next."""
+        return prod(self.memory.cut(self.shape)[0])
 
     def stride(self, iterator: str) -> int:
         """The rows, or elements of main memory, by which the operand moves with an iterator."""

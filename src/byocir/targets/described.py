@@ -3,9 +3,11 @@ on the simulated machine."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -24,22 +26,24 @@ from byocir.machine.numbers import check_order, times_of
 from byocir.machine.simulator import Simulator
 from byocir.machine_sim import Times
 
-TEXT, WEIGHTS, CODE = "program.mlir", "weights.safetensors", ".bin"
+TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
 
 def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
     """What a package keeps of a machine's functions: their text, their weights and, where its
-    instructions are encoded as bytes, their code."""
+    instructions are encoded, their code: bytes, or what hooks give instead as JSON."""
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
     program = ModuleOp([function.clone() for function in functions])
     text = print_module(program).encode()
-    codes = {f"{f.sym_name.data}{CODE}": encoded(machine, f) for f in functions}
-    found = {name: b"".join(code) for name, code in codes.items() if code and _is_bytes(code)}
+    codes = [_code(f.sym_name.data, encoded(machine, f)) for f in functions]
+    found = {name: code for name, code in codes if code}
     return {TEXT: text, WEIGHTS: dump_weights(program), **found}
 
 
-def _is_bytes(code: Sequence[object]) -> bool:
-    return all(isinstance(each, bytes) for each in code)
+def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
+    if all(isinstance(each, bytes) for each in code):
+        return f"{symbol}.bin", b"".join(code)
+    return f"{symbol}.json", json.dumps(code).encode()
 
 
 def _functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:

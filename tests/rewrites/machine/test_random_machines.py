@@ -78,7 +78,7 @@ def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> N
         call.op.set_order(counts)
 
 
-@settings(max_examples=settings.default.max_examples // 5)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 500)
 @given(machines(), sizes, sizes, sizes, st.booleans())
 def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu) -> None:
     relu = relu and drawn.choices["stores relu"]

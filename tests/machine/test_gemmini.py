@@ -1,0 +1,68 @@
+"""Gemmini's words for random products, run by a model of its instruction set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from gemmini_isa import Gemmini
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_machines import product_module
+from xdsl.dialects.func import FuncOp
+
+from byocir.compiler import partition
+from byocir.dialects.byoc import TARGET
+from byocir.dialects.context import load_context
+from byocir.machine.calls import calls_in
+from byocir.machine.encoding import encoded
+from byocir.machine.numbers import hazards_of, times_of
+from byocir.patterns.files import import_file
+from byocir.patterns.targets import register
+from byocir.rewrites.machine import PASSES
+from byocir.rewrites.pipeline import run_passes
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"
+
+
+def function_of(m: int, n: int, k: int) -> FuncOp:
+    example = import_file(EXAMPLE, "B217")
+    register("gemmini", example.Gemmini)
+    module = product_module(m, n, k, relu=False)
+    partition(module, targets=[example.Gemmini()], levels=("tensor",))
+    run_passes(module, load_context(), f"apply-schedules,{PASSES}")
+    (function,) = (f for f in module.ops if isinstance(f, FuncOp) and TARGET in f.attributes)
+    return function
+
+
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
+def test_its_words_compute_products_of_all_sizes(m: int, n: int, k: int, seed: int) -> None:
+    gemmini = import_file(EXAMPLE, "B217").gemmini
+    words = [word for entry in encoded(gemmini, function_of(m, n, k)) for word in entry]
+    draw = np.random.default_rng(seed)
+    a, b = (draw.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    result = np.full((m, n), -1, np.int32)
+    Gemmini([a, b, result]).run(words)
+    np.testing.assert_array_equal(result, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_configuration_is_set_where_it_changes() -> None:
+    gemmini = import_file(EXAMPLE, "B217").gemmini
+    function = function_of(48, 32, 64)
+    words = [word for entry in encoded(gemmini, function) for word in entry]
+    assert (
+        sum(funct == 0 for funct, _, _ in words) < len(calls_in(gemmini, function.body.block)) / 4
+    )
+
+
+def test_loads_run_beside_products() -> None:
+    gemmini = import_file(EXAMPLE, "B217").gemmini
+    calls = calls_in(gemmini, function_of(32, 32, 128).body.block)
+    assert hazards_of(gemmini, calls) == []
+    times = times_of(gemmini, calls)
+    assert times.cycles < sum(unit.busy for unit in times.units)
+
+
+def test_it_is_described_in_160_lines() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 160

@@ -1,0 +1,93 @@
+"""Gemmini's instructions as its own functional model has them (weight-stationary products, moves in
+and out): runs words on a scratchpad, an accumulator and the host's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+DIM = 16
+_BITS = (1 << 29) - 1
+
+
+def _operand(word: int) -> tuple[int, int, int, int]:
+    """Row, flags, columns and rows of an operand word."""
+    address = word & 0xFFFFFFFF
+    return address & _BITS, address >> 29, word >> 32 & 0xFFFF, word >> 48
+
+
+class Gemmini:
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays = [array.reshape(-1).view(np.uint8) for array in arrays]
+        self.scratchpad = np.full((16384, DIM), 77, np.int8)
+        self.accumulator = np.full((1024, DIM), 7777, np.int32)
+        self.load: tuple[int, int] | None = None
+        self.store: int | None = None
+        self.strides: tuple[int, int] | None = None
+        self.preloaded: tuple[int, int] | None = None
+
+    def run(self, words: Sequence[tuple[int, int, int]]) -> None:
+        for funct, rs1, rs2 in words:
+            if funct >= 0:
+                {0: self.config, 2: self.mvin, 3: self.mvout, 4: self.compute, 6: self.preload}[
+                    funct
+                ](rs1, rs2)
+
+    def _row(self, address: int, at: int, size: int) -> np.ndarray:
+        array = self.arrays[(address >> 32) - 1]
+        start = (address & 0xFFFFFFFF) + at
+        assert start + size <= array.size, "outside the host's array"
+        return array[start : start + size]
+
+    def config(self, rs1: int, rs2: int) -> None:
+        kind = rs1 & 3
+        if kind == 0:
+            assert rs1 >> 2 & 1, "expected weight-stationary products"
+            self.strides = rs1 >> 16 & 0xFFFF, rs2 >> 48
+        elif kind == 1:
+            assert (rs1 >> 32, rs1 >> 8 & 0xFF) == (0x3F800000, 1)
+            self.load = rs2, rs1 >> 16 & 0xFFFF
+        else:
+            self.store = rs2 & 0xFFFFFFFF
+
+    def mvin(self, rs1: int, rs2: int) -> None:
+        row, flags, columns, rows = _operand(rs2)
+        assert not flags
+        assert self.load is not None
+        assert rows <= DIM
+        assert columns <= 4 * DIM
+        stride, block = self.load
+        assert columns <= DIM or block >= rows
+        for r in range(rows):
+            values = self._row(rs1, r * stride, columns).view(np.int8)
+            for c in range(0, columns, DIM):
+                part = values[c : c + DIM]
+                self.scratchpad[row + r + c // DIM * block, : part.size] = part
+
+    def mvout(self, rs1: int, rs2: int) -> None:
+        row, flags, columns, rows = _operand(rs2)
+        assert flags == 0b101, "expected 32 bits of the accumulator"
+        assert self.store is not None
+        assert columns <= DIM
+        for r in range(rows):
+            values = self.accumulator[row + r, :columns]
+            self._row(rs1, r * self.store, 4 * columns)[:] = values.copy().view(np.uint8)
+
+    def preload(self, rs1: int, rs2: int) -> None:
+        self.preloaded = rs1, rs2
+
+    def compute(self, rs1: int, rs2: int) -> None:
+        assert self.preloaded is not None
+        assert self.strides is not None
+        assert rs2 & 0xFFFFFFFF == 0xFFFFFFFF, "expected no D"
+        (b, _, n, k), (c, flags, columns, m) = map(_operand, self.preloaded)
+        a, _, depth, rows = _operand(rs1)
+        step, out = self.strides
+        assert flags >> 2, "expected sums in the accumulator"
+        assert (n, k, m) == (columns, depth, rows)
+        left = self.scratchpad[[a + step * i for i in range(rows)], :depth].astype(np.int32)
+        made = left @ self.scratchpad[b : b + k, :n].astype(np.int32)
+        at = [c + out * i for i in range(rows)]
+        old = self.accumulator[at, :n] if flags >> 1 & 1 else 0
+        self.accumulator[at, :n] = old + made
