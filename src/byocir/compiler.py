@@ -8,11 +8,12 @@ code generator. What is left in `@main` runs in the evaluator, or as C after the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
@@ -27,7 +28,7 @@ from byocir.arguments import (
     check,
     instance_of,
 )
-from byocir.dialects.byoc import IN_CODE, LEVELS, TARGET, TARGETS, CallOp, TargetAttr
+from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
@@ -54,8 +55,11 @@ from byocir.targets.stages import (
     LOWERING,
     code_pipeline,
     is_handed_over,
+    mark_ran,
     partition_pipeline,
+    ran_for_code,
     rest_pipeline,
+    unmark,
 )
 
 if TYPE_CHECKING:
@@ -329,10 +333,9 @@ def generate(
     """Runs each target's passes and code generator on a partitioned module."""
     c_host, runner = host_of(host), runner or PassRunner()
     instances = [target_of(attribute) for attribute in targets_of(module)]
-    if report.regions:
-        module.attributes[IN_CODE] = UnitAttr()
-    runner.run(module, code_pipeline(module, instances))
-    module.attributes.pop(IN_CODE, None)
+    passes = code_pipeline(module, instances)
+    _marking(runner, ran_for_code(module), report.split).run(module, passes)
+    unmark(module)
     if c_host is not None:
         set_c_host(module, c_host)
         runner.run(module, host_pipeline(c_host_of(module)))
@@ -354,6 +357,20 @@ def generate(
             report.host_runs_on, report.memory = C, memory_of(code)
     found = {target.name: target for target in instances}
     return Package(module, blobs, report, _code=code, _found=found)
+
+
+def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> PassRunner:
+    """The runner, which marks in the modules that it shows which passes have run to make code."""
+    show, ran = runner.after_pass, [*ran]
+    if show is None:
+        return runner
+
+    def after_pass(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
+        ran.append(pass_.name)
+        mark_ran(module, ran, split)
+        show(pass_, module, seconds)
+
+    return replace(runner, after_pass=after_pass)
 
 
 def _host_code(module: ModuleOp, report: Report) -> HostCode | None:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from qdq_models import small_net
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 
 import byocir
 from byocir.cli.main import main
@@ -302,11 +302,24 @@ def test_what_comes_too_late_for_a_partitioned_module(
     assert f"error[{code}]" in capsys.readouterr().err
 
 
-def test_modules_that_cannot_be_compiled(
-    int8: str, partitioned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_modules_between_passes_of_their_targets_go_on_from_there(
+    int8: str, direct: bytes, tmp_path: Path
 ):
-    code = tmp_path / "code.mlir"
-    assert main(["compile", int8, "--emit", "vta", "-o", str(code)]) == 0
+    stages: dict[str, ModuleOp] = {}
+    byocir.compile(int8, after_pass=lambda p, m, _: stages.update({p.name: m.clone()}))
+    for name in ("vta-arrange", "vta-pack", "vta-tile", "vta-insert-tokens", "vta-encode"):
+        module = save(stages[name], tmp_path)
+        assert package_bytes(byocir.compile(module), tmp_path) == direct, name
+    module = stages["vta-tile"]
+    for ran in (StringAttr("vta-pack"), UnitAttr()):
+        module.attributes["byoc.in_code"] = ArrayAttr([ran])
+        with pytest.raises(ByocirError, match="B302"):
+            byocir.compile(module)
+
+
+def test_modules_that_cannot_be_compiled(
+    partitioned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     package = byocir.compile(partitioned)
     empty = tmp_path / "empty.mlir"
     empty.write_text("builtin.module {}")
@@ -316,7 +329,6 @@ def test_modules_that_cannot_be_compiled(
     broken.write_bytes(b"\xff")
     capsys.readouterr()
     for path, error in (
-        (code, "B302"),
         (save(package.module, tmp_path), "B302"),
         (empty, "B302"),
         (bare, "B107"),

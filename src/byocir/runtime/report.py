@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     ModuleOp,
+    StringAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -21,6 +23,7 @@ from xdsl.traits import ConstantLike
 from byocir.dialects.byoc import (
     FOLDED,
     HOST,
+    SPLIT,
     TARGET,
     TARGETS,
     CallOp,
@@ -252,6 +255,9 @@ def report_of(module: ModuleOp) -> Report:
     taken = {name for region in regions for name in region.nodes}
     with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
     on_host, on_both = with_host_ops - taken, with_host_ops & taken
+    before = module.attributes.get(SPLIT)
+    if isinstance(before, ArrayAttr):
+        on_both = {name.data for name in cast("ArrayAttr[StringAttr]", before)}
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
     foreign = _foreign(module, known)

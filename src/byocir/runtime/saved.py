@@ -19,7 +19,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import IN_CODE, CallOp
+from byocir.dialects.byoc import CallOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.weights import load_weights, weights_beside
@@ -119,14 +119,15 @@ def _check_functions(module: ModuleOp, where: str) -> None:
     if not any(f.sym_name.data == MAIN and not f.is_declaration for f in functions):
         raise ByocirError("B302", f"expected a function @{MAIN}, found none", where=where)
     _check_calls(functions, where)
-    known = {f.sym_name.data for f in functions if not f.is_declaration}
+    declared = {f.sym_name.data for f in functions if f.is_declaration}
+    symbols = {getattr(op.properties.get("sym_name"), "data", "") for op in module.body.block.ops}
+    known = symbols - declared  # the programs that functions become among them
     called = dict.fromkeys(o.callee.string_value() for o in module.walk() if isinstance(o, CallOp))
     for symbol in called:
-        if IN_CODE in module.attributes or symbol not in known:
+        if symbol not in known:
             raise ByocirError(
                 "B302",
-                f"expected regions before code generation, found @{symbol} as code, or in the "
-                "making",
+                f"expected regions before code generation, found @{symbol} as code",
                 where=where,
                 help="save the module before: --emit partitioned",
             )

@@ -16,13 +16,14 @@ choose-schedules                  when a target schedules its composites, or des
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import LEVELS, TARGETS, CallOp, CompositeOp, RegionOp
+from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.graph_to_tir import LOWERINGS
 from byocir.machine import Machine
@@ -46,6 +47,7 @@ LOWERING = "convert-graph-to-tir"
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
 )
+APPLY = "apply-schedules"
 HAND_OFF = "assign-targets,merge-regions,place-constants,outline-regions,clean-up"
 
 
@@ -100,6 +102,8 @@ def is_handed_over(module: ModuleOp) -> bool:
 def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
     """The passes that are left for a module that is handed over in part, or in whole. Passes of
     targets that come before what the module shows are not run again."""
+    if IN_CODE in module.attributes:
+        return []
     instances = [target_of(attribute) for attribute in targets_of(module)]
     kinds = {type(op) for block in host_blocks(module) for op in block.ops}
     left = levels_left(module)
@@ -116,13 +120,56 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
 
 def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePass]:
     """The passes between the hand-offs and code generation: the targets' own, with the schedules
-    that they chose applied in between."""
+    that they chose applied in between; for a module that was saved there, those that are left.
+    Raises ByocirError B302 for one for which others ran."""
     scheduled = any(isinstance(op, FuncOp) and is_scheduled(op) for op in module.body.block.ops)
-    apply = parse_pipeline("apply-schedules" if scheduled else "")
+    apply = parse_pipeline(APPLY if scheduled else "")
     if any(isinstance(target.machine, Machine) for target in targets):
         apply += parse_pipeline(PASSES)
     after, before = (passes_at(targets, p) for p in ("after-lowering", "before-codegen"))
-    return [*after, *apply, *before]
+    return _left([*after, *apply, *before], ran_for_code(module))
+
+
+def ran_for_code(module: ModuleOp) -> list[str]:
+    """The names of the passes that have run to make code of regions. Raises ByocirError B302 for a
+    module that does not name them."""
+    if IN_CODE not in module.attributes:
+        return []
+    ran = module.attributes[IN_CODE]
+    listed = [*cast("ArrayAttr[Attribute]", ran)] if isinstance(ran, ArrayAttr) else [ran]
+    names = [name.data for name in listed if isinstance(name, StringAttr)]
+    if len(names) < len(listed):
+        raise ByocirError(
+            "B302", f"expected {IN_CODE} to name the passes that have run, found {ran}"
+        )
+    return names
+
+
+def mark_ran(module: ModuleOp, ran: Sequence[str], split: Sequence[str]) -> None:
+    """Notes in a module which passes have run to make code of regions, and which nodes the host had
+    a part of before."""
+    module.attributes[IN_CODE] = ArrayAttr([StringAttr(name) for name in ran])
+    module.attributes[SPLIT] = ArrayAttr([StringAttr(name) for name in split])
+
+
+def unmark(module: ModuleOp) -> None:
+    """Takes these notes out again: there is code."""
+    module.attributes.pop(IN_CODE, None)
+    module.attributes.pop(SPLIT, None)
+
+
+def _left(passes: list[ModulePass], ran: Sequence[str]) -> list[ModulePass]:
+    """The passes that are left when some have run. Applied schedules leave nothing to be seen."""
+    names = [pass_.name for pass_ in passes]
+    done = [name for name in ran if name != APPLY or name in names]
+    if names[: len(done)] != done:
+        raise ByocirError(
+            "B302",
+            f"expected a module after passes of its targets, {', '.join(names) or 'none'}, found "
+            f"one after {', '.join(done)}",
+            help="save the module before: --emit partitioned",
+        )
+    return passes[len(done) :]
 
 
 def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:

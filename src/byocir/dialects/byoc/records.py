@@ -32,7 +32,11 @@ WHOLE = "byoc.whole"
 """Marks functions of foreign ops that run as one model."""
 
 IN_CODE = "byoc.in_code"
-"""Module attribute: targets' passes are making code of their regions."""
+"""Module attribute: targets' passes are making code of their regions; the names of those that have
+run, in order."""
+SPLIT = "byoc.split"
+"""Module attribute, beside `IN_CODE`: the nodes that the host has a part of, as passes that make
+code leave it arrays to pack."""
 OBJECTIVE = "byoc.objective"
 """Module attribute: what targets compete on, "latency", "energy" or "bytes"."""
 COSTS = "byoc.costs"
