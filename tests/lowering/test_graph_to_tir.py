@@ -46,7 +46,7 @@ def check(case):
 @pytest.mark.hypothesis
 @each_family
 def test_lowering_computes_what_the_op_computes(cases):
-    @settings(max_examples=2 * settings.default.max_examples // 3)
+    @settings(max_examples=settings.default.max_examples // 3)
     @given(cases())
     def check_cases(case):
         check(case)
