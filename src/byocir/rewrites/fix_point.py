@@ -67,8 +67,8 @@ _ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even
 
 @dataclass(frozen=True)
 class FixPointPass(ModulePass):
-    """Makes requantize, residual adds and average pools integer arithmetic; may change a value by
-    one step."""
+    """Makes requantize, sums and products of two arrays, average pools and transposed convolutions
+    integer arithmetic; may change a value by one step."""
 
     name = "fix-point"
 

@@ -4,7 +4,8 @@ With strides of s, the results at the places p, s + p, 2 s + p, … of a dimensi
 position of the kernel alone, and all of them the same ones: they are a convolution. So each of
 these phases is one, whose products are those that count and no others. Its kernel is what the phase
 meets, the other way around. The phases' bytes are then put side by side. Where all read the same
-elements, as with kernels of s by s, they are one convolution with more outputs.
+elements, as with kernels of s by s, they are one convolution with more outputs, and so are those
+with few outputs.
 
 A convolution of the input with zeros between its elements would be one as well, of s by s times the
 products. In float the op stays as it is, for the host knows which products count.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -56,7 +57,7 @@ def transposed_conv_to_convs(m: Match, quantize: Bound, new: NewOps) -> SSAValue
     of integers, one for each phase of the strides, whose results alternate."""
     made = _Transposed(m)
     parts = made.phases
-    groups = [parts] if made.phases_are_one else [[part] for part in parts]
+    groups = [parts] if made.phases_are_one(parts) else [[part] for part in parts]
     results = [made.computed(group, quantize, new) for group in groups]
     return made.side_by_side(results, new)
 
@@ -75,6 +76,12 @@ def weight_is_known(m: Match, weight: Bound) -> tuple[bool, object]:
     return grid.is_8_bit and grid.axis in (None, output_axis(m)), shown(grid)
 
 
+FEW_OUTPUTS = 16
+"""As many outputs as machines compute side by side. Where the phases have no more together, one
+convolution that also multiplies by zeros takes less time than several that each leave most of them
+idle."""
+
+
 @dataclass(frozen=True)
 class _Window:
     """What the results of one phase meet along a dimension: positions of the kernel, in the order
@@ -89,6 +96,28 @@ class _Window:
     @property
     def reads(self) -> tuple[int, int, int]:
         return self.first, self.last, self.apart
+
+
+NOTHING = -1
+"""A position beside the kernel, whose weights are 0."""
+
+
+def _widened(windows: list[_Window]) -> list[_Window]:
+    """Windows that all read what one of them does; the same where what they read is not dense."""
+    if any(window.apart > 1 for window in windows):
+        return windows
+    first, last = min(w.first for w in windows), max(w.last for w in windows)
+    return [
+        _Window(
+            (NOTHING,) * (window.first - first)
+            + (window.kernel or (NOTHING,))
+            + (NOTHING,) * (last - window.last),
+            first,
+            last,
+            1,
+        )
+        for window in windows
+    ]
 
 
 class _Transposed:
@@ -126,23 +155,20 @@ class _Transposed:
         return _Window(kernel, reads[0], reads[-1] + count - 1, apart)
 
     @property
-    def _windows(self) -> list[list[_Window]]:
-        return [
-            [self._window(axis, phase) for phase in range(n)] for axis, n in enumerate(self.strides)
-        ]
-
-    @property
     def phases(self) -> list[tuple[_Window, ...]]:
         """The windows of each phase, the last dimension's innermost."""
-        return list(product(*self._windows))
+        windows = [
+            [self._window(axis, phase) for phase in range(n)] for axis, n in enumerate(self.strides)
+        ]
+        outputs = self.weight.shape[1] * prod(self.strides)
+        if self.groups == 1 and outputs <= FEW_OUTPUTS:
+            windows = [_widened(each) for each in windows]
+        return list(product(*windows))
 
-    @property
-    def phases_are_one(self) -> bool:
+    def phases_are_one(self, phases: Sequence[tuple[_Window, ...]]) -> bool:
         """Tells whether all phases read the same elements. Those of groups stay apart, for machines
         that take groups of as many outputs as inputs, as depthwise convolutions have them."""
-        return self.groups == 1 and all(
-            len({window.reads for window in each}) == 1 for each in self._windows
-        )
+        return self.groups == 1 and len({tuple(w.reads for w in phase) for phase in phases}) == 1
 
     def computed(
         self, phases: Sequence[tuple[_Window, ...]], quantize: Bound, new: NewOps
@@ -175,10 +201,9 @@ class _Transposed:
         """The weights that a phase meets; one of zero where it meets none."""
         part = self.weight
         for axis, window in enumerate(phase):
-            if window.kernel:
-                part = np.take(part, window.kernel, axis=3 + axis)
-            else:
-                part = np.zeros_like(np.take(part, [0], axis=3 + axis))
+            positions = np.array(window.kernel or (NOTHING,))
+            part = np.take(part, positions, axis=3 + axis)
+            part[(slice(None),) * (3 + axis) + (positions == NOTHING,)] = 0
         return part
 
     def _image(self, phase: tuple[_Window, ...], new: NewOps) -> tuple[SSAValue, list[int]]:
