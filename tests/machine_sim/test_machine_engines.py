@@ -1,5 +1,9 @@
 """The engines of any machine on programs of a few instructions whose times are counted by hand."""
 
+import json
+from importlib import resources
+
+import jsonschema
 import pytest
 
 from byocir.machine_sim import (
@@ -18,6 +22,7 @@ from byocir.machine_sim import (
     order_of,
     run_times,
 )
+from byocir.machine_sim.trace import program_trace, trace_text
 
 DMA, CORE = 0, 1
 LEFT, RIGHT = Access("tcm", 0, 64), Access("tcm", 64, 128)
@@ -201,3 +206,30 @@ def test_a_queue_without_room_for_ever_is_stuck_in_time_alone():
     with pytest.raises(Stuck) as stuck:
         run_times(machine, program)
     assert [(h.unit, h.index, h.cause) for h in stuck.value.halts] == [(DMA, 1, "queue")]
+
+
+def test_any_machine_has_a_trace():
+    machine = model(tokens=[TokenQueue("loaded")], channels=["dram"])
+    program = [load(LEFT, latency=5, pushes=[0], transfer=Transfer(0, 8, lead=4))]
+    program += [work(LEFT, pops=[0])]
+    times = run_times(machine, program)
+    trace = program_trace("npu", machine, program, times, ["load left", "work"], ["conv", "conv"])
+    events = trace["traceEvents"]
+    schema = resources.files("byocir.vta_sim") / "trace.schema.json"
+    jsonschema.validate(trace, json.loads(schema.read_text()))
+    assert json.loads(trace_text(trace)) == trace
+    slices = [(e["tid"], e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
+    assert slices == [
+        (1, "conv", 0, 12),
+        (1, "load left", 0, 12),
+        (2, "conv", 17, 30),
+        (2, "work", 17, 30),
+    ]
+    assert [(e["ph"], e["tid"], e["ts"]) for e in events if e.get("cat") == "token"] == [
+        ("s", 1, 11),
+        ("f", 2, 17),
+    ]
+    shares = [(e["ts"], e["args"]["dma"]) for e in events if e["name"] == "dram"]
+    assert shares == [(4, 1), (12, 0)]
+    (waited,) = (e["args"] for e in events if e["name"] == "work")
+    assert waited == {"index": 1, "location": "conv", "waited for order": 17}

@@ -3,7 +3,8 @@
 ``model``: the parts of a machine, and instructions with their costs, accesses and waits. From these
 ``run_times`` tells when each instruction runs and why it waited, ``hazards`` which conflicting
 accesses no order keeps apart, ``conflicts`` what a program must order at least, ``legal_order`` the
-orders in which it may run. VTA's simulator uses the same engines with columns of its own.
+orders in which it may run; ``trace`` writes a run for Perfetto. VTA's simulator uses the same
+engines with columns of its own.
 
 ```python
 from byocir.machine_sim import Access, Instruction, MachineModel, Transfer, Unit, Wait
