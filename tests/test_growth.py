@@ -4,6 +4,7 @@ functions for twice as many nodes. `benchmarks/partition.py` measures the second
 Counted are calls of functions in Python and in C, and turns of generators: the same numbers on each
 run and each machine."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -26,10 +27,12 @@ from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
+from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
+from byocir.runtime.native import host_code
 from byocir.runtime.report import Report, report_of
 
 T = TypeVar("T")
@@ -148,6 +151,21 @@ def test_reading_a_report_looks_for_places_once(monkeypatch):
     looked.clear()
     Report.from_dict(data)
     assert len(looked) == 1
+
+
+def test_functions_in_c_have_a_number_of_steps():
+    nodes = 2 * source.MOST_STEPS
+    module = byocir.import_onnx(growing("alternating", nodes))
+    package = generate(module, hand_over(module, []), host="c")
+    text = host_code(package.module).source
+    functions = re.findall(r"^(?:static PART )?int \w+\(.*?^}", text, re.MULTILINE | re.DOTALL)
+    calls = [len(re.findall(r"^    k\d+\(", function, re.MULTILINE)) for function in functions]
+    assert sum(calls) > nodes
+    assert max(calls) == source.MOST_STEPS
+    feeds = {name: np.linspace(-1, 1, 4, dtype=np.float32) for name in "xy"}
+    expected = byocir.compile(growing("alternating", nodes), targets=[]).run(feeds)
+    for name, value in package.run(feeds).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5)
 
 
 def test_a_list_of_operands_reads_as_a_tuple_of_them():

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.array import aligned_zeros
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -59,7 +60,8 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     memory that has no form in C."""
     for op in module.walk():
         ask_for_results(op)
-    code = emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
+    with collector_paused():  # steps stay until the last line of C is written
+        code = emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
     ask(code.program.arena.nbytes, "the memory in which the host's C works")
     return code
 

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute
 from byocir.arguments import FLAG, TEXT, list_of
 from byocir.arguments import check as check_arguments
 from byocir.dialects.byoc import TargetAttr
+from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, owned
@@ -194,7 +195,8 @@ class Package:
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
-        write_archive(_path(path), self._texts, self._interface, self.report, self.blobs)
+        with collector_paused():
+            write_archive(_path(path), self._texts, self._interface, self.report, self.blobs)
 
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
@@ -242,7 +244,8 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     """
     named = listed(targets)
     given = {make_known(target, "a package", str(path)) for target in named}
-    module, blobs, report = read_archive(_path(path))
+    with collector_paused():
+        module, blobs, report = read_archive(_path(path))
     check_options(named, module.interface.targets, "a package", str(path))
     package = Package(module, blobs, report)
     for attribute in package.targets:
