@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
-from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.affine import beyond, bounds
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import (
@@ -289,8 +289,8 @@ class _Space:
         """Raises Unfit for an array of other dimensions, which another op may have given it."""
         if len(exprs) != len(shape_of(type_)):
             raise Unfit
-        pairs = zip(self._bounds(exprs), shape_of(type_), strict=True)
-        return any(low < 0 or high >= size for (low, high), size in pairs)
+        known = spans([self.extents[name] for name in self.order])
+        return any(map(any, beyond(exprs, shape_of(type_), known)))
 
 
 def _is_plain(part: Affine | Group) -> bool:

@@ -24,7 +24,7 @@ from byocir.dialects.tir import (
     IteratorKind,
     YieldOp,
 )
-from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.affine import beyond
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
@@ -229,12 +229,10 @@ def _pad(space: Space, read: Read) -> Attribute | None:
     """The pad of a read that goes outside; other reads need none."""
     if read.pad is None:
         return None
-    known = spans(space.extents)
-    for expr, size in zip(read.index, shape_of(read.value.type), strict=True):
-        low, high = bounds(expr, known)
-        if low < 0 or high >= size:
-            return number_attr(read.pad, element_type_of(read.value.type))
-    return None
+    reach = beyond(read.index, shape_of(read.value.type), spans(space.extents))
+    if not any(map(any, reach)):
+        return None
+    return number_attr(read.pad, element_type_of(read.value.type))
 
 
 def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:

@@ -36,7 +36,7 @@ from byocir.dialects.tir import (
     FillOp,
     buffer,
 )
-from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.affine import beyond
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.moves import moved
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of, tensor
@@ -113,14 +113,9 @@ class _Read:
     def border(self, number: IntegerAttr) -> _Border:
         """The border that holds all that is read outside."""
         op = self.block
-        known = spans(op.extents)
-        before, behind = list[int](), list[int]()
         exprs = op.in_maps[self.operand].results
-        for expr, size in zip(exprs, shape_of(self.array.type), strict=True):
-            low, high = bounds(expr, known)
-            before.append(max(-low, 0))
-            behind.append(max(high + 1 - size, 0))
-        return _Border(number, tuple(before), tuple(behind))
+        reach = beyond(exprs, shape_of(self.array.type), spans(op.extents))
+        return _Border(number, tuple(n for n, _ in reach), tuple(n for _, n in reach))
 
 
 class _Borders:

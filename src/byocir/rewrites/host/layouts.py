@@ -29,7 +29,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
-from byocir.dialects.tir.affine import bounds, linear
+from byocir.dialects.tir.affine import beyond, linear
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Number
@@ -284,12 +284,8 @@ Outside = tuple[tuple[int, int], tuple[int, int], tuple[tuple[int, int], ...]]
 
 
 def _outside(op: BlockOp, position: int) -> Outside:
-    known = spans(op.extents)
-    reach: list[tuple[int, int]] = []
     exprs, shape = op.in_maps[position].results, shape_of(op.ins[position].type)
-    for expr, size in zip(exprs, shape, strict=True):
-        low, high = bounds(expr, known)
-        reach.append((max(-low, 0), max(high - size + 1, 0)))
+    reach = beyond(exprs, shape, spans(op.extents))
     return reach[0], reach[1], tuple(reach[2:])
 
 

@@ -25,9 +25,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
-from byocir.dialects.tir.affine import divided, linear, modulo
+from byocir.dialects.tir.affine import beyond, divided, linear, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.linear import Linear, spans
@@ -166,15 +165,10 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
 
 def _shows_all(op: BlockOp, operand: int) -> bool:
     """Whether padding is only around the last two dimensions."""
-    exprs, shape = op.in_maps[operand].results[:-2], shape_of(op.ins[operand].type)
-    known = spans(op.extents)
-    for expr, size in zip(exprs, shape, strict=False):
-        form = linear(expr)
-        if form is None:
-            return False
-        if not Interval(0, size - 1).contains(form.interval(known.__getitem__)):
-            return False
-    return True
+    exprs = op.in_maps[operand].results[:-2]
+    shape = shape_of(op.ins[operand].type)[: len(exprs)]
+    is_linear = all(linear(expr) is not None for expr in exprs)
+    return is_linear and not any(map(any, beyond(exprs, shape, spans(op.extents))))
 
 
 def _slide(op: BlockOp, form: Linear[int] | None, out: int, size: int) -> _Slide | None:
