@@ -9,6 +9,8 @@ from replays.record import Record
 
 Records = Mapping[str, Record]
 """By the name of the job."""
+WIDEST = 60
+"""Characters of a cell."""
 SUMS = ("cycles", "instructions", "padded_macs", "energy_pj")
 """Numbers that are added up over the corpus, where any of them changed."""
 
@@ -78,12 +80,18 @@ def _sum(record: Record, kind: str) -> int:
     return sum(n for what, n in record["numbers"].items() if what.endswith(f", {kind}"))
 
 
+def _cut(text: str) -> str:
+    """The beginning of an error's message."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
 def table(rows: Sequence[Row]) -> str:
     """Rows as aligned text; a job is named once."""
     lines, last = [("job", "what", "before", "after", "change")], ""
     for row in rows:
         job = "" if row.job == last else row.job
-        lines.append((job, row.what, row.before, row.after, row.change))
+        before, after = (_cut(text) for text in (row.before, row.after))
+        lines.append((job, row.what, before, after, row.change))
         last = row.job
     job, what, *numbers = (max(map(len, column)) for column in zip(*lines, strict=True))
     text = (

@@ -75,3 +75,8 @@ def test_a_job_that_fails_on_both_sides_is_told():
     failed = {"error": "B246: expected another objective"}
     (row,) = differences({"net": failed}, {"net": failed})
     assert (row.what, row.before, row.after) == ("result", failed["error"], failed["error"])
+
+
+def test_long_messages_do_not_widen_the_table():
+    rows = differences({"net": job(LONG)}, {"net": {"error": "B321: " + "no " * 99}})
+    assert max(map(len, table(rows).splitlines())) < 120
