@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -47,9 +48,15 @@ def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
 
 
 def _functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
+    return _parsed(blobs[TEXT], blobs[WEIGHTS])
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: bytes, weights: bytes) -> dict[str, FuncOp]:
+    """The functions of a program, which nobody may change: reports and runs share them."""
     context = load_context()
-    read_weights(blobs[WEIGHTS], context.arrays, WEIGHTS)
-    module = parse_module(blobs[TEXT].decode(), context)
+    read_weights(weights, context.arrays, WEIGHTS)
+    module = parse_module(text.decode(), context)
     return {f.sym_name.data: f for f in module.ops if isinstance(f, FuncOp)}
 
 
