@@ -97,7 +97,7 @@ def test_a_pipeline_is_read_with_options():
     ("text", "code", "part"),
     [
         ("clean-upp", "B221", "did you mean 'clean-up'?"),
-        ("zzz", "B221", "choose from apply-schedules"),
+        ("zzz", "B221", "choose from allocate-memories"),
         ("fix-point{rounds=1}", "B222", "did you mean 'rounding'?"),
         ("fold-constants{max-growth=many}", "B222", "expected fold-constants{max-growth=int}"),
         ("clean-up{", "B220", "found 'clean-up{'"),

@@ -31,7 +31,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operand of a call lies: a box of a buffer in a memory."""
+    """The place of an operand of a call: a box of a buffer in a memory."""
 
     memory: Memory
     buffer: SSAValue
@@ -190,7 +190,7 @@ class Call:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """What the pattern left open."""
+        """The numbers that the pattern left open, by name."""
         return self.fit.numbers
 
     @property
@@ -199,24 +199,24 @@ class Call:
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
-        """Where the operands lie."""
+        """The places of the operands, by name."""
         return {name: self._place(position) for name, position in self.fit.operands.items()}
 
     @property
     def result(self) -> Place:
-        """Where the result lies."""
+        """The place of the result."""
         return [*self.places.values()][-1]
 
     @property
     def read(self) -> list[Place]:
-        """What the call reads: its operands and, unless it begins anew, its result."""
+        """The places that the call reads: its operands and, unless it begins anew, its result."""
         *inputs, result = self.places.values()
         old = self.block.body.block.args[-1].first_use is not None and self.start is None
         return [*inputs, result] if old else inputs
 
     @property
     def registers(self) -> Mapping[Register, Any]:
-        """What the machine's registers hold for it."""
+        """The contents of the machine's registers that it needs."""
         return self.instruction.registers(self) if self.instruction.registers else {}
 
     def _place(self, position: int) -> Place:

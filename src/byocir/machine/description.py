@@ -41,7 +41,7 @@ class Register:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """What a unit does in one step: a pattern of blocks on boxes in memories, with limits for the
+    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the
     extents of its iterators. `into` is the memory that it writes. `pattern.rule` adds rules."""
 
     name: str
@@ -52,9 +52,9 @@ class Instruction:
     cycles: Cycles
     opcode: int | None = None
     encode: Encode | None = None
-    """What stands for one call of it in the machine's code."""
+    """Makes the entry of the machine's code for one call of it."""
     registers: Callable[[Call], Mapping[Register, Any]] | None = None
-    """What the machine's registers hold for one call of it."""
+    """Gives the contents of the machine's registers that one call of it needs."""
 
     @property
     def rule(self) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ def _init(form: BlockPattern) -> Operand | None:
 
 @dataclass
 class Plans:
-    """What was found out about blocks, by what decides it: the same is asked for each tile. Each
+    """Answers about blocks, by the facts that decide them, as the same is asked for each tile. Each
     entry is what was found, or why nothing was."""
 
     blocks: dict[Any, Plan | tuple[str, ...]] = field(default_factory=dict[Any, Any])

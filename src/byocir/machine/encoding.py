@@ -12,7 +12,7 @@ from byocir.machine.description import Machine, Register
 
 
 def encoded(machine: Machine, function: FuncOp) -> list[Any]:
-    """What the encoding hooks give for a program, in order: one entry for each call and, in front
+    """Encodes a program by the machine's hooks, in order: one entry for each call and, in front
     of it, one for each register that does not hold yet what the call needs. Nothing for a machine
     whose instructions have no hooks."""
     code: list[Any] = []

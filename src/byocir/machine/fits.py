@@ -1,4 +1,5 @@
-"""Which instruction does a block: its pattern, rules and limits held against the block alone.
+"""Finds the instruction that does a block: its pattern, rules and limits held against the block
+alone.
 
 An instruction sees a block as its own small program: operands are the boxes that the block reaches,
 iterators of one point are gone, and dimensions of size one are left out until an operand has as
@@ -51,7 +52,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why an instruction does not do a block; without a reason it takes other operands."""
+    """The reason why an instruction does not do a block; if empty, it takes other operands."""
 
     instruction: Instruction
     reason: str
@@ -64,7 +65,7 @@ Asked = Literal["pattern", "memories", "all"]
 def fits(
     machine: Machine, block: BlockOp, *, start: Attribute | None = None, asked: Asked = "all"
 ) -> Iterator[Fit | Misfit]:
-    """What each instruction says to a block, bases, guards and pads aside. With `start` the block
+    """Tries each instruction on a block, bases, guards and pads aside. With `start` the block
     begins with that number in place of what its result was before."""
     for instruction in machine.instructions:
         yield _fit(instruction, block, start, asked)
@@ -204,7 +205,7 @@ def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: Bl
 
 
 def _misplaced(fit: Fit, block: BlockOp) -> str:
-    """Which operand lies in another memory than the instruction's; empty if none does."""
+    """Names an operand that lies in another memory than the instruction's; empty if none does."""
     for value, memory in zip([*block.ins, *block.outs], fit.memories, strict=True):
         if scope_of(value.type) != memory.scope:
             return f"expected an operand in {memory.called}, found one in {_scope(value.type)}"
@@ -215,7 +216,7 @@ def _misplaced(fit: Fit, block: BlockOp) -> str:
 
 
 def _illegal(fit: Fit, match: Match, block: BlockOp) -> str:
-    """Which limit or rule of the instruction a block breaks; empty if it breaks none."""
+    """Names a limit or rule of the instruction that a block breaks; empty if it breaks none."""
     for name, size in fit.sizes(block.extents).items():
         limit = fit.instruction.limits.get(name)
         if limit is not None and not limit.allows(size):
@@ -246,7 +247,7 @@ def _properties(op: Operation) -> tuple[Any, ...]:
 
 
 def block_key(block: BlockOp) -> tuple[Any, ...]:
-    """What decides about a block which instruction does it: all but where its boxes begin."""
+    """Makes a key of all that decides which instruction does a block: all but its boxes' starts."""
     maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
     terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
     types: tuple[Shape | Any, ...] = tuple(

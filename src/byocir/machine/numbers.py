@@ -51,7 +51,7 @@ def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
 
 
 def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
-    """When each call of a program runs."""
+    """Computes the times at which the calls of a program run."""
     return run_times(model_of(machine), numbers_of(machine, calls))
 
 

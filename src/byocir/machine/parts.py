@@ -53,7 +53,7 @@ class Memory:
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """The name that messages use."""
         return self.scope or "main memory"
 
     def cut(self, shape: Shape) -> tuple[Shape, Shape]:
@@ -65,7 +65,7 @@ class Memory:
         return whole[: len(whole) - rank], blocks
 
     def rows_of(self, shape: Shape) -> int:
-        """How many rows a buffer takes, in whole granules."""
+        """Counts the rows that a buffer takes, in whole granules."""
         leading, blocks = self.cut(shape)
         rows = prod(leading) * prod(blocks)
         return -(-rows // self.granule) * self.granule

@@ -1,5 +1,5 @@
-"""How a block of any size becomes calls of one instruction: which iterators it is cut along, and
-what that costs."""
+"""Plans that cut a block of any size into calls of one instruction: along which iterators, and
+at which cost."""
 
 from __future__ import annotations
 

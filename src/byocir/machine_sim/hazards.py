@@ -138,7 +138,7 @@ def _races(
 
 
 def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
-    """What an instruction touches, reads first, and whether it writes it."""
+    """Walks the accesses of an instruction, reads first, each with a flag for writes."""
     for accesses, writes in ((instruction.reads, False), (instruction.writes, True)):
         for access in accesses:
             if access.start < access.stop:

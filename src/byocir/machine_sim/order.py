@@ -1,4 +1,4 @@
-"""Who waits for whom: the orders in which a program may run, and what is surely done before what.
+"""The orders in which a program may run: who waits for whom, and what is surely done before what.
 
 The units of a machine run in order, the k-th pop of a token queue waits for the k-th push, and
 counted waits name a prefix of a unit: so the partial order of a program is fixed before it runs,
@@ -126,7 +126,7 @@ def _is_program_order(order: Order) -> bool:
 
 
 def _issued(order: Order, done: list[bool], issued: int) -> int:
-    """How many the sequencer has handed over, if it had so many before."""
+    """Counts the instructions that the sequencer has handed over, from the count before."""
     if not order.holds:
         return len(done)
     while issued < len(done) and all(done[wait] for wait in order.holds.get(issued, ())):
@@ -139,7 +139,7 @@ def _may_start(waits: Iterable[int], done: list[bool]) -> bool:
 
 
 def clocks(order: Order, run: Sequence[int]) -> list[Clock]:
-    """What is surely done before each instruction starts: vector clocks.
+    """Computes vector clocks: the instructions surely done before each one starts.
 
     An instruction knows what its predecessor in the unit knew and had done, and the same of those
     that it waits for. It is ordered after the p-th (from 1) of a unit exactly when its clock has at
@@ -165,7 +165,7 @@ def clocks(order: Order, run: Sequence[int]) -> list[Clock]:
 
 
 def _front(order: Order, after: list[Clock], front: list[Clock], index: int) -> Clock:
-    """What the sequencer knows when it hands an instruction over; `front` has one entry for each
+    """Gives the sequencer's clock when it hands an instruction over; `front` has one entry for each
     instruction that this was asked for, and one more before."""
     while len(front) <= index + 1:
         clock = front[-1]

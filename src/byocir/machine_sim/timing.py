@@ -1,4 +1,4 @@
-"""When each instruction of a program runs: units and their sequencer as concurrent servers.
+"""Times each instruction of a program: units and their sequencer run as concurrent servers.
 
 But for channels, every time is a maximum of sums of earlier times. So each server runs ahead as far
 as the times it depends on are known. When all of them wait, the only unknown times are the ends of
@@ -27,7 +27,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Costs:
-    """What each of N instructions takes by itself, as lists; see ``Instruction``, ``Transfer``.
+    """The costs of each of N instructions by itself, as lists; see ``Instruction``, ``Transfer``.
 
     One that takes no beats ends ``max(busy, lead)`` after its start; one that does ends with them,
     at least ``busy`` after its start."""

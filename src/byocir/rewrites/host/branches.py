@@ -79,7 +79,7 @@ def _is_passive(op: Operation) -> bool:
 
 
 def _has_held_results(op: Operation) -> TypeGuard[ForeignOp]:
-    """Whether an op is an If whose results C can hold."""
+    """Tells if an op is an If whose results C can hold."""
     if not isinstance(op, ForeignOp) or op.op_type.data != "If" or not op.is_control_flow:
         return False
     return not any(is_open(result.type) for result in op.results) and not is_open(op.inputs[0].type)

@@ -1,4 +1,4 @@
-"""Which blocks are contractions, and what may be done with them."""
+"""Recognises contractions, and says how they may be computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSIGNED: dict[Attribute, bool] = {
 
 
 def is_contraction(op: BlockOp) -> bool:
-    """Whether the body is `acc + x * y` on two inputs, which may be converted first, at all points
+    """Tells if the body is `acc + x * y` on two inputs, which may be converted first, at all points
     from 0."""
     block = op.body.block
     if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None or op.bases:
@@ -35,14 +35,14 @@ def is_contraction(op: BlockOp) -> bool:
 
 
 def _converted(value: SSAValue) -> SSAValue:
-    """What a value is before conversions."""
+    """Gives the value that is converted, in one or more steps, into this one."""
     while isinstance(value.owner, CONVERSIONS):
         value = value.owner.operands[0]
     return value
 
 
 def may_reorder(op: BlockOp) -> bool:
-    """Whether the sum of a contraction may be taken in any order: of integers, and of floats whose
+    """Tells if the sum of a contraction may be taken in any order: of integers, and of floats whose
     addition says so."""
     add = op.yielded[0].owner
     return isinstance(add, arith.AddiOp) or (
@@ -51,14 +51,14 @@ def may_reorder(op: BlockOp) -> bool:
 
 
 def may_fuse(op: BlockOp) -> bool:
-    """Whether the products of a contraction may be rounded together with their addition."""
+    """Tells if the products of a contraction may be rounded together with their addition."""
     add = op.yielded[0].owner
     return isinstance(add, arith.AddfOp) and FastMathFlag.ALLOW_CONTRACT in add.fastmath.data
 
 
 def is_computable(op: BlockOp) -> bool:
-    """Whether all is in f32, or in integers that are extended, by their sign or by zeros as C would
-    extend them, to i32."""
+    """Tells if all is in f32, or in integers that are extended, by their sign or by zeros as C
+    would extend them, to i32."""
     args = op.body.block.args
     if all(arg.type == f32 for arg in args):
         return True

@@ -22,14 +22,14 @@ class DotStep:
     packed: Attribute
 
     def is_on(self, cpu: Cpu, shared: Attribute) -> bool:
-        """Whether a processor has it, where the other operand is of a type."""
+        """Tells if a processor has this step for another operand of type `shared`."""
         if self.count == 2:
             return cpu.adds_pairs and self.packed == i16 and shared in (i8, ui8)
         types = {self.packed, shared}
         return self.count == 4 and cpu.adds_quads and types in ({i8}, {i8, ui8})
 
     def shifts(self, shared: Attribute) -> bool:
-        """Whether signed bytes meet signed ones, of which one must be made unsigned."""
+        """Tells if signed bytes meet signed ones, of which one must be made unsigned."""
         return self.count == 4 and self.packed == shared == i8
 
 

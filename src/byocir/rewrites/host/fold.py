@@ -43,7 +43,7 @@ class FoldCopiesPass(ModulePass):
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """What a value is before its sign is extended."""
+    """Gives the value whose sign is extended, in one or more steps, into this one."""
     while isinstance(value.owner, arith.ExtSIOp):
         value = value.owner.input
     return value

@@ -94,7 +94,7 @@ def _is_short(*blocks: BlockOp) -> bool:
 
 
 def _is_map(op: BlockOp) -> bool:
-    """Whether each element of the only result is computed on its own, from the inputs alone."""
+    """Tells if each element of the only result is computed on its own, from the inputs alone."""
     if op.reductions or op.where is not None or op.bases or len(op.outs) != 1:
         return False
     if not isinstance(op.outs[0].owner, EmptyOp):
@@ -104,7 +104,7 @@ def _is_map(op: BlockOp) -> bool:
 
 
 def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
-    """Whether no element is read at two points: each index follows one iterator, and all do. Where
+    """Tells if no element is read at two points: each index follows one iterator, and all do. Where
     nothing is reduced, a sum of iterators, as in a plane of rows, does as well."""
     forms = [linear(expr) for expr in map_.results]
     used = [i for form in forms if form is not None for i, _ in form.terms]

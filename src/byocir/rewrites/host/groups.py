@@ -68,7 +68,7 @@ def _is_inside_foreign(op: Operation) -> bool:
 
 
 def _can_join(op: Operation) -> bool:
-    """Whether an op runs as well in one model with others: ONNX Runtime is asked for it, and has
+    """Tells if an op runs as well in one model with others: ONNX Runtime is asked for it, and has
     all that is in it."""
     if not isinstance(op, ForeignOp):
         return False
@@ -95,8 +95,9 @@ def _groups(block: Block) -> list[list[Operation]]:
 
 
 def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
-    """When each op of a block runs if all that can run runs, of one kind and then of the other:
-    those that can join in odd turns, the rest in even ones, and what ends the block in the last.
+    """Numbers the turn in which each op of a block runs if all that can run runs, of one kind and
+    then of the other: those that can join in odd turns, the rest in even ones, and what ends the
+    block in the last.
 
     An op uses nothing that is made after it, so one pass over the block finds them all.
     """
@@ -139,8 +140,8 @@ def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
 def _read_from_outside(
     group: Sequence[Operation], members: set[Operation]
 ) -> tuple[list[SSAValue], list[Constant]]:
-    """What a group reads that it does not make, each once in order: values that it is given, and
-    constants."""
+    """Lists the values that a group reads and does not make, each once in order: those it is given,
+    and constants."""
     given: list[SSAValue] = []
     constants: list[Constant] = []
     for value in dict.fromkeys(value for op in group for value in read_by(op)):
@@ -203,7 +204,7 @@ def _erase_unused(constants: Iterable[Constant]) -> None:
 
 
 def _is_in(op: Operation, members: set[Operation]) -> bool:
-    """Whether an op is one of these, or in a graph of one."""
+    """Tells if an op is one of these, or in a graph of one."""
     around: Operation | None = op
     while around is not None and around not in members:
         around = around.parent_op()

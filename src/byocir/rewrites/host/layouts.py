@@ -56,12 +56,12 @@ class AssignLayoutsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Frame:
-    """What is stored around an array in each spatial dimension: elements before and after it."""
+    """The elements stored before and after an array in each spatial dimension."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     number: Number = 0
-    """What these elements are."""
+    """The value of these elements."""
 
     @staticmethod
     def none(rank: int) -> Frame:
@@ -74,13 +74,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a value of [N, C, spatial…] is: in `value`, with channels last and a frame."""
+    """The place of a value of [N, C, spatial…]: `value`, with channels last and a frame."""
 
     value: SSAValue
     frame: Frame
 
     def index(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Where there the element at an index of the value is."""
+        """Turns an index of the value into one of the place: [n, c, h, w] → [n, h + b, w + b,
+        c]."""
         spatial = [e + b for e, b in zip(exprs[2:], self.frame.before, strict=True)]
         return [exprs[0], *spatial, exprs[1]]
 
@@ -113,7 +114,7 @@ class _Layouts:
                 op.erase()
 
     def _follows(self, op: BlockOp) -> bool:
-        """Whether a block keeps the dimensions of an input that has channels last."""
+        """Tells if a block keeps the dimensions of an input that has channels last."""
         if not _is_plain(op) or not self._starts(op):
             return False
         out = op.out_maps[0].results
@@ -126,7 +127,7 @@ class _Layouts:
         )
 
     def _starts(self, op: BlockOp) -> bool:
-        """Whether what a block updates can have channels last."""
+        """Tells if the array that a block updates can have channels last."""
         start = op.outs[0]
         placed = self.placed.get(start)
         return isinstance(start.owner, EmptyOp | FillOp) or (
@@ -260,7 +261,8 @@ class _Layouts:
     # -- frames
 
     def _frame(self, value: SSAValue) -> Frame:
-        """What convolutions read around a value, if nothing reads other numbers there."""
+        """Gives the frame that convolutions read around a value, if nothing reads other numbers
+        there."""
         frame = Frame.none(len(shape_of(value.type)) - 2)
         numbers: set[Number] = set()
         for use in value.uses:
@@ -318,7 +320,7 @@ def _is_plain(op: BlockOp) -> bool:
 
 
 def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
-    """Whether a frame around its result changes nothing of what a block computes."""
+    """Tells if a block computes the same with a frame around its result."""
     owner = op.outs[0].owner
     return isinstance(owner, EmptyOp) or (
         isinstance(owner, FillOp) and number(owner.value).item() == frame.number
@@ -333,7 +335,7 @@ def _image(op: BlockOp) -> int:
 
 
 def _is_convolution(op: BlockOp) -> bool:
-    """Whether a block sums products of windows over an image [N, C, spatial…] and of weights that
+    """Tells if a block sums products of windows over an image [N, C, spatial…] and of weights that
     are the same for all of them."""
     if not _is_plain(op) or not is_contraction(op) or not isinstance(op.outs[0].owner, FillOp):
         return False

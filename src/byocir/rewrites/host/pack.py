@@ -157,8 +157,8 @@ def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
 
 
 def _ends(op: BlockOp, operand: int, inner: int) -> bool:
-    """Whether what is behind the last step of an iterator is outside of an operand, and nothing
-    else is."""
+    """Tells if the steps behind the last one of an iterator, and they alone, read outside of an
+    operand."""
     map_, shape = op.in_maps[operand], shape_of(op.ins[operand].type)
     at = [axis for axis, expr in enumerate(map_.results) if inner in expr.used_dims()]
     alone = [axis for axis in at if isinstance(map_.results[axis], AffineDimExpr)]
@@ -213,7 +213,7 @@ def _pack(packing: _Packing) -> None:
 
 
 def _pads(packing: _Packing) -> list[Attribute | None]:
-    """What is read outside of the operands: zeros beside those that fill up the weights."""
+    """Gives the pads of the operands: zeros opposite those that fill up the weights."""
     pads = list(packing.op.pad_values)
     if not packing.has_whole_steps:
         other = 1 - packing.weights
@@ -222,7 +222,7 @@ def _pads(packing: _Packing) -> list[Attribute | None]:
 
 
 def _only_read(value: SSAValue) -> bool:
-    """Whether all that use a value are blocks that read it at indices, and never outside of it."""
+    """Tells if all users of a value are blocks that read it at indices, and never outside of it."""
     return all(
         isinstance(use.operation, BlockOp)
         and use.index < len(use.operation.ins)

@@ -74,7 +74,8 @@ def _follow(block: Block, exact: set[SSAValue]) -> None:
 
 
 def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
-    """What a loop hands on leads where the next iteration takes it, until nothing is new."""
+    """Marks the values that a loop carries as exact where the next iteration needs them so, until
+    nothing is new."""
     known = -1
     while known < len(exact):
         known = len(exact)
@@ -87,8 +88,8 @@ def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
 
 
 def _leads_to_integers(op: Operation) -> bool:
-    """Whether an op rounds or compares floats to integers, or may: of others than blocks, loops and
-    routines nothing is known."""
+    """Tells if an op rounds or compares floats to integers, or may: of others than blocks, loops
+    and routines nothing is known."""
     if isinstance(op, BlockOp):
         return any(isinstance(inner, arith.FPToSIOp | arith.FPToUIOp) for inner in op.walk())
     if isinstance(op, ExternOp):

@@ -1,4 +1,4 @@
-"""How large register tiles are: rows by vectors, by shape and processor."""
+"""Chooses the size of register tiles, rows by vectors, by shape and processor."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _cost_of_tile(rows: int, vectors: int) -> float:
 
 
 def heights_of(rows: Sequence[int], height: int) -> list[int]:
-    """How many rows a tile has along each row iterator, the innermost first of all."""
+    """Splits the rows of a tile among the row iterators, the innermost first."""
     heights = [1] * len(rows)
     left = height
     for axis in reversed(range(len(rows))):

@@ -66,7 +66,7 @@ class _Slide:
 
     @property
     def reach(self) -> int:
-        """How far the last position of a window is from the first."""
+        """The distance from the first position of a window to the last."""
         return self.dilation * (self.positions - 1)
 
     @property
@@ -75,7 +75,7 @@ class _Slide:
 
     @property
     def shift(self) -> int:
-        """How many elements of a phase the last position is from the first."""
+        """The distance from the first position to the last, in elements of a phase."""
         return self.reach // self.stride
 
     @property
@@ -90,7 +90,7 @@ class _Slide:
         return range(max(start, 0), min(stop, self.length))
 
     def at(self, phase: int, index: AffineExpr) -> AffineExpr:
-        """Where in the array an element of a phase is."""
+        """Turns an index into a phase into one into the array: i → i * stride + phase + begin."""
         return index * self.stride + (phase + self.begin)
 
     def split(self) -> tuple[AffineExpr, AffineExpr]:
@@ -114,7 +114,7 @@ class _Window:
 
     @property
     def is_flat(self) -> bool:
-        """Whether rows follow each other already."""
+        """Tells if rows follow each other already."""
         slides = (self.rows, self.columns)
         return all(s.stride == 1 and s.reach == 0 and s.begin == 0 for s in slides) and (
             self.columns.count == self.columns.size
@@ -164,7 +164,7 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
 
 
 def _shows_all(op: BlockOp, operand: int) -> bool:
-    """Whether padding is only around the last two dimensions."""
+    """Tells if padding is only around the last two dimensions."""
     exprs = op.in_maps[operand].results[:-2]
     shape = shape_of(op.ins[operand].type)[: len(exprs)]
     is_linear = all(linear(expr) is not None for expr in exprs)

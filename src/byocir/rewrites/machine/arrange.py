@@ -128,7 +128,7 @@ def _in_bank(row: int, rows: int, bank: int) -> int:
 
 
 def _overfull(memory: Memory, own: Sequence[Life], life: Life) -> Overfull:
-    """What is alive at the worst moment of a buffer that found no place."""
+    """Lists the buffers alive at the worst moment of one that found no place."""
     moments = sorted({max(other.first, life.first) for other in own if other.meets(life)})
     alive = [
         [o for o in own if o.first <= at <= o.last]

@@ -113,8 +113,8 @@ def _cut(machine: Machine, block: BlockOp) -> None:
 
 
 def best_plan(machine: Machine, block: BlockOp) -> Plan:
-    """How instructions do a block, or a block with any number in place of what its result was, with
-    the fewest cycles. Raises ByocirError B271 where none does."""
+    """Plans the calls that do a block, or the block with a number as initial value, in the fewest
+    cycles. Raises ByocirError B271 where no instruction does it."""
     key = block_key(block)
     if key not in machine.plans.blocks:
         reasons: list[str] = []

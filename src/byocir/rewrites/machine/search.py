@@ -364,7 +364,7 @@ class _Chain:
         return element_type_of(self.stages[staged.stage].block.ins[staged.operand].type)
 
     def extents(self, choice: Choice) -> list[Shape]:
-        """What each stage runs over in one iteration of the innermost loop."""
+        """Gives the extents that each stage runs over in one iteration of the innermost loop."""
         found: list[list[int]] = [list(stage.block.extents) for stage in self.stages]
         found[-1] = list(choice.tile)
         for s in range(len(self.stages) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Which elements of buffers the ops of a program read and write, as boxes."""
+"""Finds the elements of buffers that the ops of a program read and write, as boxes."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[
 def reach(
     form: Linear[int], bases: Sequence[Linear[SSAValue]], extents: Sequence[int]
 ) -> tuple[Linear[SSAValue], int]:
-    """Where the elements that a linear index reaches over a tile begin, and from the first to the
-    last of them their number."""
+    """Gives the first of the elements that a linear index reaches over a tile, and their number
+    from the first to the last."""
     offsets = form.variable.interval(spans(extents).__getitem__)
     return form.substituted(bases.__getitem__) + offsets.low, offsets.size
 
@@ -144,7 +144,7 @@ def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
 
 
 def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
-    """Whether sums of these steps by counts reach each number from 0 on, each once."""
+    """Tells if sums of these steps by counts reach each number from 0 on, each once."""
     span = 1
     for step, count in sorted(digits):
         if count > 1 and step != span:
@@ -154,7 +154,7 @@ def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
 
 
 def folded(side: Side, inside: Block) -> Side:
-    """What the loops inside a block make of a side in all their iterations."""
+    """Extends a side over all iterations of the loops inside a block."""
     moving, start = side.start.split(lambda atom: bool(loops_behind(atom, below=inside)))
     size, digits = side.size, list[tuple[int, int]]()
     for atom, coefficient in moving.terms:
@@ -169,7 +169,7 @@ def folded(side: Side, inside: Block) -> Side:
 
 
 def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
-    """Whether tiles of this size, moved by these steps, leave no element out."""
+    """Tells if tiles of this size, moved by these steps, leave no element out."""
     for step, count in sorted(digits):
         if count > 1 and not 0 < step <= size:
             return False
@@ -178,7 +178,7 @@ def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
 
 
 def is_inside(value: SSAValue, block: Block) -> bool:
-    """Whether a value is defined in a block or in one inside it."""
+    """Tells if a value is defined in a block or in one inside it."""
     owner = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while owner is not None and owner is not block:
         owner = owner.parent_block()
@@ -186,7 +186,7 @@ def is_inside(value: SSAValue, block: Block) -> bool:
 
 
 def is_whole(access: Access) -> bool:
-    """Whether a block, copy or fill surely writes all of its buffer, in whatever order."""
+    """Tells if a block, copy or fill surely writes all of its buffer, in whatever order."""
     if not access.writes:
         return False
     sizes = shape_of(access.buffer.type)

@@ -58,7 +58,7 @@ class Parts:
         )
 
     def position(self, name: str) -> int:
-        """Where an iterator stands."""
+        """Finds the position of an iterator by its name."""
         return [it.iterator_name.data for it in self.iterators].index(name)
 
     def with_extents(self, extents: Sequence[int]) -> Parts:
@@ -196,5 +196,5 @@ def body_of(op: Operation) -> Block:
 
 
 def reads_old(op: BlockOp) -> bool:
-    """Whether the result depends on what the outs held before."""
+    """Tells if the result depends on what the outs held before."""
     return any(arg.first_use is not None for arg in op.body.block.args[len(op.ins) :])

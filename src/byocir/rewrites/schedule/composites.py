@@ -89,7 +89,7 @@ class ApplySchedulesPass(ModulePass):
 
 
 def is_scheduled(function: FuncOp) -> bool:
-    """Whether a function has composites whose schedules are still to be applied."""
+    """Tells if a function has composites whose schedules are still to be applied."""
     if function.is_declaration or is_in_memory(function):
         return False
     return any(composite.schedule is not None for composite in _composites(function))

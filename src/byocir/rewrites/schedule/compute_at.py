@@ -98,7 +98,7 @@ def _chain(
 
 
 def _makes_all(op: FillOp | BlockOp, buffer: SSAValue) -> bool:
-    """Whether an op sets each element of a buffer from the same element of it, if from any."""
+    """Tells if an op sets each element of a buffer from the same element of it, if from any."""
     if isinstance(op, FillOp):
         return True
     if len(op.outs) != 1 or op.outs[0] is not buffer or op.bases or op.where is not None:
@@ -141,7 +141,7 @@ def _reads(
 def _check_inputs(
     chain: Sequence[FillOp | BlockOp], buffer: SSAValue, around: Operation, block: BlockOp
 ) -> None:
-    """What the chain reads must be the same in the loop."""
+    """Raises unless the inputs of the chain are the same in the loop."""
     for op in chain:
         inputs = {a.buffer for a in accesses_of(op) if a.reads and a.buffer is not buffer}
         later = op.next_op
@@ -183,7 +183,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
 
 
 def _guards(i: int, side: Side, size: int) -> list[AffineExpr]:
-    """What keeps iterator i inside [0, size) where the box may leave it."""
+    """Lists the guards that keep iterator i inside [0, size) where the box may leave it."""
     found, iterator = interval_of_sum(side.start), AffineExpr.dimension(i)
     low, high = found or (-1, size)
     guards = [iterator] if low < 0 else []

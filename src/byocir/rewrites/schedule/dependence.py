@@ -1,4 +1,4 @@
-"""Whether the iterations of a loop depend on each other.
+"""Finds out if the iterations of a loop depend on each other.
 
 They do not when each buffer that is written is split between them: an element's index tells the
 iteration. For each dimension of a buffer, all accesses have the index `sum(step * index) + window`;
@@ -35,8 +35,8 @@ class Conflict:
 
 
 def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
-    """Why iterations of `loop` may depend on each other, or None when they do not: not even when
-    the other loops of `band`, a nest, are at any of their iterations too."""
+    """Says why iterations of `loop` may depend on each other, or None when they do not: not even
+    when the other loops of `band`, a nest, are at any of their iterations too."""
     return next(conflicts(loop, band), None)
 
 
@@ -88,7 +88,7 @@ def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
 
 
 def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
-    """Whether the atoms tell an index: it is one of them, or its quotient and its remainder by one
+    """Tells if the atoms fix an index: it is one of them, or its quotient and its remainder by one
     number are."""
     if index in told:
         return True
@@ -106,7 +106,7 @@ def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
 
 
 def described(op: Operation) -> str:
-    """What messages call an op: its kind, and for a loop its index and extent."""
+    """Names an op for messages: its kind, and for a loop its index and extent."""
     if isinstance(op, ForOp):
         name = op.index.name_hint
         return f"the loop{f' over {name}' if name else ''} (0 to {op.extent.value.data})"

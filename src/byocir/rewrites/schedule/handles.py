@@ -68,7 +68,7 @@ class Schedule:
         return stage(block, operand, scope, at=at)
 
     def compute_at(self, block: BlockOp, loop: ForOp) -> None:
-        """What a loop reads of a block's result, computed in the loop. See
+        """Computes in a loop the part of a block's result that the loop reads. See
         `byocir.rewrites.schedule.compute_at`."""
         compute_at(block, loop)
 

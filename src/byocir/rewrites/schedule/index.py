@@ -98,7 +98,7 @@ def interval_of_sum(form: Linear[SSAValue]) -> Interval | None:
 
 
 def is_index_arithmetic(op: Operation) -> bool:
-    """Whether this op computes an index from indices, and nothing else."""
+    """Tells if this op computes an index from indices, and nothing else."""
     pure = type(op) in INDEX_ARITHMETIC or isinstance(op, arith.ConstantOp)
     return pure and op.results[0].type == IndexType()
 

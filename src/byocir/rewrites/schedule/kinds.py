@@ -43,7 +43,7 @@ def vthread(loop: ForOp) -> None:
 
 
 def runs_in_order(loop: ForOp) -> bool:
-    """Whether the iterations of a loop run one after the other, as they are written."""
+    """Tells if the iterations of a loop run one after the other, as they are written."""
     return loop.kind.data in IN_ORDER
 
 

@@ -1,4 +1,4 @@
-"""Whether a reduction gives the same in any order."""
+"""Finds out if a reduction gives the same in any order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ORDERLESS_ON_INTEGERS = (
 
 
 def is_unordered(block: BlockOp) -> bool:
-    """Whether the reduction gives the same in any order: `acc <op> term` on integers, which wrap
+    """Tells if the reduction gives the same in any order: `acc <op> term` on integers, which wrap
     around, a minimum or maximum, or a sum or product of floats with the flag `reassoc`."""
     if len(block.outs) != 1:
         return False
@@ -49,7 +49,7 @@ def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
 
 
 def only_accumulates(buffer: SSAValue, accesses: Sequence[Access]) -> bool:
-    """Whether all that is done with a buffer, of these accesses, is one block's adding to it in any
+    """Tells if, of these accesses, the only one to a buffer is a block that adds to it in any
     order: the iterations of the loops around the block may then change places."""
     found = [access for access in accesses if access.buffer is buffer]
     block = found[0].op

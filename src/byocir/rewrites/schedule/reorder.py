@@ -47,7 +47,7 @@ def reorder(*loops: ForOp) -> None:
 
 
 def _binding(loop: ForOp, nest: Sequence[ForOp]) -> Conflict | None:
-    """What keeps a loop in its place among those of a nest that are kept in theirs."""
+    """Finds the conflict that keeps a loop in its place among those of a nest that keep theirs."""
     accesses = accesses_in(nest[-1].body.block)
     found = conflicts(loop, nest)
     return next((c for c in found if not only_accumulates(c.buffer, accesses)), None)

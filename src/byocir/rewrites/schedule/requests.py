@@ -65,7 +65,7 @@ def check_operand(block: BlockOp, operand: int) -> None:
 
 
 def position_of(block: BlockOp, iterator: str) -> int:
-    """Where an iterator stands; raises ByocirError B251 for a name that the block does not have."""
+    """Finds the position of an iterator; raises ByocirError B251 for an unknown name."""
     if iterator not in block.names:
         raise refused(
             "B251",

@@ -97,7 +97,7 @@ def _unread(text: str, found: str, help: str = "") -> ByocirError:
 
 
 def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
-    """How the arguments of a call differ from those that its primitive takes, by name."""
+    """Describes how the arguments of a call differ from those that its primitive takes, by name."""
     method = getattr(Schedule, ast.unparse(node.func))
     names = list(signature(method).parameters)[1 : len(kinds) + 1]
     wanted = [f"{name}, {_WORDS[kind]}" for name, kind in zip(names, kinds, strict=True)]
@@ -157,7 +157,7 @@ class _Statement:
         return self._plain(node)
 
     def _arguments(self, node: ast.Call, kinds: Sequence[type]) -> list[Any]:
-        """What stands for a block or a pattern by its name becomes that."""
+        """Resolves the arguments of a call: names of blocks, loops and patterns to these."""
         kinds = kinds or [ForOp] * len(node.args)
         if len(node.args) != len(kinds) and ast.unparse(node.func) != "blocks":
             raise _unread(self.text, f"'{ast.unparse(node)}'{_other_count(node, kinds)}")
@@ -177,7 +177,7 @@ class _Statement:
         return value
 
     def _known_loops(self) -> str:
-        """What the script calls loops so far, for a help line."""
+        """Words the help line with the names of loops that the script has so far."""
         loops = [name for name, thing in self.names.items() if isinstance(thing, ForOp)]
         if loops:
             return f"the loops are {', '.join(loops)}"

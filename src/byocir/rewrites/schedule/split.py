@@ -73,7 +73,7 @@ def _split(loop: ForOp, factor: int) -> ForOp:
 
 
 def _guards(loop: ForOp) -> _Guards:
-    """How each block in a loop is kept from running past the end."""
+    """Finds the guards that keep each block in a loop from running past the end."""
     found: _Guards = {}
     for op in loop.body.walk():
         if isinstance(op, ForOp | AllocOp) or is_index_arithmetic(op) or _is_in_block(op):

@@ -112,7 +112,7 @@ def united(accesses: Sequence[Access], inside: Block) -> list[Side] | None:
 
 
 def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
-    """Whether a box is inside its buffer wherever it begins."""
+    """Tells if a box is inside its buffer wherever it begins."""
     for side, size in zip(box, shape_of(buffer.type), strict=True):
         found = interval_of_sum(side.start)
         if found is None or found.low < 0 or found.high + side.size > size:
@@ -129,8 +129,8 @@ def top(op: Operation, inside: Block) -> Operation:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is staged: the accesses, in the ops of the block it is staged in; `is_temporary` when
-    nothing else uses the buffer."""
+    """The plan of a stage: the accesses, in the ops of the block it is staged in; `is_temporary`
+    when nothing else uses the buffer."""
 
     buffer: SSAValue
     accesses: tuple[Access, ...]
@@ -188,14 +188,14 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
 
 
 def _can_move(op: Operation) -> bool:
-    """Whether an op's access can go to another buffer."""
+    """Tells if an op's access can go to another buffer."""
     return isinstance(op, BlockOp | FillOp) or (
         isinstance(op, CopyOp) and op.source is not op.destination
     )
 
 
 def _pad(block: BlockOp, operand: int, buffer: SSAValue) -> Attribute:
-    """What stands in a box outside of its buffer: the block's pad, or anything, for a guard."""
+    """Gives the number for the part of a box outside of its buffer: the block's pad, or any."""
     pad = block.pad_values[operand] if operand < len(block.ins) else None
     return number_attr(0, element_type_of(buffer.type)) if pad is None else pad
 
@@ -211,7 +211,7 @@ def _leaves(block: BlockOp, box: Sequence[Side], buffer: SSAValue) -> Exception:
 
 
 def _overwritten(found: Sequence[Access], box: Sequence[Side], inside: Block) -> bool:
-    """Whether the first op that accesses a box writes all of it and reads nothing."""
+    """Tells if the first op that accesses a box writes all of it and reads nothing."""
     first = found[0]
     here = [access for access in found if top(access.op, inside) is top(first.op, inside)]
     if len(here) > 1 or first.reads or not first.writes:
