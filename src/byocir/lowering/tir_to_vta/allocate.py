@@ -40,7 +40,7 @@ class Scratchpad:
 
     @property
     def used(self) -> int:
-        """How many elements are handed out."""
+        """Counts the elements that are handed out."""
         return sum(end - start for start, end in self._taken)
 
     def _take(self, start: int, size: int) -> int:

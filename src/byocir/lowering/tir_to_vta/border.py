@@ -202,7 +202,7 @@ class _Borders:
 
 
 def _reads(function: FuncOp) -> Iterator[_Read]:
-    """What the composites of a function read of its arrays."""
+    """Walks the reads of a function's arrays in its composites."""
     for composite in composites_of(function):
         arguments: list[SSAValue] = list(composite.body.block.args)
         outside = dict(zip(arguments, composite.inputs, strict=True))
@@ -281,7 +281,7 @@ def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) ->
 
 
 def _packs(op: BlockOp) -> bool:
-    """Whether a block moves each element of one array to a place of its own, zeros in the rest."""
+    """Tells if a block moves each element of one array to a place of its own, zeros in the rest."""
     moves = len(op.ins) == 1 and op.yielded[0] is op.body.block.args[0] and not op.bases
     whole = op.out_maps[0] == AffineMap.identity(len(op.extents)) and op.where is None
     return moves and whole and isinstance(op.outs[0].owner, EmptyOp) and not op.whole
@@ -290,7 +290,7 @@ def _packs(op: BlockOp) -> bool:
 def _cut_out(
     call: CallOp, value: SSAValue, type_: Attribute, border: _Border, block: Block
 ) -> SSAValue:
-    """What is inside of a border."""
+    """Emits a copy of the array inside of a border: [n, c, h + 2, w + 2] → [n, c, h, w]."""
     index = [AffineExpr.dimension(i) + n for i, n in enumerate(border.before)]
     ops = moved(value, shape_of(type_), index, call.location)
     block.insert_ops_after(ops, call)

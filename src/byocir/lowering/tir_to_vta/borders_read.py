@@ -1,4 +1,4 @@
-"""Which numbers composites read around their inputs, at either level."""
+"""Finds the numbers that composites read around their inputs, at either level."""
 
 from __future__ import annotations
 

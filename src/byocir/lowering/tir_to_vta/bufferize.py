@@ -53,7 +53,8 @@ class _AluUpdates(Updates):
     """The ALU updates its accumulators in place, and copies them by adding them to zeros."""
 
     def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
-        """What else of it a block reads, it reads where it writes."""
+        """Tells if updates may be in place: a block reads its start only where it writes, so that
+        the start need not outlive it."""
         return not liveness.needed_after(start, op)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:

@@ -1,4 +1,4 @@
-"""What the passes on the way to VTA share: which functions they act on, and their errors."""
+"""Tools of all passes on the way to VTA: the functions they act on, and their errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sink_constants(composite: CompositeOp) -> None:
 
 
 def number_around(block: BlockOp, operand: int) -> IntegerAttr | None:
-    """What a block reads outside of an input of integers, None where all it reads is inside."""
+    """Gives the pad of an input of integers; None where all reads are inside."""
     pad = block.pad_values[operand]
     assert pad is None or isinstance(pad, IntegerAttr)
     return cast("IntegerAttr | None", pad)

@@ -129,7 +129,7 @@ def _volume(dimensions: Sequence[Dimension]) -> int:
 
 
 def _is_dense(dimensions: Sequence[Dimension]) -> bool:
-    """Whether the positions are consecutive in the scratchpad."""
+    """Tells if the positions are consecutive in the scratchpad."""
     pitch = 1
     for dimension in reversed(dimensions):
         if dimension.sram != pitch:

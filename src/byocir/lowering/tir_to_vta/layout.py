@@ -1,4 +1,4 @@
-"""Which dimension of each array VTA's lanes count, and which arrays are weights.
+"""Finds the dimension of each array that VTA's lanes count, and the arrays that are weights.
 
 VTA's memories hold vectors of channels and, for weights, squares of output and input channels. An
 array's role is fixed by the composites that use it: a contraction counts the outputs of its weights
@@ -48,7 +48,7 @@ class Roles:
 
 
 def weights_of(block: BlockOp) -> int:
-    """Which input of a contraction is the weights: the constant, else the second."""
+    """Gives the position of a contraction's weights: of the constant, else of the second input."""
     return 0 if isinstance(block.ins[0].owner, ConstantOp) else 1
 
 
@@ -135,7 +135,7 @@ class _Contraction:
         return plain[0] if plain else None
 
     def is_alike(self, inputs: int, channels: int) -> bool:
-        """Whether the first of the other dimensions is the same, or of size 1, in both."""
+        """Tells if the first of the other dimensions is the same, or of size 1, in both."""
         if len(self.x) != len(self.out):
             return False
         first = (self.x[1 if inputs == 0 else 0], self.out[1 if channels == 0 else 0])

@@ -195,7 +195,7 @@ class _Reader:
         return lane_of(block, arguments, rank)
 
     def _value(self, block: BlockOp, value: SSAValue, map_: AffineMap) -> Value:
-        """What an element-wise block reads from a tensor."""
+        """Finds the lane or constant that an element-wise block reads from a tensor."""
         owner = value.owner
         if isinstance(owner, FillOp):
             return Constant.uniform(owner.value.value.data, len(block.extents))  # pyright: ignore

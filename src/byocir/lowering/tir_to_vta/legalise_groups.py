@@ -31,12 +31,12 @@ from byocir.lowering.tir_to_vta.legalise_space import evaluated
 
 
 def sharing(inputs: int, outputs: int, block: int) -> int:
-    """How many groups of so many channels make whole blocks, of the input and of the result."""
+    """Counts the groups that together fill whole blocks, of the input and of the result."""
     return block // math.gcd(block, inputs, outputs)
 
 
 def groups_fit(groups: int, inputs: int, outputs: int, block: int) -> bool:
-    """Whether groups that share blocks fill them: all do, or each block of the input is one of the
+    """Tells if groups that share blocks fill them: all do, or each block of the input is one of the
     result, so that the last may be filled in part."""
     shared = sharing(inputs, outputs, block)
     return groups % shared == 0 or shared * inputs == shared * outputs == block
@@ -115,7 +115,7 @@ def _channel(map_: AffineMap) -> Linear[int] | None:
 
 
 def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool:
-    """Whether this is `group * count + inner`."""
+    """Tells if this is `group * count + inner`."""
     expected = {group: count, **({} if inner is None else {inner: 1})}
     return dict(form.terms) == expected and form.constant == 0
 
@@ -141,12 +141,12 @@ class _Regrouping:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all groups share one block."""
+        """Tells if all groups share one block."""
         return self.shared >= self.found.groups
 
     @property
     def inputs(self) -> int:
-        """How many input channels an output is summed over."""
+        """Counts the input channels that an output is summed over."""
         return min(self.shared, self.found.groups) * self.found.inputs
 
     @property
@@ -188,7 +188,7 @@ class _Regrouping:
         return made
 
     def _maps(self) -> list[AffineMap]:
-        """Where the new block reads its input and its weights, and what it writes."""
+        """Gives the index maps of the new block: its input, its weights, its result."""
         op, found, kept, kernel = self.op, self.found, self.kept, self.kernel
         out, summed, count = len(kept), len(kept) + 1, len(kept) + 2 + len(kernel)
         dims: list[AffineExpr] = [AffineExpr.constant(0)] * len(op.extents)

@@ -128,7 +128,7 @@ def operands(lane: Lane) -> list[Lane]:
 
 
 def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
-    """How often each lane is used, as a root or by other lanes."""
+    """Counts the uses of each lane, as a root or by other lanes."""
     uses = Counter(roots)
     seen: set[Lane] = set(roots)
     stack = list(dict.fromkeys(roots))

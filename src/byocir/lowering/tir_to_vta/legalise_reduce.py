@@ -244,7 +244,7 @@ class _Window:
         return guards
 
     def _windows_hold_an_element(self) -> bool:
-        """Whether every window covers at least one element of the input."""
+        """Tells if every window covers at least one element of the input."""
         sizes = shape_of(self.block.ins[0].type)
         return all(
             _touches(expr, size, self.block)
@@ -278,7 +278,7 @@ def _with_pad(x: Interval, block: BlockOp, operand: int) -> Interval:
 
 
 def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
-    """Whether, wherever the parallel iterators stand, some point of the reductions reads inside
+    """Tells if, wherever the parallel iterators stand, some point of the reductions reads inside
     this dimension."""
     form = linear(expr)
     assert form is not None

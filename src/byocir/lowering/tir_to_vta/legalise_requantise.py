@@ -67,7 +67,7 @@ def _expanded(lane: Lane, expanded: Callable[[Lane], Lane]) -> Lane:
 
 
 def is_immediate(constant: Constant) -> bool:
-    """Whether an ALU instruction can carry this constant itself."""
+    """Tells if an ALU instruction can carry this constant itself."""
     number = constant.number
     return number is not None and IMMEDIATE.low <= number <= IMMEDIATE.high
 
@@ -108,7 +108,7 @@ class _Steps:
         return self._results({m: given.clamped(b) for m, b in active.items()})
 
     def _fits(self, x: int) -> bool:
-        """Whether neither the product nor its sum with the rounding term leaves i32."""
+        """Tells if neither the product nor its sum with the rounding term leaves i32."""
         if not self.lane.shift:
             ends = (x * m + added for m in self.factors for added in (0, self.lane.zero))
             return all(INT32_MIN <= end <= INT32_MAX for end in ends)

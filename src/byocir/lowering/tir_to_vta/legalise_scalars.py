@@ -44,7 +44,7 @@ _STEPS: dict[type[Operation], str] = {
 
 
 def lane_of(block: BlockOp, arguments: dict[SSAValue, Value], rank: int) -> Lane:
-    """What an element-wise block yields, given the values of its body's arguments.
+    """Reads the body of an element-wise block as a lane, from the values of its arguments.
 
     Constants have rank `rank`. Raises ByocirError B321 for a body that VTA cannot compute.
     """
@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _zero_point(numbers: Numbers, shift: int, rounding: Rounding) -> int | None:
-    """What is added to the rounded numbers; None where the rounding term is another. Rounded half
+    """Finds the number added after rounding; None where the rounding term is another. Rounded half
     up, a zero point may have joined the term."""
     added = int(numbers.get("zero", 0))
     if shift == 0:

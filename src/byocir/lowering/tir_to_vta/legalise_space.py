@@ -100,7 +100,7 @@ class _Space:
         return IteratorAttr.of(f"unit{len(self.iterators)}", kind, 1)
 
     def is_of(self, op: BlockOp) -> bool:
-        """Whether the block is in this form."""
+        """Tells if the block is in this form."""
         same = self.iterators == list(op.iterators) and self.in_maps == op.in_maps
         return same and self.out_map == op.out_maps[0]
 
@@ -145,7 +145,7 @@ class _Channels:
 
 
 def _lost_channels(op: BlockOp) -> _Channels | None:
-    """What of the channels of a contraction is known; None for other blocks."""
+    """Finds the channels of a contraction as far as they are known; None for other blocks."""
     if not op.reductions or len(op.ins) != 2 or len(op.parallels) < 1:
         return None
     w = weights_of(op)

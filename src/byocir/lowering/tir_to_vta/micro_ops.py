@@ -101,7 +101,7 @@ def _fuse(axes: list[Axis]) -> list[Axis]:
 
 
 def _choices(axes: list[Axis], config: VTAConfig, gemm: bool) -> Iterator[tuple[int, ...]]:
-    """Which axes may be the hardware loops, outer first."""
+    """Lists the axes that may be the hardware loops, outer first."""
     limits = (
         config.depth(Memory.ACC),
         config.depth(Memory.INP if gemm else Memory.ACC),
@@ -133,7 +133,7 @@ def _candidate(axes: list[Axis], chosen: tuple[int, ...], points: tuple[Offsets,
 
 
 def _has_hazard(nest: Nest) -> bool:
-    """Whether an accumulator comes again within three consecutive steps."""
+    """Tells if an accumulator comes again within three consecutive steps."""
     width = nest.inner.extent
     # From one iteration to the next, inside the inner loop and around its end.
     for iterations in (range(3), range(width - 2, width + 3)):

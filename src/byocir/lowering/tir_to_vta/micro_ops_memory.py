@@ -1,4 +1,4 @@
-"""Where micro-ops lie: one table in DRAM for the whole program, and the UOP memory as its cache."""
+"""Places micro-ops: one table in DRAM for the whole program, and the UOP memory as its cache."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class MicroOpMemory:
         return found
 
     def offset(self, number: int) -> int:
-        """Where a kernel starts in the DRAM table."""
+        """Gives the place in the DRAM table where a kernel starts."""
         return self._offsets[number]
 
     def address(self, number: int) -> int | None:
-        """Where a kernel is in the UOP memory, or None when it is not there."""
+        """Gives the place of a kernel in the UOP memory, or None when it is not there."""
         return self._resident.get(number)
 
     def place(self, number: int) -> int:

@@ -129,7 +129,7 @@ def _pack_composite(composite: CompositeOp, block: int) -> None:
 
 
 def _blocks_per_group(body: Block, block: int) -> int:
-    """How many blocks of outputs read the same input channels, if not all do."""
+    """Counts the blocks of outputs that read the same input channels, if not all do."""
     found = [grouped_channel(op) for op in body.ops if isinstance(op, BlockOp)]
     return max((channel.outputs // block for channel in found if channel is not None), default=1)
 

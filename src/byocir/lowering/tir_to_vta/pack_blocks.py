@@ -18,7 +18,7 @@ from byocir.rewrites.tiled_layout import TiledLayout
 
 
 def blocks(channels: int, block: int) -> int:
-    """How many blocks hold this many channels."""
+    """Counts the blocks that hold so many channels."""
     return -(-channels // block)
 
 
@@ -57,7 +57,7 @@ _GROUP, _LANE = -1, -2
 
 
 def grouped_channel(op: BlockOp) -> GroupedChannel | None:
-    """How the input's channels are indexed where groups of outputs read their own."""
+    """Finds the index of the input's channels where groups of outputs read their own; else None."""
     if not op.reductions or len(op.in_maps[0].results) < 2:
         return None
     return GroupedChannel.of(op.in_maps[0].results[1])
@@ -183,7 +183,7 @@ class BlockPacker:
         return AffineMap(self.count, 0, (n, channel, *spatial, self._lane_of(position)))
 
     def _block_of_group(self, grouped: GroupedChannel) -> AffineExpr:
-        """Which block of the input's channels is read."""
+        """Gives the index of the block of the input's channels that is read."""
         group = AffineExpr.dimension(1)
         return group * (grouped.inputs // self.block) + self.dims[grouped.summed]
 
@@ -228,7 +228,7 @@ def _constant(values: np.ndarray, location: LocationAttr) -> ConstantOp:
 
 
 def check_space(op: Operation) -> bool:
-    """Whether this is a block in VTA form: one result [N, C, …] in the order of its parallel
+    """Tells if this is a block in VTA form: one result [N, C, …] in the order of its parallel
     iterators."""
     if not isinstance(op, BlockOp) or not op.in_value_form or len(op.outs) != 1:
         return False

@@ -68,8 +68,8 @@ class VtaStagePass(ModulePass):
 
 @dataclass(frozen=True)
 class _Box:
-    """What a tile of a block reaches of an array: where it begins, its sizes, and the index map in
-    its coordinates."""
+    """The box of an array that a tile of a block reaches: its start, its sizes, and the index map
+    in its coordinates."""
 
     starts: tuple[Linear[SSAValue], ...]
     sizes: Shape
@@ -136,7 +136,7 @@ class _Stager:
         block.insert_op_before(new, op)
 
     def _values(self, box: _Box, before: Operation) -> list[SSAValue]:
-        """Where a box begins, as values in front of an op."""
+        """Emits the start of a box as values in front of an op."""
         block = before.parent
         assert block is not None
         return [self.indices.value(start, block, before) for start in box.starts]
@@ -238,7 +238,7 @@ def _filled(op: BlockOp) -> IntegerAttr | None:
 
 
 def _moves(op: BlockOp) -> bool:
-    """Whether a block only widens or passes on its input."""
+    """Tells if a block only widens or passes on its input."""
     first = op.body.block.first_op
     return isinstance(first, arith.ExtSIOp) and op.yielded[0] is first.result
 

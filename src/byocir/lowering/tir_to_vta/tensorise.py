@@ -245,13 +245,13 @@ class _Walker:
 
 
 def _elements(value: SSAValue) -> int:
-    """How many SRAM elements a buffer takes."""
+    """Counts the SRAM elements that a buffer takes."""
     rank = ELEMENT_RANKS[scope_of(value.type)]
     return math.prod(shape_of(value.type)[:-rank])
 
 
 def _location(op: Operation) -> LocationAttr:
-    """Where an op comes from; what has no names of its own comes from the composite's nodes."""
+    """Finds the location of an op: its own if it has names, else that of its composite."""
     found: Operation | None = op
     while found is not None and not isinstance(found, FuncOp):
         if names(found.location):

@@ -41,7 +41,7 @@ ELEMENT_RANKS = {"vta.inp": 1, "vta.wgt": 2, "vta.acc": 1}
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a block asks for: instructions, with indices relative to the buffers' addresses.
+    """The instructions that a block becomes, with indices relative to the buffers' addresses.
 
     `kind` is None for GEMM; `wgt` is there for GEMM only; `src` is absent when the ALU takes the
     number `immediate`.

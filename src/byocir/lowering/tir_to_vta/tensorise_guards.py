@@ -21,7 +21,7 @@ class Box:
 
 
 def spelled_iterators(guards: Sequence[Linear[int]], preferred: Sequence[int]) -> list[int]:
-    """Which iterators to spell out so that each guard depends on at most one of the others; those
+    """Chooses iterators to spell out so that each guard depends on at most one of the others; those
     in `preferred` first."""
     spelled: set[int] = set()
     for guard in guards:

@@ -65,12 +65,12 @@ class Nest:
 
 
 def is_contraction(block: BlockOp) -> bool:
-    """Whether this is a block for the GEMM unit: inputs, weights and a reduction over lanes."""
+    """Tells if this is a block for the GEMM unit: inputs, weights and a reduction over lanes."""
     return bool(block.reductions) and len(block.ins) == 2
 
 
 def is_widening(block: BlockOp) -> bool:
-    """Whether this block brings i8 values into i32 where they are, as a load can."""
+    """Tells if this block brings i8 values into i32 where they are, as a load can."""
     same_rank = _only(block, arith.ExtSIOp) and (
         len(block.in_maps[0].results) == len(block.out_maps[0].results)
     )
@@ -78,7 +78,7 @@ def is_widening(block: BlockOp) -> bool:
 
 
 def is_narrowing(block: BlockOp) -> bool:
-    """Whether this block writes i32 values as i8."""
+    """Tells if this block writes i32 values as i8."""
     return _only(block, arith.TruncIOp) and len(block.ins) == 1
 
 
@@ -88,7 +88,7 @@ def _only(block: BlockOp, kind: type[Operation]) -> bool:
 
 
 def memory_of(block: BlockOp, operand: int) -> Memory:
-    """Where input `operand` of a block must be when it runs."""
+    """Gives the memory that must hold input `operand` of a block when it runs."""
     if not is_contraction(block):
         return Memory.ACC
     return Memory.INP if operand == 0 else Memory.WGT

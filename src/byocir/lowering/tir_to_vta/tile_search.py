@@ -1,4 +1,4 @@
-"""Which tiles: the cheapest that fit VTA's memories twice.
+"""Searches the cheapest tiles that fit VTA's memories twice.
 
 The estimate: loads of inputs and weights, compute (GEMM, ALU and loads of the accumulator) and
 stores run side by side, so a nest takes as long as the longest of the three, plus one tile's share
@@ -121,7 +121,7 @@ class _Costs:
         return np.prod(self._box(buffer), axis=0, dtype=np.int64)
 
     def _times(self, buffer: Buffer) -> Ints:
-        """How often a buffer is filled: it is hoisted out of loops that it does not depend on."""
+        """Counts how often a buffer is filled: loops that it does not depend on fill it once."""
         moving = {i for form in buffer.index for i in form.atoms}
         entered: Ints = np.ones_like(self.tiles[0])
         times: Ints = entered
@@ -141,7 +141,7 @@ class _Costs:
         return used
 
     def fits(self, config: VTAConfig) -> NDArray[np.bool_]:
-        """Which candidates fit the memories."""
+        """Marks the candidates that fit the memories."""
         used = self._used()
         fits = [used[memory] <= config.depth(memory) for memory in MEMORIES]
         # A tile of the result must be a box: whole inner runs, or a part of one.

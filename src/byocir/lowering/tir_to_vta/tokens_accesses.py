@@ -1,4 +1,5 @@
-"""What each instruction reads and writes, element by element: all that its order depends on."""
+"""Lists the reads and writes of each instruction, element by element, on which its order
+depends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens make three concurrent modules respect the order of a program.
+"""Chooses tokens that make three concurrent modules respect the order of a program.
 
 Load, compute and store each run their instructions in order. Two instructions of different modules
 that touch the same element, one of them writing, must run in program order. Here each such pair is
