@@ -39,7 +39,8 @@ def strides_of(shape: Shape) -> list[int]:
 
 
 def offset_of(map_: AffineMap, shape: Shape) -> IndexForm:
-    """Where in a flat, row-major array of this shape the element is."""
+    """Gives the offset of an element in a flat, row-major array of this shape: [i, j] → i * n +
+    j."""
     flat = AffineExpr.constant(0)
     for expr, stride in zip(map_.results, strides_of(shape), strict=True):
         flat = AffineBinaryOpExpr(
@@ -51,7 +52,7 @@ def offset_of(map_: AffineMap, shape: Shape) -> IndexForm:
 
 
 def outside_of(map_: AffineMap, shape: Shape, known: Sequence[Interval]) -> list[Inside]:
-    """What must hold for an access to be inside, as far as it does not always where iterators are
+    """Lists the conditions for an access to be inside that do not always hold where iterators are
     in these intervals."""
     checks: list[Inside] = []
     for expr, size in zip(map_.results, shape, strict=True):

@@ -1,4 +1,4 @@
-"""Where buffers lie in one arena: the memory of a program that allocates none.
+"""Places buffers in one arena: the memory of a program that allocates none.
 
 Buffers that are alive at the same time must not overlap. Finding the smallest arena is NP-hard.
 The greedy plans of Pisarchyk and Lee, "Efficient memory management for deep neural net inference"

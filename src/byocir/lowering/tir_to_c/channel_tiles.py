@@ -64,8 +64,8 @@ _HALVES = """    const __m512i b = _mm512_shuffle_i32x4(a[0], a[1], 0x44);
 
 
 def channel_shape(tile: Tile, extent: int, description: Cpu) -> TileShape | None:
-    """How large tiles are of a contraction that both operands follow along so many channels; None
-    if this is none, or the processor has no instruction for it."""
+    """Chooses the tiles of a contraction that both operands follow along so many channels; None for
+    other contractions, or where the processor has no instruction for it."""
     if tile.dot is not None or extent < LANES or tile.number != "0":
         return None
     one, other = (factor.access.element for factor in tile.factors)
@@ -81,13 +81,13 @@ def channel_shape(tile: Tile, extent: int, description: Cpu) -> TileShape | None
 
 @dataclass(frozen=True)
 class ChannelTile(Tile):
-    """What one such tile computes."""
+    """The C function of one such tile."""
 
     def needs(self, lanes: int) -> str:
         return HAS_QUADS.removeprefix("#if ")
 
     def types(self, lanes: int) -> dict[str, str]:
-        """What the function calls, by name, for tiles of all widths."""
+        """The C that the function needs, by name, for tiles of all widths."""
         made = {"": PRELUDE, " channels": _HEAD}
         for width in _WIDTHS:
             made[f" channels_{width}"] = _interleaved(width)
@@ -113,7 +113,7 @@ class ChannelTile(Tile):
 
     @property
     def _moving(self) -> int:
-        """Which operand has rows."""
+        """Gives the position of the operand that has rows."""
         return 0 if self.factors[0].has_rows else 1
 
     @property
@@ -191,7 +191,7 @@ class ChannelTile(Tile):
         return lines
 
     def _offsets(self, factor: Factor) -> list[int]:
-        """Where the operand is at each step of the reduction."""
+        """Lists the operand's offset at each step of the reduction."""
         coefficients = [factor.inner.coefficient(loop.position) for loop in self.reduction]
         points = product(*(range(loop.extent) for loop in self.reduction))
         return [sum(c * i for c, i in zip(coefficients, point, strict=True)) for point in points]
@@ -206,7 +206,7 @@ def _sum(terms: Sequence[str]) -> str:
 
 
 def _interleaved(width: int) -> str:
-    """What tiles of this width call."""
+    """Writes the C helpers that tiles of this width call."""
     vector, prefix, suffix = _WIDTHS[width]
     stores = [
         f"    {prefix}_storeu_{suffix}((void *)(t + {i * width // 4}), {text});"

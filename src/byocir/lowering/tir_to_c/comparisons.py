@@ -17,7 +17,7 @@ _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "
 
 
 def _is_number(value: SSAValue) -> bool:
-    """Whether a float is a constant other than NaN."""
+    """Tells if a float is a constant other than NaN."""
     constant = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(constant, FloatAttr) and not math.isnan(constant.value.data)
 
@@ -47,7 +47,8 @@ def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
 
 
 def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
-    """Whether a comparison with a constant holds for all numbers of the type, or for none."""
+    """Tells if a comparison holds for all numbers of the operands' ranges, or for none; else
+    None."""
     type_ = op.operands[0].type
     if not is_integer(type_) or type_ == i1:
         return None

@@ -53,7 +53,7 @@ def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
 
 
 def _may_share(writer: BlockWriter, kernel: Kernel) -> bool:
-    """Whether threads can share the parallel iterators: no two write one element, and none returns
+    """Tells if threads can share the parallel iterators: no two write one element, and none returns
     early."""
     op = writer.op if writer.epilogue is None else writer.epilogue.op
     return not kernel.can_fail and all(writes_apart(op, i) for i in range(len(op.outs)))
@@ -61,13 +61,13 @@ def _may_share(writer: BlockWriter, kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class _Roles:
-    """What the iterators of a contraction are to its tiles."""
+    """The roles that the iterators of a contraction have in its tiles."""
 
     lane: Loop
     rows: tuple[Loop, ...]
     """At most two, the innermost last."""
     dot: Dot | None
-    """What each step of the reduction adds up, if it is more than one product."""
+    """The products that each step of the reduction adds up, if it is more than one."""
 
 
 def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
@@ -137,7 +137,7 @@ def _roles(writer: BlockWriter, lane: Loop, host: CHost) -> _Roles | None:
 
 
 def _shares(writer: BlockWriter, loop: Loop, lane: int) -> bool:
-    """Whether rows along an iterator use one vector, and each a number or vector of its own."""
+    """Tells if rows along an iterator use one vector, and each a number or vector of its own."""
     steps = [access.offset.coefficient(loop.position) for access in writer.ins]
     vectors = [access.offset.coefficient(lane) > 0 for access in writer.ins]
     return any(v and not s for v, s in zip(vectors, steps, strict=True)) and any(steps)

@@ -65,7 +65,7 @@ class Dot:
 
     @property
     def prelude(self) -> dict[str, str]:
-        """What a step calls, by name."""
+        """The C helpers that a step calls, by name."""
         if self.count == 2:
             return {" pairs": PAIRS}
         counts = {self.left} if self.outer is None else {self.count, self.left}
@@ -73,7 +73,7 @@ class Dot:
 
     @property
     def shifts(self) -> bool:
-        """Whether signed bytes meet signed ones."""
+        """Tells if signed bytes meet signed ones."""
         step = DotStep(self.count, self.elements[self.lanes])
         return step.shifts(self.elements[1 - self.lanes])
 

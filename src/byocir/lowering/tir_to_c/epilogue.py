@@ -27,7 +27,7 @@ class Epilogue:
 
     @property
     def extent(self) -> int:
-        """How many elements of the reduction's last dimension it reads."""
+        """The number of elements of the reduction's last dimension that it reads."""
         expr = self.op.in_maps[self.position].results[-1]
         return self.op.extents[expr.position] if isinstance(expr, AffineDimExpr) else 1
 
@@ -62,13 +62,13 @@ def epilogue_of(op: BlockOp) -> Epilogue | None:
 
 
 def _starts_from_number(op: BlockOp) -> bool:
-    """Whether a reduction starts each element from a number and writes it once."""
+    """Tells if a reduction starts each element from a number and writes it once."""
     return bool(op.reductions) and isinstance(op.outs[0].owner, FillOp) and writes_each_once(op, 0)
 
 
 def writes_each_once(op: BlockOp, index: int) -> bool:
-    """Whether a block writes each element of a result at most at one parallel point: every iterator
-    is in one index, where steps of those that move further pass over all of the others."""
+    """Tells if a block writes each element of a result at most at one parallel point: every
+    iterator is in one index, where steps of those that move further pass over all of the others."""
     extents, used = op.extents, list[int]()
     for expr in op.out_maps[index].results:
         form = linear(expr)

@@ -30,7 +30,7 @@ class FloatRange:
     nan: bool
 
     def converts(self, to: Interval) -> bool:
-        """Whether all numbers, cut off towards zero, are in an interval of integers."""
+        """Tells if all numbers, cut off towards zero, are in an interval of integers."""
         return to.low - 1 < self.low and self.high < to.high + 1
 
     @property

@@ -25,7 +25,7 @@ MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class CHost(ArgSpecConvertible):
-    """What the host's C code is made for: a processor of the table, and how many threads."""
+    """The host that C code is made for: a processor of the table, and a number of threads."""
 
     name = "c"
 
@@ -60,7 +60,7 @@ def _wrong(message: str, near: str = "") -> ByocirError:
 
 
 def is_c(text: str) -> bool:
-    """Whether a host is C, whatever its options."""
+    """Tells if a host is C, whatever its options."""
     return text.partition("{")[0].strip() == CHost.name
 
 
@@ -97,7 +97,7 @@ def set_c_host(module: ModuleOp, host: CHost) -> None:
 
 
 def c_host_of(module: ModuleOp) -> CHost:
-    """What a module's C code is made for; any machine where it does not say. Raises ByocirError
+    """Reads the host of a module's C code; any machine where it does not say. Raises ByocirError
     B229 for an attribute that names no such host."""
     attribute = module.attributes.get(HOST_CODE)
     if attribute is None:

@@ -1,4 +1,4 @@
-"""What the C function of a block is made of."""
+"""The parts of a block's C function: accesses and loops."""
 
 from __future__ import annotations
 

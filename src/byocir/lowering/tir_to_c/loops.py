@@ -137,7 +137,8 @@ class BlockWriter:
         return counters
 
     def _late(self, epilogue: Epilogue | None) -> tuple[list[Access], list[Access], list[int]]:
-        """What an epilogue reads and writes, and which of its inputs it takes beside the result."""
+        """Lists the reads and writes of an epilogue, and the inputs that it takes beside the
+        result."""
         if epilogue is None:
             return [], [], []
         op, count = epilogue.op, len(epilogue.op.ins)
@@ -292,7 +293,7 @@ class BlockWriter:
 
     @property
     def _has_groups(self) -> bool:
-        """Whether a compiler may make one vector of what the body does at one point: of several
+        """Tells if a compiler may make one vector of the body's work at one point: of several
         sums, or several reads of one array."""
         read = [value for i, value in enumerate(self.op.ins) if i in self._used]
         return len(self.outs) > 1 or len({*read}) < len(read)
@@ -316,7 +317,7 @@ class BlockWriter:
         return f"({conditions} ? {element} : {access.pad})"
 
     def _input(self, index: int, checks: Sequence[Inside] | None) -> str:
-        """What the body has of an input: an element, an index or the array."""
+        """Writes what the body takes for an input: an element, an index or the array."""
         if index in self._counted:
             return self.indices.expr(self.op.in_maps[index].results[0])
         access = self.ins[index]
@@ -330,8 +331,8 @@ class BlockWriter:
     def _bound(
         self, outs: Sequence[str] | None, asked: Mapping[int, Sequence[Inside] | None]
     ) -> dict[SSAValue, str]:
-        """What the body's arguments are: by default elements of the arrays. `asked` tells what is
-        still asked of an input, None of one that is read outside; otherwise all is."""
+        """Writes the body's arguments: by default elements of the arrays. `asked` gives the checks
+        left for an input, None for one that is read outside; by default all are left."""
         loads = [
             self._input(i, asked.get(i, access.checks)) if i in self._used else ""
             for i, access in enumerate(self.ins)
@@ -444,7 +445,7 @@ class BlockWriter:
 
     @property
     def end(self) -> int | None:
-        """How far the epilogue reaches along the last dimension, if not to its end."""
+        """The extent of the epilogue along the last dimension, if that is not all of it."""
         if self.epilogue is None or self.epilogue.extent == shape_of(self.op.outs[0].type)[-1]:
             return None
         return self.epilogue.extent

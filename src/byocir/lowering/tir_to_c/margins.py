@@ -30,8 +30,8 @@ class Runs:
 
 
 def margins_of(op: BlockOp, index: int) -> list[Runs]:
-    """What must hold a number before a block, which starts from it, writes a result: what the block
-    does not write itself, or all where it reads it or where that is not told by a few runs."""
+    """Lists the elements that must hold the initial number before a block writes a result: those it
+    does not write itself; all where it reads them, or where they are not a few runs."""
     shape = shape_of(op.outs[index].type)
     everything = [Runs(0, prod(shape))]
     if op.bases or (op.where is not None and not op.reductions):
@@ -44,7 +44,7 @@ def margins_of(op: BlockOp, index: int) -> list[Runs]:
 
 
 def writes_apart(op: BlockOp, index: int) -> bool:
-    """Whether no two parallel points of a block write the same element of a result."""
+    """Tells if no two parallel points of a block write the same element of a result."""
     if writes_each_once(op, index):
         return True
     used = {i for expr in op.out_maps[index].results for i in expr.used_dims()}
@@ -67,8 +67,9 @@ def _left(op: BlockOp, index: int) -> list[Runs] | None:
 
 
 def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
-    """Which elements a block writes, and how many of the array each stands for: the innermost
-    dimensions that are written throughout have no axis. None where there are too many."""
+    """Marks the elements that a block writes, with the number of the array that each stands for:
+    the innermost dimensions that are written throughout have no axis. None where there are too
+    many."""
     shape, exprs = list(shape_of(op.outs[index].type)), list(op.out_maps[index].results)
     inner = 1
     while exprs and isinstance(last := exprs[-1], AffineDimExpr):

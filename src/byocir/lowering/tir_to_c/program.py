@@ -119,7 +119,7 @@ class _Builder:
                 yield from self._called(callee)
 
     def _body(self, op: FuncCallOp) -> Block | None:
-        """What a call runs; None if that is not here."""
+        """Finds the body of a called function; None if it is not in this module."""
         function = self._functions.get(op.callee.string_value())
         if function is None or function.is_declaration or WHOLE in function.attributes:
             return None
@@ -225,16 +225,16 @@ class _Builder:
         self.buffers.update(zip(last.results, targets, strict=True))
 
     def _covers(self, op: BlockOp, index: int) -> bool:
-        """Whether a block writes every element of a result that it accumulates or replaces: one for
-        each parallel point, each at its own place."""
+        """Tells if a block writes every element of a result that it accumulates or replaces: one
+        for each parallel point, each at its own place."""
         if op.where is not None and not op.reductions:
             return False
         points = prod(op.extents[i] for i in op.parallels)
         return points == prod(shape_of(op.outs[index].type)) and writes_each_once(op, index)
 
     def _target(self, op: BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]) -> Buffer:
-        """Where a block's result goes, ready to be updated. `read` is what its function reads
-        beside its own operands."""
+        """Makes the buffer of a block's result ready to be updated. `read` are the values that its
+        function reads beside its own operands."""
         start = op.outs[index]
         owner = start.owner
         if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:

@@ -49,7 +49,7 @@ def _written_out(step: Repeat, inner: Sequence[str]) -> list[str]:
 
 
 def _told(step: Repeat) -> list[str]:
-    """What stands before a loop for the compiler."""
+    """Writes the pragmas before a loop."""
     if step.threads > 1:
         return [f"OMP(parallel for num_threads({step.threads}) schedule(dynamic))"]
     if step.kind is LoopKind.UNROLL:

@@ -84,7 +84,7 @@ def steps_in_memory(
 
 
 def _is_set_first(output: SSAValue, block: Block) -> bool:
-    """Whether the first op that accesses a buffer writes all of it and does not read it."""
+    """Tells if the first op that accesses a buffer writes all of it and does not read it."""
     found = next((a for a in accesses_in(block) if a.buffer is output), None)
     return found is not None and not found.reads and is_whole(found)
 
@@ -277,12 +277,12 @@ def _function(op: Operation, name: str) -> FuncOp | None:
 
 
 def _may_return(step: Step) -> bool:
-    """Whether a step may end the function, which a thread cannot."""
+    """Tells if a step may end the function, which a thread cannot."""
     return isinstance(step, Extern) or (isinstance(step, Compute) and step.kernel.can_fail)
 
 
 def _in_place(op: BlockOp) -> bool:
-    """Whether each buffer is updated once, and read where it is updated if at all."""
+    """Tells if each buffer is updated once, and read where it is updated if at all."""
     maps: Mapping[SSAValue, object] = dict(zip(op.outs, op.out_maps, strict=True))
     read = zip(op.ins, op.in_maps, strict=True)
     whole = {list(op.ins)[i] for i in op.whole if i < len(op.ins)}

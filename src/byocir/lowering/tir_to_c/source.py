@@ -92,7 +92,7 @@ class Port:
 
 @dataclass(frozen=True)
 class HostCode:
-    """What the host runs: C text, and the constants of its program."""
+    """The code of the host: C text, and the constants of its program."""
 
     source: str
     header: str
@@ -101,7 +101,7 @@ class HostCode:
     host: CHost
     program: Program = field(repr=False)
     name: str = "model"
-    """How the names begin of what the header declares."""
+    """The beginning of all names that the header declares."""
 
     @property
     def weights(self) -> bytearray:
@@ -119,12 +119,12 @@ class HostCode:
 
     @property
     def calls(self) -> list[Call]:
-        """What runs elsewhere, by the index that the region function is given."""
+        """The steps that run elsewhere, by the index that the region function is given."""
         return [step for step in all_steps(self.program.steps) if isinstance(step, Call)]
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether there is anything that it does itself, or nothing that it cannot hold."""
+        """Tells if it computes anything itself, or there is nothing that it cannot hold."""
         kept = any(b.place == KEPT for call in self.calls for b in buffers_of(call))
         steps = all_steps(self.program.steps)
         return not kept or any(isinstance(step, Compute | Extern) for step in steps)
@@ -256,7 +256,7 @@ class _Writer:
         )
 
     def _body(self) -> list[str]:
-        """What `run_at` does: all steps, or calls of functions that have some of them each."""
+        """Writes the body of `run_at`: all steps, or calls of functions with some of them each."""
         steps = self.program.steps
         shared = self.threads > 1 or any(isinstance(step, Local) for step in steps)
         if shared or len(steps) <= MOST_STEPS:
@@ -291,7 +291,7 @@ class _Writer:
         ]
 
     def _head(self, what: str, weights: str, end: str = ")") -> list[str]:
-        """How a function of the header begins."""
+        """Writes the head of a function of the header."""
         return self._head_of(f"int {self.name}_{what}(", weights, end)
 
     def _head_of(self, head: str, weights: str, end: str) -> list[str]:
@@ -303,7 +303,7 @@ class _Writer:
         ]
 
     def _end(self) -> int:
-        """Where the last buffer of the arena ends."""
+        """Finds the end of the arena's last buffer."""
         buffers = [b for step in all_steps(self.program.steps) for b in buffers_of(step)]
         ends = [b.index + b.stride * b.copies for b in buffers if b.place == ARENA]
         return max(ends, default=0)

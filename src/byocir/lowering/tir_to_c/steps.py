@@ -36,7 +36,7 @@ class Buffer:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """The number of its elements."""
         return prod(shape_of(self.type))
 
     @property
@@ -90,9 +90,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class Call:
-    """What runs elsewhere: a call of a region function, or an op that has no form in C. Inputs are
-    its operands, then what the graphs of a foreign op capture. For the end of a graph of an If, the
-    operands are the outputs."""
+    """A step that runs elsewhere: a call of a region function, or an op without a form in C. Inputs
+    are its operands, then what the graphs of a foreign op capture. For the end of a graph of an If,
+    the operands are the outputs."""
 
     op: Operation
     inputs: list[Buffer]

@@ -96,8 +96,7 @@ def _is_one_statement(lines: Sequence[str]) -> bool:
 
 
 def _counts(statement: Sequence[str]) -> list[int]:
-    """How many iterations each of the loops has that begin a statement and hold nothing but each
-    other, outermost first."""
+    """Counts the iterations of each loop in the nest that begins a statement, outermost first."""
     counts: list[int] = []
     statement = [line for line in statement if line.strip() != KEPT_APART]
     for depth, line in enumerate(statement):
@@ -134,7 +133,7 @@ def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], list[str
 
 
 def _stays(step: Step) -> bool:
-    """Whether a step neither leaves the function nor calls anything outside of it: threads of a
+    """Tells if a step neither leaves the function nor calls anything outside of it: threads of a
     team must not return alone, nor run what others wrote for one thread."""
     match step:
         case Compute():
@@ -147,7 +146,7 @@ def _stays(step: Step) -> bool:
 
 
 def _work(step: Step) -> int:
-    """What of a step threads share."""
+    """Measures the work of a step that threads share."""
     match step:
         case Compute():
             return step.kernel.shared

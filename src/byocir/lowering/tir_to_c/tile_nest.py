@@ -50,7 +50,7 @@ class TileNest:
 
     @property
     def is_divided(self) -> bool:
-        """Whether there are several tiles."""
+        """Tells if there are several tiles."""
         columns, positions = self._around()
         return any(r.count > 1 for r in (*columns, *positions)) or (
             len(self._chunks()) * len(self._rows()) > 1
@@ -212,9 +212,9 @@ class TileNest:
         return lines
 
     def _within(self) -> tuple[str | None, str | None]:
-        """Where not all elements of the tile have an epilogue: how many along the lane do, if
-        neighbours along the lane are neighbours in the last dimension, else the condition that
-        each must meet, which comes first."""
+        """Where not all elements of the tile have an epilogue, gives the number along the lane that
+        do, if neighbours along the lane are neighbours in the last dimension, else the condition
+        that each must meet, which comes first."""
         writer = self.writer
         if writer.end is None:
             return None, None

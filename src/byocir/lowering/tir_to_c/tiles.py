@@ -55,7 +55,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Tile:
-    """What one tile computes."""
+    """The C function of one register tile."""
 
     factors: Sequence[Factor]
     reduction: Sequence[Loop]
@@ -64,7 +64,7 @@ class Tile:
     number: str
     fused: bool
     dot: Dot | None
-    """How each step takes several neighbours along the reduction, if it does."""
+    """The way in which each step takes several neighbours along the reduction, if it does."""
 
     def needs(self, lanes: int) -> str:
         """The condition under which a compiler can build it."""

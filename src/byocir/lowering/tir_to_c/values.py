@@ -1,4 +1,4 @@
-"""What the ops and values of a function are to its program: buffers, branches, callees."""
+"""Finds the buffers, branches and callees of a function's ops and values for its program."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def buffer_of(value: OpResult) -> Buffer:
 
 
 def is_outlined(op: ForeignOp) -> bool:
-    """Whether the graphs of an If are calls of functions."""
+    """Tells if the graphs of an If are calls of functions."""
     return op.op_type.data == "If" and any(isinstance(i, FuncCallOp) for i in op.walk())
 
 
 def is_given(value: SSAValue) -> bool:
-    """Whether a value is what a function is given."""
+    """Tells if a value is an argument of a function."""
     return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
 
 
