@@ -81,7 +81,6 @@ def test_rules_say_what_a_user_can_do():
     rules = [rule for pattern in byocir.Vta().composites() for rule in pattern.rules]
     assert {rule.sentence for rule in rules if not rule.fix} == {
         "A zero point is taken off without scaling",
-        "Each group has channels of its own",
         "Operands are scaled without rounding",
         "Requantisation is in fixed point",
     }

@@ -143,7 +143,7 @@ PRODUCT_WITH_A_VECTOR = """net (float[2, 4] x) => (float[2] y)
 }"""
 
 NO_CHANNELS = "Tensors have a batch and a channel dimension"
-OTHER_SHAPE = "Both terms have the same shape"
+OTHER_SHAPE = "Both operands have the same shape"
 NO_MATRIX = "The weights are a matrix, and the input is one or several"
 
 
