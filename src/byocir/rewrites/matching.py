@@ -150,7 +150,7 @@ class MatchedRewrite(RewritePattern):
             raise self._mistake(f"gave {seen} in place of {wanted}")
         return values
 
-    def _mistake(self, told: str, error: Exception | None = None) -> ByocirError:
+    def _mistake(self, told: str, error: BaseException | None = None) -> ByocirError:
         return ByocirError(
             "B292",
             f"rewrite {self.name} {told}",
