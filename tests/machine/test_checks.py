@@ -10,7 +10,7 @@ import pytest
 import byocir
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
-from byocir.machine import MAIN, Machine, exactly, up_to
+from byocir.machine import MAIN, Counted, Machine, exactly, up_to
 from byocir.patterns import block
 
 
@@ -40,6 +40,10 @@ def second(machine: Machine) -> None:
     machine.unit("core")
 
 
+def ordered_by_a_class(machine: Machine) -> None:
+    machine.order(Counted)  # pyright: ignore[reportArgumentType]
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"unfed": True}, "an instruction that brings what npu.store reads into npu.near, found none"),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
@@ -54,6 +58,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
     ({"limit": up_to(0)}, "a limit of m of npu.double"),
     ({"rows": 0}, "rows of npu.near of at least 1, found 0"),
+    ({"rows": 2.5}, "rows of npu.near to be a whole number, found 2.5"),
+    ({"limit": 4}, "the limit of m of npu.double to be a limit, such as up_to(16), found 4"),
+    ({"opcode": "3"}, "opcode of npu.double to be a whole number, found '3'"),
+    ({"cycles": 20}, "cycles of npu.double to be a function, found 20"),
+    ({"more": ordered_by_a_class}, "the order to be a kind of order, such as Counted(), found"),
     ({"more": second}, "units with names of their own, found two called core"),
 ]
 

@@ -25,7 +25,7 @@ from byocir.machine.parts import Memory, Unit
 ROW = "row"
 """The attribute of a `tir.alloc` with the first row of its memory that the buffer takes."""
 
-Interval = tuple[int, int]
+Run = tuple[int, int]
 """The first of some numbers, and the first after them."""
 
 
@@ -35,7 +35,7 @@ class Place:
 
     memory: Memory
     buffer: SSAValue
-    box: tuple[Interval, ...]
+    box: tuple[Run, ...]
     """Of each dimension of the buffer."""
     steps: Mapping[str, Shape]
     """By how much the index moves when an iterator of the instruction moves by one, by name."""
@@ -99,7 +99,7 @@ class Place:
         moved = self.steps.get(iterator, (0,) * len(self.shape))
         return sum(m * step for m, step in zip(moved, self._row_steps, strict=True))
 
-    def rows(self) -> tuple[Interval, ...]:
+    def rows(self) -> tuple[Run, ...]:
         """The rows that the box touches, as intervals; elements of the array in main memory."""
         if self.memory.is_main:
             return tuple(self._runs())
@@ -108,7 +108,7 @@ class Place:
         length = run[1] - run[0]
         return _joined((self.first + start, self.first + start + length) for start in starts)
 
-    def _box(self, dimension: int) -> Interval:
+    def _box(self, dimension: int) -> Run:
         """The side of a dimension; those in front of the first are one index."""
         return self.box[dimension] if dimension >= 0 else (0, 1)
 
@@ -128,13 +128,13 @@ class Place:
                 moved = sum(i * step for i, step in zip(at, steps, strict=False))
                 yield number * per_block + moved + inside
 
-    def _lanes(self) -> list[tuple[Interval, int]]:
+    def _lanes(self) -> list[tuple[Run, int]]:
         """The sides of the dimensions that are cut into rows, with the lanes of a row."""
         rank, count = len(self.memory.row), len(self.shape)
         boxes = [self._box(d) for d in range(count - rank, count)]
         return list(zip(boxes, self.memory.row, strict=True))
 
-    def _runs(self) -> Iterator[Interval]:
+    def _runs(self) -> Iterator[Run]:
         if not self.box:
             yield 0, 1
             return
@@ -155,8 +155,8 @@ class Place:
         return any(a < d and c < b for a, b in self.rows() for c, d in other.rows())
 
 
-def _joined(runs: Iterator[Interval]) -> tuple[Interval, ...]:
-    found: list[Interval] = []
+def _joined(runs: Iterator[Run]) -> tuple[Run, ...]:
+    found: list[Run] = []
     for low, high in sorted(runs):
         if found and low <= found[-1][1]:
             found[-1] = (found[-1][0], max(high, found[-1][1]))

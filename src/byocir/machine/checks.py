@@ -3,26 +3,65 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from byocir.dialects.types import Shape
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.machine.description import Instruction, Machine
-from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Tokens, Unit
+from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Order, Tokens, Unit
 from byocir.patterns.index import Affine, Index
 
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
-    for check in (_names, _parts, _units, _opcodes, _limits, _costs, _tiles, _feeding):
+    for check in (_kinds, _names, _parts, _units, _opcodes, _limits, _costs, _tiles, _feeding):
         check(machine)
 
 
 def _wrong(machine: Machine, expected: str, found: str, help: str = "") -> ByocirError:
     told = f"expected {expected}, found {found}"
     return ByocirError("B270", told, where=f"machine {machine.name}", help=help)
+
+
+def _kinds(machine: Machine) -> None:
+    """Holds the declarations against their types, which Python does not: others would fail later,
+    or mean nothing."""
+    for what, value, kind in _declared(machine):
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise _wrong(machine, f"{what} to be {_CALLED[kind]}", repr(value))
+
+
+_CALLED: Mapping[Any, str] = {
+    int: "a whole number",
+    Limit: "a limit, such as up_to(16)",
+    Memory: "a memory of the machine",
+    Order: "a kind of order, such as Counted()",
+    Unit: "a unit of the machine",
+    Callable: "a function",
+}
+
+
+def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
+    """All declarations whose type is checked: words for messages, value, type."""
+    yield "the order", machine.ordered, Order
+    for unit in machine.units:
+        yield f"the queue of unit {unit.name}", unit.queue, int
+    for memory in machine.memories:
+        yield f"rows of {memory.scope}", memory.rows, int
+        yield f"banks of {memory.scope}", memory.banks, int
+        yield f"the granule of {memory.scope}", memory.granule, int
+        yield from ((f"a side of a row of {memory.scope}", side, int) for side in memory.row)
+    for each in machine.instructions:
+        yield f"the unit of {each.name}", each.unit, Unit
+        yield f"what {each.name} writes", each.into, Memory
+        yield f"cycles of {each.name}", each.cycles, Callable
+        optional = {"opcode": int, "encode": Callable, "registers": Callable}
+        for name, kind in optional.items():
+            if getattr(each, name) is not None:
+                yield f"{name} of {each.name}", getattr(each, name), kind
+        yield from ((f"the limit of {n} of {each.name}", v, Limit) for n, v in each.limits.items())
 
 
 def _names(machine: Machine) -> None:
@@ -105,7 +144,7 @@ def _costs(machine: Machine) -> None:
             sizes = {name: corner(end) for name, end in zip(names, ends, strict=True)}
             try:
                 found: Any = each.cycles(sizes)
-            except Exception as error:
+            except FAILURES as error:
                 found = f"{type(error).__name__}: {error}"
             if not isinstance(found, int | float) or not found >= 0:
                 told = f"cycles of {each.name} of at least 0 at {sizes}"
