@@ -24,7 +24,7 @@ SHARES = (440, 250, 210)
 WORD = 200
 """The most characters of a name."""
 FAILURES = (Exception, SystemExit)
-"""What the code of users raises where it fails: `sys.exit` there must not end byocir as if all were
+"""The exceptions by which code of users fails: `sys.exit` there must not end byocir as if all were
 well."""
 
 

@@ -29,11 +29,11 @@ class Interval(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many integers are in it."""
+        """The number of integers in it."""
         return self.high - self.low + 1
 
     def contains(self, other: Interval) -> bool:
-        """Whether all of another interval lies in this one."""
+        """Tells if all of another interval lies in this one."""
         return self.low <= other.low and other.high <= self.high
 
     def corners(self, other: Interval, apply: Callable[[int, int], int]) -> Interval:

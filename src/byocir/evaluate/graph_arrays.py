@@ -94,7 +94,7 @@ def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """How many elements before the first, and behind the last, of each spatial dimension the
+    """Counts the elements before the first, and behind the last, of each spatial dimension the
     kernel reaches from the elements of the result."""
     rows = zip(
         sizes,

@@ -49,7 +49,7 @@ class Push(NamedTuple):
 
 @dataclass(frozen=True)
 class Waits:
-    """What instructions wait for, as events: event ``i`` below N is that instruction ``i`` is done,
+    """The events that instructions wait for: event ``i`` below N is that instruction ``i`` is done,
     the others are tokens. ``starts``: those before the start of each instruction; ``pushes``: those
     that its end brings about; ``holds``: those before it is handed over."""
 
@@ -84,7 +84,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Halt:
-    """Where the sequencer (`unit` None) or a unit stands in a deadlock: at which instruction, and
+    """The place of the sequencer (`unit` None) or a unit in a deadlock: at which instruction, and
     for what: an `order` that does not come, or room in a full `queue` of instructions or tokens."""
 
     unit: int | None
@@ -102,7 +102,7 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class UnitTime:
-    """Where the cycles of one unit go; the six add up to the cycles of the run.
+    """The cycles of one unit by cause; the six add up to the cycles of the run.
 
     ``busy``: it works. Else it waits: for others, as the ``order`` wants; for a ``channel``
     (latency, and others' turns); for the sequencer to ``issue``; for room in a full ``queue`` of
@@ -119,7 +119,7 @@ class UnitTime:
 
 @dataclass(frozen=True)
 class Times:
-    """When N instructions run, in cycles; int64 [N] arrays are in program order.
+    """The times at which N instructions run, in cycles; int64 [N] arrays are in program order.
 
     ``delivered``: when the sequencer hands the instruction to its unit; ``start``, ``end``: when it
     runs; ``waits``: by cause (``order``, ``channel``, ``issue``, ``queue``), what its unit waited
@@ -151,7 +151,7 @@ def run_times(model: MachineModel, instructions: Sequence[Instruction]) -> Times
 
 
 def costs_of(instructions: Sequence[Instruction]) -> Costs:
-    """What instructions take."""
+    """Collects the costs of instructions as lists."""
     transfers = [instruction.transfer for instruction in instructions]
     return Costs(
         busy=[instruction.cycles for instruction in instructions],
@@ -347,7 +347,7 @@ class _Servers:
         return True
 
     def _halts(self) -> list[Halt]:
-        """Who stands where."""
+        """Lists the places of all that stand still in a deadlock."""
         halts: list[Halt] = []
         if self.next < self.count:
             held = self._held(self.next) == UNKNOWN

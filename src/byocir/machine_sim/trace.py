@@ -68,7 +68,8 @@ def counter(name: str, cycle: int, values: Mapping[str, int | float]) -> Event:
 def channel_events(
     name: str, spans: Cycles, clients: Mapping[int, str], rate: int = 1
 ) -> Iterator[Event]:
-    """How much of a channel each client has: all of it, `rate`, or nothing. `spans` as in Times."""
+    """Counts the share of a channel that each client has: all of it, `rate`, or nothing. `spans` as
+    in Times."""
     served: list[list[int]] = spans.tolist()
     for number, (client, begin, end) in enumerate(served):
         yield counter(name, begin, {n: rate * (i == client) for i, n in clients.items()})

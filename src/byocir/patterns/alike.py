@@ -16,7 +16,7 @@ from byocir.dialects import tir
 
 
 class Misfit(NamedTuple):
-    """Why no block with some content can match a pattern, and how much of it fitted."""
+    """The reason why no block with some content can match a pattern, and how much of it fitted."""
 
     reason: str
     near: int

@@ -67,7 +67,7 @@ class Updates:
     `vta-bufferize` has its own."""
 
     def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
-        """Whether an op may write its result over a value that it starts from."""
+        """Tells if an op may write its result over a value that it starts from."""
         return liveness.may_overwrite(op, start)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
@@ -181,7 +181,7 @@ class Routines:
 
 
 def _starts(use: Use) -> bool:
-    """Whether an op begins with the value, of which it needs a copy anyway."""
+    """Tells if an op begins with the value, of which it needs a copy anyway."""
     return starts_block(use) or isinstance(use.operation, tir.ForOp)
 
 

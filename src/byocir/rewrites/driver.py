@@ -88,7 +88,7 @@ class Pattern(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name that messages use."""
         return type(self).__name__
 
     @abstractmethod
@@ -238,7 +238,7 @@ def erase_dead(op: Operation) -> list[LocationAttr]:
 
 
 def is_dead(op: Operation) -> bool:
-    """Whether an op can go: it is pure and in a block, and nothing uses its results."""
+    """Tells if an op can go: it is pure and in a block, and nothing uses its results."""
     if op.parent is None or any(result.first_use is not None for result in op.results):
         return False
     return bool(op.results) and is_side_effect_free(op)

@@ -55,7 +55,7 @@ class _Affine:
 
     @staticmethod
     def of(m: Match) -> _Affine:
-        """What a batch norm by constants does."""
+        """Reads a batch norm by constants as a factor and an addend per channel."""
         names = ("scale", "shift", "mean", "variance")
         scale, shift, mean, variance = (m[name].numbers.astype(np.float64) for name in names)
         factor = scale / np.sqrt(variance + m["norm"].attrs["epsilon"])

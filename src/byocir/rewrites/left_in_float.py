@@ -1,4 +1,4 @@
-"""Why ops between dequantize and quantize stayed in float: records in the module's trail.
+"""Records why ops between dequantize and quantize stayed in float, in the module's trail.
 
 A record names no target, for no target has seen these ops yet; its nodes are those of the ops that
 the nearest rewrite matched, so that whatever a target misses for it later is told the cause.

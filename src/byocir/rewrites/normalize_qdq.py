@@ -116,7 +116,7 @@ def _is_scalar(op: QuantizeOp | DequantizeOp) -> bool:
 
 
 def _keeps_axis(shape: Bound, by: Bound) -> bool:
-    """Whether the axis of a quantize or dequantize op is one before and after a shape op."""
+    """Tells if the axis of a quantize or dequantize op is one before and after a shape op."""
     return _is_scalar(_qdq(by)) or isinstance(shape.op, TransposeOp)
 
 

@@ -51,7 +51,7 @@ def _centred(x: Bound, by: Bound, factor: np.ndarray, new: NewOps) -> Integers:
 
 
 def _numbers_above_zero(x: Bound, by: Bound) -> np.ndarray | None:
-    """What the bytes of a constant stand for, if they are known and all above 0."""
+    """Dequantizes the bytes of a constant, if they are known and all above 0; else None."""
     grid, array = known_grid(by), constant_array(x.value)
     if array is None or not array.present:
         return None

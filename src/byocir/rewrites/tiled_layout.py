@@ -29,7 +29,7 @@ class TiledLayout:
 
     @property
     def counts(self) -> Shape:
-        """How many tiles there are along each dimension."""
+        """The number of tiles along each dimension."""
         return tuple(-(-n // self.tiles.get(d, 1)) for d, n in enumerate(self.shape))
 
     @property
@@ -39,11 +39,11 @@ class TiledLayout:
 
     @property
     def divides(self) -> bool:
-        """Whether all tiles are full."""
+        """Tells if all tiles are full."""
         return all(self.shape[d] % size == 0 for d, size in self.tiles.items())
 
     def plain_index(self, at: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Where in the plain array the element at an index of the packed one is; past the end for
+        """Turns an index of the packed array into one of the plain array; past the end for
         places that no element fills."""
         index = list(at[: len(self.shape)])
         for place, (d, size) in zip(at[len(self.shape) :], self.tiles.items(), strict=True):
@@ -51,7 +51,7 @@ class TiledLayout:
         return index
 
     def packed_index(self, at: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Where in the packed array the element at an index of the plain one is."""
+        """Turns an index of the plain array into one of the packed array."""
         index, places = list(at), list[AffineExpr]()
         for d, size in self.tiles.items():
             index[d] = divided(at[d], size)

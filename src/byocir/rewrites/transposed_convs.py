@@ -207,7 +207,7 @@ class _Transposed:
         return part
 
     def _image(self, phase: tuple[_Window, ...], new: NewOps) -> tuple[SSAValue, list[int]]:
-        """What of the input a phase reads, and how much around it."""
+        """Finds the part of the input that a phase reads, and the pads around it."""
         ends = [
             (window.first, window.last + 1, size)
             for window, size in zip(phase, self.sizes, strict=True)

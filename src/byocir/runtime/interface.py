@@ -1,4 +1,4 @@
-"""What a package's manifest tells of its module, so that nobody reads the module to learn it."""
+"""The part of a package's manifest that describes its module, so that nobody has to read that."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def _parsed(text: bytes, weights: bytes) -> dict[str, FuncOp]:
 def runner(
     machine: Machine, blobs: Mapping[str, bytes], *, check: bool = False
 ) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
-    """What runs programs on a simulated machine. With `check` those that have hazards raise
-    ByocirError B274."""
+    """Makes the runner of programs on a simulated machine. With `check` those that have hazards
+    raise ByocirError B274."""
     functions = _functions_of(blobs)
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -82,7 +82,7 @@ def runner(
 def times_of_programs(
     machine: Machine, blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Sequence[Call], Times]]:
-    """When the calls of each program run."""
+    """Times the calls of each program."""
     for symbol, function in _functions_of(blobs).items():
         calls = calls_in(machine, function.body.block)
         yield symbol, calls, times_of(machine, calls)

@@ -1,4 +1,4 @@
-"""What VTA takes, at both levels.
+"""The composites that VTA takes, at both levels.
 
 At graph level: convolution, dense and product of two computed arrays with bias, relu or clip and
 requantisation; residual add, product element by element, leaky relu; max, average and global
@@ -359,7 +359,7 @@ for _pattern in _SCALED:
 
 @cache
 def patterns_of(side: int) -> tuple[Composite, ...]:
-    """What a VTA takes whose GEMM unit has this side."""
+    """Lists the composites of a VTA whose GEMM unit has this side."""
     return tuple(_for_side(made, side) if made in (conv, contraction) else made for made in _ALL)
 
 

@@ -217,7 +217,7 @@ class _Builder:
         return self.nodes[chosen]
 
     def _keeps_shape(self, pattern: Pattern) -> bool:
-        """Whether an op is to be made that has the shape of a leaf that is to be made."""
+        """Tells if an op is to be made that has the shape of a leaf that is to be made."""
         if not isinstance(pattern, OpPattern) or pattern in self.nodes:
             return False
         if pattern.name not in KEEP_SHAPE or not pattern.operands:

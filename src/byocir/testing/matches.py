@@ -175,7 +175,7 @@ def find_match(composite: Composite, seed: int) -> Example | None:
 
 @lru_cache(maxsize=256)
 def _match_of(composite: Composite, rules: tuple[Rule, ...], seed: int) -> Example | None:
-    """What `find_match` finds while the composite has these rules, found once for all of them."""
+    """Runs `find_match` once for all rules that the composite has."""
     return find_match(composite, seed)
 
 
@@ -219,7 +219,7 @@ def _drawn(
 def _wants(
     choose: Choose, holding: Sequence[Rule], failing: Rule | None
 ) -> dict[tuple[str, int | str], Any]:
-    """Where rules say to look, most of the time."""
+    """Draws from the hints of rules, most of the time."""
     hints = [(r.vary, pick(choose, r.vary.holds)) for r in holding if r.vary and r.vary.holds]
     if failing is not None and failing.vary is not None and failing.vary.fails:
         hints.append((failing.vary, pick(choose, failing.vary.fails)))
@@ -246,7 +246,7 @@ def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example
 
 
 def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
-    """Whether the changed pattern is taken, by the same rules."""
+    """Tells if the changed pattern is taken, by the same rules."""
     try:
         changed = Composite(composite.name, (whole,))
         changed.rules = composite.rules

@@ -1,4 +1,4 @@
-"""Which transfers touch the same DRAM: the borders of overlapping rows cut it into segments.
+"""Finds transfers that touch the same DRAM: the borders of overlapping rows cut it into segments.
 
 Only what is both loaded and stored matters, and only the borders of those rows: the size of the
 image does not. A transfer is a set of whole segments, so that state per segment is exact.
@@ -60,7 +60,7 @@ class DramMap:
 
     @property
     def segments(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return max(len(self.borders) - 1, 0)
 
     def touched(self, index: int) -> Index | slice | None:
@@ -100,7 +100,7 @@ def _rows(decoded: Decoded, chosen: Index, image: int) -> _Rows:
 
 
 def _overlapping(rows: _Rows, others: _Rows) -> NDArray[np.bool_]:
-    """Which rows share a byte with any of the others."""
+    """Marks the rows that share a byte with any of the others."""
     if not len(others.start):
         return np.zeros(len(rows.start), np.bool_)
     order = np.argsort(others.start, kind="stable")

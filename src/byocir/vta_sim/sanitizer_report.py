@@ -1,4 +1,4 @@
-"""What the sanitizer says: findings as data, and as the one error of the simulator."""
+"""The sanitizer's report: findings as data, and as the one error of the simulator."""
 
 from __future__ import annotations
 

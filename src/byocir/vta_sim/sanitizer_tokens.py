@@ -1,4 +1,4 @@
-"""What is wrong with tokens: leaks, deadlocks, and what FINISH does not wait for."""
+"""Finds mistakes with tokens: leaks, deadlocks, and work that FINISH does not wait for."""
 
 from __future__ import annotations
 

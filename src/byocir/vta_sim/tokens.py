@@ -51,7 +51,7 @@ TOKEN_FIFOS = (
 
 @dataclass(frozen=True)
 class Links:
-    """Who waits for whom in a stream of N instructions.
+    """The waits between N instructions of a stream: who waits for whom.
 
     ``queue`` uint8 [N]; ``waits`` int64 [N, 2]: the instructions whose tokens ``pop_prev`` and
     ``pop_next`` take, NOT_WAITING, or NEVER if no such push exists; ``pushed`` and ``popped``:

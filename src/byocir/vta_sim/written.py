@@ -1,4 +1,5 @@
-"""Which scratchpad elements have been written: ``check=True`` refuses to read the others."""
+"""Tracks the scratchpad elements that have been written: ``check=True`` refuses to read the
+others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work an op is."""
+"""Counts the multiply-accumulates of ops."""
 
 from __future__ import annotations
 

@@ -109,8 +109,9 @@ def bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
 def beyond(
     index: Sequence[AffineExpr], shape: Sequence[int], known: Sequence[Interval]
 ) -> list[tuple[int, int]]:
-    """How many elements an index goes beyond the begin and the end of each dimension when iterator
-    i is in `known[i]`: `[h + r - 1]` of an array of 8, h up to 7 and r up to 2, goes (1, 1)."""
+    """Counts the elements by which an index goes beyond the begin and the end of each dimension
+    when iterator i is in `known[i]`: `[h + r - 1]` of an array of 8, h up to 7 and r up to 2, goes
+    (1, 1)."""
     found = (bounds(expr, known) for expr in index)
     return [
         (max(-low, 0), max(high - size + 1, 0))

@@ -76,7 +76,7 @@ class IntrinsicOp(IRDLOperation):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many instructions of other units may be outstanding when it begins, by unit."""
+        """The most instructions that may be outstanding when it begins, by unit."""
         return _numbers(self.waits)
 
     def set_order(

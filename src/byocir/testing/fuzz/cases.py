@@ -70,7 +70,7 @@ class Case:
 
     @property
     def outputs(self) -> list[str]:
-        """What no node reads, and what is shown."""
+        """The values that no node reads, and those that are shown."""
         read = {name for node in self.nodes for name in names_read(node)}
         return [name for name in self.made if name not in read or name in self.shown]
 

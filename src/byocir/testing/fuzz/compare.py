@@ -40,7 +40,7 @@ def _compare_sequences(found: Any, value: Value) -> str:
 
 
 def _wrong(found: np.ndarray, value: Value) -> np.ndarray:
-    """Which elements differ by more than they may."""
+    """Marks the elements that differ by more than they may."""
     expected = value.data
     if not is_float(value.dtype) and value.dtype.kind != "c":
         if value.slack is None:

@@ -27,7 +27,7 @@ LARGEST, MOST = 1e4, 6000
 
 @lru_cache(maxsize=64)
 def schemas(opset: int) -> tuple[defs.OpSchema, ...]:
-    """What may be drawn at an opset, in order of names."""
+    """Lists the schemas that may be drawn at an opset, in order of names."""
     found: list[defs.OpSchema] = []
     for key in sorted(RULES):
         schema = schema_of(key, opset)

@@ -1,4 +1,4 @@
-"""What schemas do not say of operators: which are exact, and which jump."""
+"""Marks operators that are exact, and those that jump, which schemas do not say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node means, by others: ONNX Runtime without optimisations, else onnx's own reference.
+"""Computes a node by others: by ONNX Runtime without optimisations, else onnx's own reference.
 
 With each value comes how far another right computation may be from it. Where an operator only
 moves numbers, or rounds its result once, that is nothing. Elsewhere it is measured: inputs are
@@ -254,7 +254,7 @@ def _widen(changes: list[np.ndarray], data: Sequence[Data], found: list[Any] | N
 
 
 def _distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How far numbers are apart: 0 where they are the same, infinite where one is none."""
+    """Measures how far numbers are apart: 0 where they are the same, infinite where one is none."""
     a, b = (
         np.asarray(each, np.complex128 if each.dtype.kind == "c" else np.float64)
         for each in (left, right)

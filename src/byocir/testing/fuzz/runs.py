@@ -29,7 +29,7 @@ BATCH = 40
 
 @dataclass(frozen=True)
 class Difference:
-    """What was not as it should be: on which way, for which output, and what was found."""
+    """A result that is not as it should be: the way, the output, and the problem."""
 
     way: str
     output: str
@@ -37,13 +37,13 @@ class Difference:
 
     @property
     def kind(self) -> str:
-        """What stays while the case shrinks."""
+        """The part of the problem that stays while the case shrinks."""
         return self.problem.split(":")[0]
 
 
 def through_evaluator(case: Case) -> list[Difference]:
-    """What differs when a case is evaluated as it was imported, if graph ops stand for all of it,
-    and as it was lowered."""
+    """Lists the differences when a case is evaluated as it was imported, if graph ops stand for all
+    of it, and as it was lowered."""
     model = case.model().SerializeToString()
 
     def lowered() -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _as_imported(case: Case, model: bytes) -> dict[str, Any]:
 
 
 def through_c(cases: Sequence[Case], hosts: Sequence[str]) -> list[list[Difference]]:
-    """What differs when cases run as C for each of some hosts, case by case."""
+    """Lists the differences when cases run as C for each of some hosts, case by case."""
     found: list[list[Difference]] = [[] for _ in cases]
     handed = [_handed_over(case) for case in cases] if hosts else []
     for host in hosts:

@@ -47,7 +47,7 @@ class Finding:
 
 
 class Session:
-    """What graphs are run through, and how many were."""
+    """The ways that graphs are run through, and the number of graphs so far."""
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class Session:
         quiet_runtime()
 
     def run(self, seeds: range, seconds: float = float("inf")) -> Iterator[Finding]:
-        """What graphs of these seeds find; no batch begins after some seconds."""
+        """Runs the graphs of these seeds, and gives what they find; no batch begins after some
+        seconds."""
         end = time.monotonic() + seconds
         for start in range(0, len(seeds), BATCH):
             if time.monotonic() > end:
@@ -124,7 +125,7 @@ class Session:
 
 
 def through(ways: Sequence[str], cases: Sequence[Case]) -> list[list[Difference]]:
-    """What differs on some ways, by case."""
+    """Lists the differences on some ways, by case."""
     hosts = [way for way in ways if way.startswith("c{")]
     with np.errstate(all="ignore"):
         found = through_c(cases, hosts)

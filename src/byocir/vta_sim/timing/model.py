@@ -67,7 +67,7 @@ class TimingModel:
 
     @staticmethod
     def de10() -> TimingModel:
-        """What upstream's ``tsim`` measures: the Chisel core with ``DefaultDe10Config``.
+        """The model of upstream's ``tsim``: the Chisel core with ``DefaultDe10Config``.
 
         Sources: ``hardware/chisel`` of tvm-vta (``shell/Configs``, ``FetchVME64``,
         ``TensorLoadNarrowVME``, ``TensorStoreNarrowVME``, ``TensorGemm``, ``TensorAlu``,

@@ -1,4 +1,4 @@
-"""When every instruction of a stream runs, and what every cycle of every unit goes to."""
+"""Times every instruction of a stream, and counts the cycles of every unit by cause."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from byocir.vta_sim.tokens import (
 
 @dataclass(frozen=True)
 class UnitTime:
-    """Where the cycles of one unit go; the six add up to the cycles of the run.
+    """The cycles of one unit by cause; the six add up to the cycles of the run.
 
     ``busy``: it works. Else it waits: for a ``token``; for ``dram`` (latency, and other units'
     turns on the read channel); for ``fetch`` to deliver; for room in a full ``queue`` of commands

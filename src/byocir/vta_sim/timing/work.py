@@ -1,4 +1,4 @@
-"""What each instruction costs by itself: cycles of its unit and beats of the read channel."""
+"""Costs of each instruction by itself: cycles of its unit and beats of the read channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Cycles = NDArray[np.int64]
 
 
 class Rank(IntEnum):
-    """Who goes first on the read channel (``core/Core.scala`` wires fetch, uop, inp, wgt, acc)."""
+    """The order of priority on the read channel (``core/Core.scala`` wires fetch, uop, inp, wgt,
+    acc)."""
 
     FETCH = 0
     UOP = 1

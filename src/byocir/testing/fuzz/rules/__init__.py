@@ -1,4 +1,5 @@
-"""What schemas cannot say of operators: how shapes fit and which values mean something."""
+"""Rules for what schemas cannot say of operators: how shapes fit, and the values that make
+sense."""
 
 from byocir.testing.fuzz.rules import (
     control,

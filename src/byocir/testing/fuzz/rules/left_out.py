@@ -1,4 +1,4 @@
-"""What ONNX's schemas have and no rule draws, each with its reason."""
+"""Lists the parts of ONNX's schemas that no rule draws, each with its reason."""
 
 from __future__ import annotations
 

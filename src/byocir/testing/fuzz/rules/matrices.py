@@ -18,7 +18,7 @@ EQUATIONS = (
 
 
 def matrix_sizes(d: Draft) -> tuple[int, int, int]:
-    """How many rows, products of a sum, and columns."""
+    """Draws the numbers of rows, of products in a sum, and of columns."""
     rows, depth, columns = (d.draws.one([1, 2, 3, 4, 5, 8, 9, 16, 17]) for _ in range(3))
     return rows, depth, columns
 

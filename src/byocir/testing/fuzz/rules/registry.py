@@ -1,4 +1,4 @@
-"""Which rule draws which operator."""
+"""The table of rules that draw operators."""
 
 from __future__ import annotations
 
