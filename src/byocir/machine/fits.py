@@ -18,7 +18,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp, FillOp, buffer, scope_of
+from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, buffer, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of
@@ -128,28 +128,24 @@ def local_form(
             buffer(element_type_of(value.type), [n for n, _ in shape], scope_of(value.type))
         )
         maps.append(AffineMap(len(kept), 0, tuple(expr for _, expr in shape)))
-    return _program(block, kept, types, maps, start)
+    iterators = [block.iterators.data[i] for i in kept]
+    return on_its_own(block, iterators, types, maps, start)
 
 
-def _program(
+def on_its_own(
     block: BlockOp,
-    kept: Sequence[int],
+    iterators: Sequence[IteratorAttr],
     types: Sequence[Attribute],
     maps: Sequence[AffineMap],
-    start: Attribute | None,
+    start: Attribute | None = None,
 ) -> BlockOp:
+    """A block with the body of another as a program of its own, on arrays of these types. With
+    `start` its result begins with that number."""
     outside, count = Block(arg_types=types), len(block.ins)
     if start is not None:
         outside.add_op(FillOp.of(start, outside.args[count], block.location))
-    iterators = [block.iterators.data[i] for i in kept]
-    made = BlockOp(
-        iterators,
-        outside.args[:count],
-        outside.args[count:],
-        maps,
-        block.body.clone(),
-        location=block.location,
-    )
+    ins, outs = outside.args[:count], outside.args[count:]
+    made = BlockOp(iterators, ins, outs, maps, block.body.clone(), location=block.location)
     outside.add_op(made)
     return made
 

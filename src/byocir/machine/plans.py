@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp, buffer
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.machine.description import Instruction, Machine
-from byocir.machine.fits import Asked, Fit, Misfit, fits
+from byocir.machine.fits import Asked, Fit, Misfit, fits, on_its_own
 from byocir.machine.parts import Limit
 
 
@@ -63,18 +63,8 @@ def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
     types = [value.type for value in [*block.ins, *block.outs]]
     if block.in_value_form:
         types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
-    outside = Block(arg_types=types)
-    count, maps = len(block.ins), [*block.in_maps, *block.out_maps]
-    made = BlockOp(
-        [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)],
-        outside.args[:count],
-        outside.args[count:],
-        maps,
-        block.body.clone(),
-        location=block.location,
-    )
-    outside.add_op(made)
-    return made
+    iterators = [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)]
+    return on_its_own(block, iterators, types, [*block.in_maps, *block.out_maps])
 
 
 def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:
