@@ -244,7 +244,7 @@ def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
 
 @elementwise.rule(fix="expand the smaller operand to the shape of the other")
 def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
-    """Both terms have the same shape."""
+    """Both operands have the same shape."""
     if "b" not in m:
         return True, "one term"
     shapes = m["a"].type.shape, m["b"].type.shape
