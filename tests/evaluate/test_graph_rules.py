@@ -25,6 +25,7 @@ from byocir.dialects.graph import (
     ConvOp,
     FixedAttr,
     FloatHalfEvenAttr,
+    GatherNdOp,
     GlobalAveragePoolOp,
     Graph,
     GraphOp,
@@ -215,6 +216,20 @@ def test_what_no_tap_touches_does_not_spread(dilation: int, bad: float) -> None:
     function = function_of(ConvOp, operands, (), group=1, **window)
     (found,) = evaluate_function(ModuleOp([function]), "main", operands)
     np.testing.assert_array_equal(found[0, 0], 2 * x[0, 0, :-dilation] + x[0, 0, dilation:])
+
+
+@pytest.mark.parametrize("count", [2, 0])
+def test_gather_nd_in_batches_and_in_none(count: int) -> None:
+    """onnx's reference cannot tell the sizes of nothing."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)[:count]
+    indices = np.array([[[0], [-1], [2]], [[1], [1], [0]]])[:count]
+    rows, pairs = np.zeros((count, 3, 4), np.float32), np.zeros((count, 3), np.float32)
+    for i, j in np.ndindex(count, 3):
+        rows[i, j], pairs[i, j] = x[i, indices[i, j, 0]], x[i, j, indices[i, j, 0]]
+    for batch, expected in [(1, rows), (2, pairs)]:
+        function = function_of(GatherNdOp, [x, indices], (), batch_dims=batch)
+        (found,) = evaluate_function(ModuleOp([function]), "main", [x, indices])
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_nearest_of_a_part_is_copied() -> None:

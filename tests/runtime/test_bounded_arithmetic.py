@@ -105,6 +105,8 @@ SINGLE = {
     "in another shape": [node("Reshape", "v halves", "e"), node("Exp", "e", "y")],
     "how many": [node("Size", "v", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)],
     "the shape": [node("Exp", "v", "e"), node("Shape", "e", "y")],
+    "the shape of what nothing else reads": [node("Atan", "v", "e"), node("Shape", "e", "y")],
+    "how many there are of it": [node("Sinh", "v", "e"), node("Size", "e", "y")],
     "rows by indices": [
         node("Add", "at at", "i"),
         node("Sub", "i at", "j"),
@@ -213,6 +215,12 @@ def test_a_project_computes_with_open_shapes(tmp_path):
     for name, array in package.run(feeds).items():
         assert found[name].shape == array.shape
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_made_of_a_shape_alone_is_not_of_the_largest():
+    net = model([node("Atan", "v", "e"), node("EyeLike", "e", "y")], ["y"])
+    for kept in KEPT:
+        same(net, {"x": rows(*kept)})
 
 
 def test_sizes_that_do_not_fit_end_the_run():

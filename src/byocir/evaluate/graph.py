@@ -35,17 +35,17 @@ from byocir.dialects.graph import (
     ResizeOp,
     SumPoolOp,
 )
-from byocir.dialects.graph.base import attribute_of, int_tuple
+from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.quant import HALF_UP
-from byocir.dialects.graph.resize import numbers
 from byocir.dialects.locations import place
-from byocir.dialects.types import Shape, dtype_of, element_type_of, f64, shape_of, tensor
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph_arrays import ARRAY_RULES
 from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.graph_reduce import REDUCE_RULES
+from byocir.evaluate.resize import resize
 from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
@@ -220,74 +220,6 @@ def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return saturate(rounded + zero_point.astype(wide), zero_point.dtype)
 
 
-def _resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """By onnx's reference, but where `pytorch_half_pixel` leaves one element of several: ONNX has
-    the first there, the reference what lies in the middle. It multiplies elements to find the
-    nearest, so that it finds indices here: NaN stays one, and wide integers keep their bits."""
-    (x,) = operands
-    if _stays(op, x):
-        return x
-    lone = [n > 1 and made == 1 for n, made in zip(x.shape, int_tuple(op.sizes), strict=True)]
-    how = op.coordinate_transformation_mode.data
-    if op.mode.data == "nearest":
-        return _nearest(
-            op, x, [("asymmetric" if one and how == _HALF_PIXEL else how) for one in lone]
-        )
-    if how != _HALF_PIXEL or not any(lone):
-        return np.asarray(_by_reference(op, operands)[0])
-    wide = x.astype(np.float64)
-    wide = _resized(op, wide, lone, "asymmetric")
-    wide = _resized(op, wide, [not one for one in lone], how)
-    return wide.astype(x.dtype) if x.dtype.kind not in "iu" else saturate(np.rint(wide), x.dtype)
-
-
-def _stays(op: ResizeOp, x: np.ndarray) -> bool:
-    """Tells whether each element stays where it is."""
-    scales: tuple[float, ...] = () if op.scales is None else op.scales.get_values()
-    return op.roi is None and x.shape == int_tuple(op.sizes) and all(s == 1 for s in scales)
-
-
-def _nearest(op: ResizeOp, x: np.ndarray, how: Sequence[str]) -> np.ndarray:
-    """The nearest elements, with coordinates of a kind by dimension; the extrapolation's value
-    where one of them is outside."""
-    beyond = np.zeros(int_tuple(op.sizes), np.bool_)
-    for axis, size in enumerate(x.shape):
-        along = [other == axis for other in range(x.ndim)]
-        places = np.arange(size, dtype=np.float64).reshape([size if one else 1 for one in along])
-        indices = _resized(op, places, along, how[axis])
-        beyond |= indices == _BEYOND
-        x = np.take(x, np.maximum(indices, 0).ravel().astype(np.int64), axis)
-    return np.where(beyond, np.array(op.extrapolation_value.value.data).astype(x.dtype), x)
-
-
-_HALF_PIXEL = "pytorch_half_pixel"
-_BEYOND = -1.0
-"""Stands for the coordinate of no element."""
-
-
-def _resized(op: ResizeOp, x: np.ndarray, along: Sequence[bool], how: str) -> np.ndarray:
-    """Doubles resized along some of the dimensions, with coordinates of a kind."""
-    pairs = zip(x.shape, int_tuple(op.sizes), along, strict=True)
-    sizes = [made if chosen else n for n, made, chosen in pairs]
-    properties: dict[str, Attribute] = {
-        **op.properties,
-        "sizes": attribute_of(sizes),
-        "coordinate_transformation_mode": attribute_of(how),
-        "extrapolation_value": attribute_of(_BEYOND),
-    }
-    if op.roi is not None:
-        ends, begins = [1.0] * x.ndim, [0.0] * x.ndim
-        for axis in (axis for axis, chosen in enumerate(along) if chosen):
-            begins[axis], ends[axis] = op.roi.get_values()[axis :: x.ndim]
-        properties["roi"] = numbers([*begins, *ends])
-    if op.scales is not None:
-        given = zip(op.scales.get_values(), along, strict=True)
-        properties["scales"] = numbers([s if chosen else 1.0 for s, chosen in given])
-    types = (tensor(f64, x.shape),), tuple(properties.items()), (tensor(f64, sizes),)
-    reference = _reference(ResizeOp, *types)
-    return reference.run({reference.inputs[0]: x})[0]
-
-
 def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     dtype = dtype_of(op.to)
     if isinstance(op.rounding, FixedAttr):
@@ -327,7 +259,7 @@ GRAPH_RULES: Mapping[type[Operation], Rule] = {
     MaxPoolOp: _max_pool,
     QuantizeOp: _quantize,
     RequantizeOp: _requantize,
-    ResizeOp: _resize,
+    ResizeOp: resize,
     SumPoolOp: _sum_pool,
 }
 """Our own rules, by op class. Every other graph op is evaluated by its ONNX form."""

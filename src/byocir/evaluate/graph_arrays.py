@@ -1,7 +1,7 @@
 """Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0, for
-transposed convolutions in groups and for gathers by element of fewer rows, normalises wrong
-neighbours in LRN, rounds the values of OneHot, loses the shape of an empty Slice and pools other
-axes than the spatial ones where these are not two."""
+transposed convolutions in groups, for gathers by element of fewer rows and for gathers of no
+batches, normalises wrong neighbours in LRN, rounds the values of OneHot, loses the shape of an
+empty Slice and pools other axes than the spatial ones where these are not two."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from byocir.dialects.graph import (
     ConvTransposeOp,
     FlattenOp,
     GatherElementsOp,
+    GatherNdOp,
     GlobalMaxPoolOp,
     LrnOp,
     OneHotOp,
@@ -65,6 +66,13 @@ def _gather_elements(op: GatherElementsOp, operands: Sequence[np.ndarray]) -> np
     places = list[np.ndarray](np.indices(indices.shape))
     places[op.axis.value.data] = indices
     return x[tuple(places)]
+
+
+def _gather_nd(op: GatherNdOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, indices = operands
+    batch = op.batch_dims.value.data
+    along = np.indices(indices.shape[:-1], sparse=True)[:batch]
+    return x[(*along, *np.moveaxis(indices, -1, 0))]
 
 
 def _one_hot(op: OneHotOp, operands: Sequence[np.ndarray]) -> np.ndarray:
@@ -153,6 +161,7 @@ ARRAY_RULES: Mapping[type[Operation], Rule] = {
     ConvTransposeOp: _conv_transpose,
     FlattenOp: _flatten,
     GatherElementsOp: _gather_elements,
+    GatherNdOp: _gather_nd,
     GlobalMaxPoolOp: _global_max_pool,
     LrnOp: _lrn,
     OneHotOp: _one_hot,

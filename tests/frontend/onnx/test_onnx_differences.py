@@ -221,6 +221,16 @@ SHOWN: dict[str, list[Case]] = {
     "global-max-pool-nan": [case("GlobalMaxPool", HOLED[None])],
     "pool-nan": [case(kind, HOLED, kernel_shape=[2]) for kind in ("AveragePool", "LpPool")],
     "lp-pool-ceil": [case("LpPool", ROW, kernel_shape=[3], strides=[2], ceil_mode=1)],
+    "quantised-mean-ceil": [
+        quantised(
+            "QLinearAveragePool",
+            *(BYTES[..., :5], 1.0, 1.0),
+            kernel_shape=[1, 4],
+            strides=[3, 3],
+            ceil_mode=1,
+            count_include_pad=1,
+        )
+    ],
     "conv-transpose-groups": [
         case("ConvTranspose", ROW.reshape(1, 4, 2), np.ones((4, 1, 3), np.float32), group=2)
     ],
@@ -408,6 +418,31 @@ SHOWN: dict[str, list[Case]] = {
             weights=(1,),
         )._replace(opset=9),
     ],
+    "resize-just-behind": [
+        case(
+            "Resize",
+            ROW[:, :, :7],
+            None,
+            floats(0.5),
+            weights=(2,),
+            mode=mode,
+            axes=[2],
+            coordinate_transformation_mode="half_pixel_symmetric",
+        )
+        for mode in ("nearest", "linear", "cubic")
+    ],
+    "resize-halves-of-roi": [
+        case(
+            "Resize",
+            floats(0, 1, shape=(1, 1, 2)),
+            np.array([0, 0, 0.1, 1, 1, 0.8], np.float16),
+            None,
+            np.array([1, 1, 5]),
+            weights=(1, 3),
+            mode="linear",
+            coordinate_transformation_mode="tf_crop_and_resize",
+        )
+    ],
     "resize-aspect-axes": [
         case(
             "Resize",
@@ -474,6 +509,9 @@ SHOWN: dict[str, list[Case]] = {
     ],
     "attention-infinities": [
         case("Attention", *(np.full((1, 1, 1, 1), each, np.float32) for each in (-INF, 1, 2)))
+    ],
+    "attention-doubles": [
+        case("Attention", *(np.arange(4.0).reshape(1, 1, 2, 2) for _ in range(3)))
     ],
     "attention-mask": [attention(mode=2)],
     "clip-open-bound": [

@@ -79,6 +79,10 @@ class ResizeOp(ShapeOp):
             expect(found in allowed, f"expected {name} {', '.join(allowed)}, found {found}")
         expect_flag("exclude_outside", self.exclude_outside)
         expect_flag("antialias", self.antialias)
+        expect(
+            self.mode.data != "nearest" or not self.antialias.value.data,
+            "expected mode linear, cubic for antialias, found nearest",
+        )
 
     def _check_scales(self, x: Shape, sizes: Shape, scales: Sequence[float]) -> None:
         expect(len(scales) == len(x), f"expected {len(x)} scales, found {len(scales)}")

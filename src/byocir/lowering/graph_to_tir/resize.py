@@ -1,17 +1,15 @@
-"""Resize: one dimension after the other, by what the op itself makes of numbered elements."""
+"""Resize: one dimension after the other, by the taps of the op's rule."""
 
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
-from byocir.dialects.graph.base import attribute_of, int_tuple
-from byocir.dialects.graph.resize import numbers
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
-from byocir.dialects.types import dtype_of, element_type_of, f64, is_float, shape_of, tensor
-from byocir.evaluate.graph import evaluate_graph_op
+from byocir.dialects.types import dtype_of, element_type_of, f64, is_float, shape_of
+from byocir.evaluate.resize import taps_along
 from byocir.lowering.graph_to_tir.contraction import narrowed
 from byocir.lowering.graph_to_tir.convert import to_integer
 from byocir.lowering.graph_to_tir.lookup import looked_up, weighted
@@ -36,16 +34,19 @@ def _resize(emit: Emitter, op: g.ResizeOp) -> SSAValue:
 
 
 def _nearest(emit: Emitter, op: g.ResizeOp, value: SSAValue, axis: int) -> SSAValue:
-    size = shape_of(value.type)[axis]
-    found = _along(op, axis, np.arange(size, dtype=np.float64)[None, :])[0]
-    table = [int(i) for i in found]
-    return value if table == [*range(size)] else looked_up(emit, value, axis, table)
+    found = taps_along(op, axis)
+    table = [] if found is None else [int(i) for i in found.indices[:, 0]]
+    stays = found is None or table == [*range(shape_of(value.type)[axis])]
+    return value if stays else looked_up(emit, value, axis, table)
 
 
 def _interpolated(emit: Emitter, op: g.ResizeOp, value: SSAValue, axis: int) -> SSAValue:
-    """Each element is a weighted sum; the weights of all are what becomes of unit vectors."""
-    size = shape_of(value.type)[axis]
-    matrix = _along(op, axis, np.eye(size)).T
+    """Each element is a weighted sum of those that count."""
+    found, size = taps_along(op, axis), shape_of(value.type)[axis]
+    if found is None:
+        return value
+    matrix = np.zeros((len(found.indices), size))
+    np.add.at(matrix, (np.arange(len(matrix))[:, None], found.indices), found.weights)
     if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
         return value
     taps = max(int(np.count_nonzero(matrix, axis=1).max()), 1)
@@ -69,10 +70,9 @@ def _extrapolated(emit: Emitter, op: g.ResizeOp, value: SSAValue) -> SSAValue:
     number = op.extrapolation_value.value.data
     at, reads = Space.over(shape).parallel, [Read(value, Space.over(shape).parallel)]
     for axis in range(len(shape)):
-        size = shape_of(op.input.type)[axis]
-        outside = _along(op, axis, np.zeros((1, size)), extrapolation=1)[0] != 0
-        if outside.any():
-            reads.append(Read(emit.constant(outside), [at[axis]]))
+        found = taps_along(op, axis)
+        if found is not None and found.beyond.any():
+            reads.append(Read(emit.constant(found.beyond), [at[axis]]))
 
     def body(x: Emitted, *outside: Emitted) -> Emitted:
         for flag in outside:
@@ -80,27 +80,3 @@ def _extrapolated(emit: Emitter, op: g.ResizeOp, value: SSAValue) -> SSAValue:
         return x
 
     return emit.elementwise(shape, element, reads, body)
-
-
-def _along(op: g.ResizeOp, axis: int, rows: np.ndarray, extrapolation: float = 0) -> np.ndarray:
-    """Rows of f64 as the op resizes one dimension; what is outside is `extrapolation`."""
-    count = int_tuple(op.sizes)[axis]
-    block = Block(arg_types=[tensor(f64, rows.shape)])
-    properties: dict[str, Attribute] = {
-        **op.properties,
-        "sizes": attribute_of([len(rows), count]),
-        "extrapolation_value": attribute_of(float(extrapolation)),
-    }
-    if op.scales is not None:
-        properties["scales"] = numbers([1, op.scales.get_values()[axis]])
-    if op.roi is not None:
-        roi, rank = op.roi.get_values(), len(shape_of(op.input.type))
-        properties["roi"] = numbers([0, roi[axis], 1, roi[rank + axis]])
-    alone = g.ResizeOp.create(
-        operands=block.args,
-        result_types=[tensor(f64, [len(rows), count])],
-        properties=properties,
-    )
-    (found,) = evaluate_graph_op(alone, [rows])
-    alone.erase()
-    return found

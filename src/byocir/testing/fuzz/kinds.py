@@ -47,8 +47,8 @@ STEPS = 8
 LOOSE: Mapping[str, float] = {"DFT": 16, "Resize": 4, "STFT": 16}
 """Operators that may be off so many times more: their factors are off themselves."""
 
-CURVES = _words("Erf GRU LSTM RNN Sigmoid Tanh")
-"""Operators with results up to 1 that others compute from numbers of about that size."""
+CURVES = _words("Celu Elu Erf GRU Gelu LSTM RNN Selu Sigmoid Tanh")
+"""Operators whose small results others compute from numbers of about 1."""
 
 STASHED = _words("GroupNormalization LayerNormalization RMSNormalization")
 """Operators that compute in f32 unless `stash_type` says another, whatever their type."""

@@ -35,6 +35,8 @@ from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMO
 MOVED = 6.0
 """What a measured change counts: moves of several inputs may add up."""
 ROUNDS = 3
+AGAIN = "."
+"""Stands in the name of a value behind that of the same one in an input before."""
 
 REFERENCES: Sequence[Against] = ("onnxruntime", "reference")
 
@@ -69,16 +71,32 @@ def compute(case: Case, node: onnx.NodeProto) -> list[Value]:
     if not all(row.steps for row in rows):
         raise Unfit  # the table of differences has it
     steps = max((row.steps for row in rows), default=0)
+    apart, operands = _apart(node, operands)
     for against in REFERENCES:
-        runner = _runner(case, node, operands, against)
+        runner = _runner(case, apart, operands, against)
         if runner is not None:
-            return _values(case, node, operands, runner, against, steps)
+            return _values(case, node, apart, operands, runner, against, steps)
     raise Unfit
+
+
+def _apart(
+    node: onnx.NodeProto, operands: Mapping[str, Value]
+) -> tuple[onnx.NodeProto, Mapping[str, Value]]:
+    """A node that reads no value twice, with its values by name: each input is moved alone, as what
+    moves a scale and a bias by the same may cancel."""
+    made, given = onnx.NodeProto(), dict(operands)
+    made.CopyFrom(node)
+    for i, name in enumerate(node.input):
+        if name and name in node.input[:i]:
+            made.input[i] = f"{name}{AGAIN}{i}"
+            given[made.input[i]] = operands[name]
+    return made, given
 
 
 def _values(
     case: Case,
     node: onnx.NodeProto,
+    apart: onnx.NodeProto,
     operands: Mapping[str, Value],
     runner: Runner,
     against: str,
@@ -87,7 +105,7 @@ def _values(
     data = runner({name: operand.data for name, operand in operands.items()})
     data = [_as_said(each, case, node, i) for i, each in enumerate(data)]
     dtypes = [_dtype_of(each, case, node, i) for i, each in enumerate(data)]
-    slacks = _slacks(node, operands, runner, data, dtypes, steps)
+    slacks = _slacks(apart, operands, runner, data, dtypes, steps)
     if against == "reference":
         _check_types(case, node, data)
     return [Value(d, t, s) for d, t, s in zip(data, dtypes, slacks, strict=True)]
@@ -129,7 +147,8 @@ def _runner(
 ) -> Runner | None:
     """A reference that is ready to run a node, if it takes it."""
     # What moves must be given, so every float is.
-    held = {n: v for n, v in operands.items() if n in case.constants and not is_float(v.dtype)}
+    constant = {n for n in operands if n.partition(AGAIN)[0] in case.constants}
+    held = {n: v for n, v in operands.items() if n in constant and not is_float(v.dtype)}
     given = {name: value for name, value in operands.items() if name not in held}
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     model = model_of([node], given, held, outputs, case.opset)

@@ -40,6 +40,14 @@ func.func @resize_nearest(%x: tensor<2xf32>) {
 
 // -----
 
+func.func @resize_nearest_smooth(%x: tensor<2xf32>) {
+  // CHECK: expected mode linear, cubic for antialias, found nearest
+  %0 = graph.resize %x {sizes = array<i64: 5>, mode = "nearest", coordinate_transformation_mode = "half_pixel", nearest_mode = "floor", cubic_coeff_a = -0.75 : f32, exclude_outside = 0 : i64, extrapolation_value = 0.0 : f32, antialias = 1 : i64} : (tensor<2xf32>) -> tensor<5xf32>
+  func.return
+}
+
+// -----
+
 func.func @resize_scales(%x: tensor<2xf32>) {
   // CHECK: expected sizes 4 for these scales, found 5
   %0 = graph.resize %x {sizes = array<i64: 5>, scales = array<f32: 2.0>, mode = "linear", coordinate_transformation_mode = "half_pixel", nearest_mode = "floor", cubic_coeff_a = -0.75 : f32, exclude_outside = 0 : i64, extrapolation_value = 0.0 : f32, antialias = 0 : i64} : (tensor<2xf32>) -> tensor<5xf32>

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.dialects.graph.coordinates import coordinates
 from byocir.frontend.onnx.differences.call import Call
 
 Condition = Callable[[Call], bool]
@@ -94,6 +95,11 @@ def has_window_of_padding(call: Call) -> bool:
 def counts_no_pads(call: Call) -> bool:
     """Pads do not count in the mean."""
     return not call.attribute("count_include_pad", 0)
+
+
+def counts_pads(call: Call) -> bool:
+    """Pads count in the mean."""
+    return not counts_no_pads(call)
 
 
 def has_window_of_least(call: Call) -> bool:
@@ -328,13 +334,24 @@ def keeps_aspect_of_axes_from_behind(call: Call) -> bool:
 
 def is_nearest_by_a_step(call: Call) -> bool:
     """The nearest element is another if the coordinate is computed in 32 bits."""
-    x = call.array(0)
-    if x is None or call.attribute("mode", "nearest") != "nearest":
+    if call.attribute("mode", "nearest") != "nearest":
         return False
+    narrow, wide = (_coordinates(call, kind) for kind in (np.float32, np.float64))
     return any(
-        (_nearest(call, each, part, np.float32) != _nearest(call, each, part, np.float64)).any()
-        for each, part in zip(_scaled(call, x), _parts(call, x.ndim), strict=False)
+        (_nearest(call, a) != _nearest(call, b)).any() for a, b in zip(narrow, wide, strict=True)
     )
+
+
+def lies_just_behind(call: Call) -> bool:
+    """A coordinate is so close behind that of an element that a larger one would be the same."""
+    return any(((x > np.floor(x)) & (x - np.floor(x) < 2.0**-40)).any() for x in _coordinates(call))
+
+
+def crops_by_halves(call: Call) -> bool:
+    """The part to be taken is told by floats of 16 bits."""
+    roi = call.array(1)
+    is_cropped = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return is_cropped and roi is not None and roi.dtype.itemsize == 2
 
 
 def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
@@ -362,35 +379,26 @@ def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
     return [(n, made, made / n) for n, made in pairs if n]
 
 
-def _nearest(
-    call: Call, sizes: tuple[int, int, float], part: tuple[float, float], kind: type
-) -> NDArray[np.int64]:
-    """Indices of the nearest elements, in arithmetic of a kind."""
-    size, made, scale = sizes
+def _coordinates(call: Call, kind: type = np.float64) -> list[NDArray[Any]]:
+    """Of each dimension that is resized the coordinates, in arithmetic of a kind."""
+    x = call.array(0)
+    if x is None:
+        return []
     how = call.attribute("coordinate_transformation_mode", "half_pixel")
     how = "asymmetric" if call.opset < 11 else how
-    x = cast(Any, np.arange)(made, dtype=kind)
-    factor, half = kind(scale), kind(0.5)
-    if how in ("asymmetric", "tf_half_pixel_for_nn"):
-        x = x / factor if how == "asymmetric" else (x + half) / factor
-    elif how in ("align_corners", "tf_crop_and_resize"):
-        begin, end = map(np.float32, part)  # as the operator is given them
-        last = kind(size - 1)
-        x = x * kind(end - begin) * last / kind(max(made - 1, 1)) + kind(begin) * last
-    else:
-        x = (x + half) / factor - half
-    mode = call.attribute("nearest_mode", "round_prefer_floor")
-    mode = "floor" if call.opset < 11 else mode
-    return _rounded(x, mode, half).astype(np.int64)
+    pairs = zip(_scaled(call, x), _parts(call, x.ndim), strict=False)
+    return [coordinates(how, *sizes, part, kind) for sizes, part in pairs]
 
 
-def _rounded(x: NDArray[Any], mode: str, half: Any) -> NDArray[Any]:
-    """Coordinates as those of the nearest elements."""
-    if mode == "floor":
-        return np.floor(x)
+def _nearest(call: Call, x: NDArray[Any]) -> NDArray[np.int64]:
+    """Indices of the nearest elements to some coordinates."""
+    mode, half = call.attribute("nearest_mode", "round_prefer_floor"), x.dtype.type(0.5)
+    if mode == "floor" or call.opset < 11:
+        return np.floor(x).astype(np.int64)
     if mode == "ceil":
-        return np.ceil(x)
-    return np.ceil(x - half) if mode == "round_prefer_floor" else np.floor(x + half)
+        return np.ceil(x).astype(np.int64)
+    rounded = np.ceil(x - half) if mode == "round_prefer_floor" else np.floor(x + half)
+    return rounded.astype(np.int64)
 
 
 def has_flat_channel(call: Call) -> bool:

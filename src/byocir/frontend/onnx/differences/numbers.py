@@ -131,6 +131,15 @@ NUMBERS = (
         onnxruntime="NaN, which is the softmax of them",
     ),
     Difference(
+        "attention-doubles",
+        ("Attention",),
+        "floats of 64 bits",
+        on.is_double,
+        "computes in 64 bits",
+        "the standard's formula; onnx's reference does so, too",
+        onnxruntime="scales by a number of 32 bits",
+    ),
+    Difference(
         "attention-mask",
         ("Attention",),
         "`qk_matmul_output` once masked (mode 2)",

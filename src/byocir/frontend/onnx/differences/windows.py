@@ -120,6 +120,15 @@ WINDOWS = (
         reference="scales the last norm up by the part outside",
     ),
     Difference(
+        "quantised-mean-ceil",
+        ("com.microsoft.QLinearAveragePool",),
+        "`ceil_mode` adds a window that ends outside, and pads count in the mean",
+        on.both(on.counts_pads, on.rounds_up),
+        "divides by the part of the window inside of the padded input",
+        "as AveragePool has it, of which ONNX Runtime's own page says it is the quantised form",
+        onnxruntime="divides by the whole window",
+    ),
+    Difference(
         "conv-transpose-groups",
         ("ConvTranspose",),
         "`group` over 1",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from byocir.dialects import graph as g
 from byocir.dialects import tir
+from byocir.dialects.array import Array
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import i64, tensor
@@ -38,7 +39,8 @@ BROADCASTING = frozenset(
 
 
 def held(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """The results of an operator as graph ops compute them; None where they cannot."""
+    """The results of an operator as graph ops compute them; None where they cannot, as where the
+    frontend tells a result from the largest shape."""
     given = list(arrays)
     if op.op_type.data in BROADCASTING:
         stretched = _stretched(emit, given)
@@ -52,7 +54,9 @@ def held(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | No
     ops, outputs = read
     for each in ops:
         each.location = op.location
-    if not walk.through(ops) or len(outputs) != len(op.results):
+    told = any(isinstance(output, Array) for output in outputs)
+    is_open = any(array is not None and not array.is_static for array in given)
+    if (told and is_open) or not walk.through(ops) or len(outputs) != len(op.results):
         for each in reversed(ops):
             each.erase(safe_erase=False)
         return None
