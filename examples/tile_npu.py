@@ -85,6 +85,7 @@ class Code:
 
     def __init__(self, function: FuncOp) -> None:
         self.shapes = [shape_of(argument.type) for argument in function.body.block.args]
+        self.arguments = len(self.shapes)
         self.steps: list[Sequence[Any]] = []
         self._arrays = {argument: i for i, argument in enumerate(function.body.block.args)}
         self._numbers: dict[SSAValue, int] = {}
@@ -160,15 +161,17 @@ class Tile(byocir.Target):
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
         codes = {function.sym_name.data: Code(function) for function in functions}
-        return {name: json.dumps([c.shapes, c.steps]).encode() for name, c in codes.items()}
+        return {
+            name: json.dumps([c.arguments, c.shapes, c.steps]).encode() for name, c in codes.items()
+        }
 
     def load(self, blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
         codes = {name: json.loads(text) for name, text in blobs.items()}
 
         def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-            shapes, steps = codes[symbol]
+            arguments, shapes, steps = codes[symbol]
             arrays = [*inputs, *(np.zeros(s, np.float32) for s in shapes[len(inputs) :])]
             run_steps(steps, arrays)
-            return [arrays[len(inputs)]]
+            return arrays[len(inputs) : arguments]
 
         return run

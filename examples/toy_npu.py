@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import ReluOp
+from byocir.dialects.types import f32
 from byocir.patterns import Match, composite, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
 from byocir.rewrites.matching import rewrites
@@ -33,7 +34,7 @@ CHANNELS = 8
 def conv():
     """A convolution with an optional bias and relu."""
     weights, bias = constant("w"), optional_operand(constant("b"))
-    acc = op("graph.conv", wildcard("x"), weights, bias, group=1) @ "conv"
+    acc = op("graph.conv", wildcard("x", dtype=f32), weights, bias, group=1) @ "conv"
     return optional(acc, lambda value: op("graph.relu", value))
 
 

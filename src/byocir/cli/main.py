@@ -42,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
+    _add_conform(verbs.add_parser("conform", help="try a target on programs made for its patterns"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument(
         "target", nargs="*", help="only these: names, or files, npu.py:Npu (default: all installed)"
@@ -255,6 +256,41 @@ def _measure(options: argparse.Namespace) -> int:
     from byocir.cli.measure import measure
 
     return measure(options)
+
+
+def _add_conform(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", help="a target with options, or one in a file, npu.py:Npu")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="how long to try it (default: 60)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="instead of for some time, N cases of each pattern and kind: the same each time",
+    )
+    parser.add_argument(
+        "--pattern", action="append", default=[], metavar="P", help="only this one; repeat for more"
+    )
+    parser.add_argument("--seed", type=_seed, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where programs that show a problem are written (default: conform-NAME)",
+    )
+    parser.add_argument(
+        "--case", type=Path, metavar="FILE", help="try one program again that was written"
+    )
+    parser.add_argument("--json", action="store_true", help="print the score as JSON")
+    parser.set_defaults(verb=_conform)
+
+
+def _conform(options: argparse.Namespace) -> int:
+    from byocir.cli.conform import conform
+
+    return conform(options)
 
 
 def _add_bisect(parser: argparse.ArgumentParser) -> None:

@@ -229,6 +229,8 @@ class _Builder:
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
         """An op of a checker: values for its operands, of which optional ones may be missing."""
         least, most = operand_range(pattern.name)
+        if not most:
+            raise Unfit
         count = self.choose(max(1, least), min(most, least + 2))
         leaf = pick(self.choose, (WildcardPattern, ConstantPattern))
         leaves = [WildcardPattern(None, None, ())]

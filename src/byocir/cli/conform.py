@@ -1,0 +1,68 @@
+"""`byocir conform TARGET`: is a target right?
+
+Tries programs made from its patterns (`byocir.testing.conformance`) and prints a score. Each
+problem is made small and left in a folder as a program with its inputs, beside the command that
+shows it again. The exit code is 3 when something is wrong; an interrupt prints the score so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.status import Status
+
+from byocir.cli.files import read_arrays
+from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.errors import ByocirError
+from byocir.targets.base import Target
+from byocir.testing.conformance import Score, Session, the_target
+from byocir.testing.conformance.saved import FEEDS, read_case
+from byocir.testing.conformance.trial import Trial
+
+
+def conform(options: argparse.Namespace) -> int:
+    """Runs the command; gives the exit code."""
+    target = the_target(options.target)
+    if options.case is not None:
+        return _again(target, options.case)
+    folder = options.output or Path(f"conform-{target.name}")
+    session = Session(target, options.seed, options.pattern, folder)
+    try:
+        with Console(stderr=True).status("") as status:
+            session.progress = _Progress(status, options.seconds)
+            session.run(options.seconds, options.rounds)
+    finally:  # of what was interrupted, too
+        _print(session.score, options.json)
+    return CHECK_FAILED if session.score.wrong else OK
+
+
+class _Progress:
+    """Says on a terminal how far a session has come."""
+
+    def __init__(self, status: Status, seconds: float) -> None:
+        self._status, self._seconds, self._began = status, seconds, time.monotonic()
+
+    def __call__(self, score: Score, what: str) -> None:
+        spent = time.monotonic() - self._began
+        told = f"{score.cases:,} cases, {score.wrong:,} wrong"
+        self._status.update(f"{spent:.0f} of {self._seconds:.0f} s, {told}: {what}")
+
+
+def _print(score: Score, as_json: bool) -> None:
+    print(json.dumps(score.to_dict(), indent=1) if as_json else score.text())
+
+
+def _again(target: Target, path: Path) -> int:
+    """Tries one program that was saved, with its inputs."""
+    if path.suffix != ".mlir":
+        raise ByocirError("B101", "expected a program (.mlir)", where=str(path))
+    trial = Trial(read_case(path, read_arrays(path.with_suffix(FEEDS))), target).run()
+    if trial.problem is None:
+        print("ok" if trial.is_run else "the program means nothing on these inputs")
+        return OK
+    print(trial.problem)
+    return CHECK_FAILED

@@ -1,0 +1,52 @@
+"""Tells whether a target is right: programs made from its patterns, compiled, run and compared.
+
+```python
+from byocir.testing import conform
+
+def test_npu_conforms():
+    score = conform(Npu(), seconds=20)
+    assert not score.wrong, score.text()
+```
+
+For each pattern, with each setting of the target's options, programs that it takes, programs that
+it just misses and small nets of these are compiled, run and compared with the evaluator: integers
+to the bit, floats within a tolerance. What differs is made small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from byocir.errors import ByocirError
+from byocir.targets.base import Target, target_of
+from byocir.targets.given import attributes_of
+from byocir.testing.conformance.score import Failure, Score
+from byocir.testing.conformance.session import Progress, Session
+
+__all__ = ["Failure", "Progress", "Score", "Session", "conform"]
+
+
+def conform(
+    target: str | Target,
+    *,
+    seconds: float = 60.0,
+    rounds: int | None = None,
+    seed: int = 0,
+    patterns: Sequence[str] = (),
+    folder: str | Path | None = None,
+) -> Score:
+    """Tries a target, given as in `byocir.compile`, for some seconds; with `rounds`, so many of
+    each pattern and kind instead, and so always the same. `patterns` are names of composites: all
+    by default. Programs that show a problem are written into `folder`. Raises ByocirError B210 to
+    B217 for what is no target, B388 for no pattern."""
+    session = Session(the_target(target), seed, patterns, Path(folder) if folder else None)
+    return session.run(seconds, rounds)
+
+
+def the_target(target: str | Target) -> Target:
+    """The one target that is given; raises ByocirError B216 for several."""
+    attributes = attributes_of(target)
+    if len(attributes) != 1:
+        raise ByocirError("B216", f"expected one target, found {len(attributes)}")
+    return target_of(attributes[0])

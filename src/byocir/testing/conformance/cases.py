@@ -1,0 +1,106 @@
+"""Programs to be compiled for a target, with their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from byocir.dialects.byoc import LEVELS
+from byocir.dialects.context import load_context
+from byocir.dialects.types import dtype_of, element_type_of, is_float
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import MAIN, evaluate, random_feeds
+from byocir.evaluate.ports import port_names
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.base import Target
+from byocir.targets.stages import meaning_pipeline
+from byocir.testing.choose import Choose, pick
+
+Arrays = Mapping[str, np.ndarray]
+
+WIDE = 1 << 20
+"""Wide integers lie between this and its negative: sums of them do not wrap around."""
+
+NO_MEANING = ("B301", "B303", "B312")
+"""Errors of programs that mean nothing, or nothing on these inputs: an index that was drawn may
+lie outside of its array."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its inputs; `levels` are those at which it is handed over."""
+
+    module: ModuleOp
+    feeds: Arrays
+    levels: tuple[str, ...] = LEVELS
+
+    def meaning(self, target: Target) -> Arrays | None:
+        """What the program computes, in the numbers that the target computes with; None where it
+        has no meaning on these inputs."""
+        module = self.module
+        try:
+            if target.fixed_point or target.signed_bytes or target.tables:
+                module = module.clone()
+                run_passes(module, load_context(), meaning_pipeline(module, [target]))
+            outputs: dict[str, Any] = evaluate(module, self.feeds)
+        except ByocirError as error:
+            if error.code not in NO_MEANING:
+                raise
+            return None
+        is_arrays = all(isinstance(value, np.ndarray) for value in outputs.values())
+        return outputs if is_arrays else None
+
+
+def draw_feeds(choose: Choose, module: ModuleOp, *, special: bool) -> Arrays | None:
+    """Inputs for a program: ordinary ones, small whole numbers, of which float sums are exact,
+    large ones, or floats among which are NaN and infinities where these are `special`ly asked for.
+    None for a program that has inputs of other kinds than numbers."""
+    seed = choose(0, 2**31)
+    try:
+        feeds = random_feeds(module, seed)
+    except ByocirError:
+        return None
+    kinds = ("ordinary", "whole", "large", "special")[: 4 if special else 3]
+    kind = pick(choose, kinds)
+    if kind == "ordinary":
+        return feeds
+    entry = Interpreter(module).function(MAIN)
+    types = dict(
+        zip(port_names(entry.arg_attrs, len(feeds), "arg"), entry.function_type.inputs, strict=True)
+    )
+    rng = np.random.default_rng(seed)
+    return {name: _drawn(rng, kind, types[name], array) for name, array in feeds.items()}
+
+
+def _drawn(
+    rng: np.random.Generator, kind: str, type_: Attribute, ordinary: np.ndarray
+) -> np.ndarray:
+    element = element_type_of(type_)
+    dtype, shape = dtype_of(element), ordinary.shape
+    if dtype.kind == "b":
+        return ordinary
+    if is_float(element):
+        return _floats(rng, kind, ordinary)
+    info = np.iinfo(dtype)
+    span = 4 if kind == "whole" else WIDE
+    low, high = max(int(info.min), -span), min(int(info.max), span)
+    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0)
+
+
+def _floats(rng: np.random.Generator, kind: str, ordinary: np.ndarray) -> np.ndarray:
+    shape, dtype = ordinary.shape, ordinary.dtype
+    if kind == "whole":
+        return rng.integers(-4, 5, shape).astype(dtype)
+    if kind == "large":
+        return (ordinary * 100).astype(dtype)
+    replaced = rng.random(shape) < 0.1
+    return np.where(replaced, rng.choice(SPECIAL, shape), ordinary).astype(dtype)

@@ -1,0 +1,124 @@
+"""Small nets of programs that patterns were made into, with other ops between and beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from byocir.dialects.graph import GraphOp
+from byocir.dialects.graph.base import PropertyValue
+from byocir.dialects.locations import named
+from byocir.dialects.types import shape_of
+from byocir.testing.by_example import graph_ops
+from byocir.testing.choose import Choose, pick
+
+SAME_TYPE = ("graph.abs", "graph.neg", "graph.relu")
+"""Ops that stand between programs: what they give has the type of what they take."""
+
+
+def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
+    """A program of several: the inputs of each are what others give, where types fit, or inputs of
+    the net, and ops of the host stand in between. Some inner values are results, too."""
+    net = _Net(choose)
+    for program in programs:
+        net.add(program)
+    return net.module()
+
+
+class _Net:
+    """A function under construction; `values` may be used by what comes."""
+
+    def __init__(self, choose: Choose) -> None:
+        self.choose = choose
+        self.block = Block()
+        self.values: list[SSAValue] = []
+
+    def add(self, program: ModuleOp) -> None:
+        """Adds the ops of a program, under other names."""
+        body = main_of(program).body.block
+        known: dict[SSAValue, SSAValue] = {each: self._given(each.type) for each in body.args}
+        for op in body.ops:
+            if isinstance(op, ReturnOp):
+                break
+            copy = op.clone(known)
+            copy.location = named(f"n{self._count()}")
+            self.block.add_op(copy)
+            self.values += [v for v in copy.results if op.operands]
+        for value in self.values[-1:]:
+            if self.choose(0, 1):
+                self._beside(value)
+
+    def _count(self) -> int:
+        return sum(1 for _ in self.block.ops)
+
+    def _given(self, type_: Attribute) -> SSAValue:
+        """A value of this type: one that is there, most of the time, else an input of the net."""
+        fitting = [value for value in self.values if value.type == type_]
+        if fitting and self.choose(0, 3):
+            return pick(self.choose, fitting)
+        made = self.block.insert_arg(type_, len(self.block.args))
+        if self.choose(0, 2) == 0:
+            return self._turned(made)
+        return made
+
+    def _turned(self, value: SSAValue) -> SSAValue:
+        """A value that an op of the host made: of the same type, in another layout in memory."""
+        rank = len(shape_of(value.type))
+        back = self._op("graph.transpose", [value], perm=list(range(rank))[::-1])
+        turned = back and self._op("graph.transpose", [back], perm=list(range(rank))[::-1])
+        return self._unary(turned or value)
+
+    def _unary(self, value: SSAValue) -> SSAValue:
+        return self._op(pick(self.choose, SAME_TYPE), [value]) or value
+
+    def _beside(self, value: SSAValue) -> None:
+        """Uses a value once more, outside of the pattern that it came from."""
+        fitting = [each for each in self.values if each.type == value.type]
+        made = self._op("graph.add", [value, pick(self.choose, fitting)])
+        self.values.append(made or self._unary(value))
+
+    def _op(
+        self, name: str, operands: list[SSAValue], **properties: PropertyValue
+    ) -> SSAValue | None:
+        """An op of the host's; None where it does not take these operands."""
+        kind: type[GraphOp] = graph_ops()[name]
+        try:
+            made = kind.make(*operands, location=named(f"n{self._count()}"), **properties)
+            made.verify_()
+        except (VerifyException, ValueError):
+            return None
+        self.block.add_op(made)
+        return made.results[0]
+
+    def module(self) -> ModuleOp:
+        """The net, which gives what nothing uses, and now and then an inner value."""
+        made = [value for op in self.block.ops if op.operands for value in op.results]
+        results = [v for v in made if not v.uses or not self.choose(0, 4)]
+        if self.choose(0, 1):
+            results.reverse()
+        return program_of(self.block, results)
+
+
+def main_of(module: ModuleOp) -> FuncOp:
+    """The only function of a program."""
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    return function
+
+
+def program_of(block: Block, results: Sequence[SSAValue]) -> ModuleOp:
+    """A program of these ops, without a return yet, that gives these results."""
+    block.add_op(ReturnOp(*results))
+    types = [arg.type for arg in block.args], [value.type for value in results]
+    return ModuleOp([FuncOp("main", types, Region(block))])
+
+
+def ops_of(module: ModuleOp) -> Iterator[Operation]:
+    """The ops of a program but its return."""
+    for op in main_of(module).body.block.ops:
+        if not isinstance(op, ReturnOp):
+            yield op

@@ -1,0 +1,94 @@
+"""Runs two functions at once, in ways that show what they share.
+
+Threads that run side by side seldom meet where it matters. So a second way stops the first function
+between two of its Python lines, again and again, runs the other there, and goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from pathlib import PurePath
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LIBRARIES = frozenset({"byocir", "numpy", "onnxruntime", "xdsl", "concurrent", "threading.py"})
+"""Folders and files whose code is nobody's target."""
+ROUNDS = 2
+"""How often two threads run side by side."""
+STOPS = 8
+"""At how many of its lines, or a few more, a function is stopped."""
+PATIENCE = 0.05
+"""Seconds to wait for the other function: one that waits for the first holds a lock."""
+WAIT = 60.0
+"""Seconds after which functions count as waiting for each other."""
+
+
+def side_by_side(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
+    """What two functions give that run in two threads."""
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-5)
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(ROUNDS):
+                begun = pool.submit(one), pool.submit(other)
+                yield begun[0].result(WAIT), begun[1].result(WAIT)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def interleaved(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
+    """What two functions give of which the first is stopped where the other runs."""
+    lines = _Lines(None, lambda: None)
+    lines.trace(one)
+    step = max(1, len(lines.seen) // STOPS)
+    for stop in [*lines.seen][1::step]:
+        with ThreadPoolExecutor(1) as pool:
+            begun = _Lines(stop, lambda pool=pool: pool.submit(other))
+            mine = begun.trace(one)
+            if begun.other is not None:
+                yield mine, begun.other.result(WAIT)
+
+
+Line = tuple[str, int]
+"""A file and the number of a line in it."""
+
+
+class _Lines:
+    """Notes the lines of a target's own Python that a function runs, and at the first turn of one
+    of them begins something else."""
+
+    def __init__(self, stop: Line | None, begin: Callable[[], Future[Any] | None]) -> None:
+        self.seen: dict[Line, None] = {}
+        self.stop, self.begin = stop, begin
+        self.other: Future[Any] | None = None
+
+    def trace(self, function: Callable[[], T]) -> T:
+        before = sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            return function()
+        finally:
+            sys.settrace(before)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._at if _is_own(frame.f_code.co_filename) else None
+
+    def _at(self, frame: FrameType, event: str, argument: Any) -> Any:
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and place not in self.seen:
+            self.seen[place] = None
+            if place == self.stop:
+                self.other = self.begin()
+                wait([self.other] if self.other is not None else [], timeout=PATIENCE)
+        return self._at
+
+
+@cache
+def _is_own(file: str) -> bool:
+    """Tells if a file may be a target's: none of what targets are written with."""
+    return not LIBRARIES & {*PurePath(file).parts} and not file.startswith("<frozen")

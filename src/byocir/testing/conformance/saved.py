@@ -1,0 +1,80 @@
+"""Programs that show a problem, in files, and targets as the command line names them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from byocir.dialects.text import print_module
+from byocir.dialects.weights import SUFFIX, dump_weights, large_arrays
+from byocir.errors import ByocirError
+from byocir.files import write_whole
+from byocir.patterns.targets import file_of
+from byocir.rewrites.byoc.levels import levels_left, set_levels
+from byocir.runtime.saved import load_module
+from byocir.targets.base import Target
+from byocir.testing.conformance.cases import Case
+from byocir.testing.conformance.score import Failure
+
+FEEDS = ".npz"
+
+
+def saved(failure: Failure, folder: Path | None) -> Failure:
+    """Writes the program of a failure and its inputs into a folder: NAME.mlir, NAME.npz and, where
+    it has large constants, NAME.safetensors. Raises ByocirError B112."""
+    case = failure.case
+    if folder is None or case is None:
+        return failure
+    first = failure.pattern.partition(",")[0].replace(".", "-")
+    path = folder / f"{first}-{failure.problem.code.lower()}.mlir"
+    module = case.module.clone()
+    set_levels(module, case.levels)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, print_module(module).encode())
+        if large_arrays(module):
+            write_whole(path.with_suffix(SUFFIX), dump_weights(module))
+        write_whole(path.with_suffix(FEEDS), _bytes_of(case.feeds))
+    except OSError as error:
+        raise ByocirError(
+            "B112",
+            f"expected a folder that can be written, found: {error.strerror}",
+            where=str(folder),
+        ) from error
+    return replace(failure, file=path)
+
+
+def _bytes_of(arrays: Mapping[str, Any]) -> bytes:
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
+    """A program that was saved, and its inputs. Raises ByocirError B101, B120 to B122."""
+    module = load_module(path)
+    levels = levels_left(module)
+    case = Case(module, feeds)
+    return case if levels is None else replace(case, levels=tuple(levels))
+
+
+def text_of(target: Target) -> str:
+    """A target as the command line names it: with its file, where it has one, and options."""
+    kind, spec = type(target), str(target.spec())
+    file, _, name = file_of(target.name).rpartition(":")
+    if not file and not kind.__module__.startswith("byocir.") and kind.__qualname__.isidentifier():
+        file, name = inspect.getsourcefile(kind) or "", kind.__name__
+    named = f"{_near(Path(file))}:{name}" if file else target.name
+    return named + spec.removeprefix(target.name)
+
+
+def _near(path: Path) -> Path:
+    """A path as seen from the current folder, where it is below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,256 @@
+"""A session: cases of each pattern in turn, until time is over or there were enough."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.byoc import LEVELS
+from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns import Composite
+from byocir.patterns.rules import Rule
+from byocir.targets.base import Target
+from byocir.testing.choose import seeded
+from byocir.testing.conformance.cases import Case, draw_feeds
+from byocir.testing.conformance.nets import net_of
+from byocir.testing.conformance.options import settings_of
+from byocir.testing.conformance.saved import saved, text_of
+from byocir.testing.conformance.score import Failure, Score
+from byocir.testing.conformance.shrink import shrink
+from byocir.testing.conformance.trial import Problem, Trial
+from byocir.testing.matches import (
+    SEEDS,
+    Example,
+    Miss,
+    find_match,
+    find_near_miss,
+    misses_of,
+)
+
+MATCH, NEAR_MISS, NET = "match", "near miss", "net"
+LEVELS_OF_NETS = (LEVELS, LEVELS, ("graph",), ("tensor",))
+THOROUGH = 3
+"""Of so many cases one has its calls repeated."""
+REDRAWS = 40
+"""How many programs of a pattern are looked at for a smaller one."""
+
+Progress = Callable[[Score, str], None]
+"""Told the score so far, and what comes next."""
+
+
+@dataclass
+class Setting:
+    """A target with its options as they are tried, and the composites that are."""
+
+    target: Target
+    composites: Sequence[Composite]
+    misses: dict[str, list[Miss]] = field(default_factory=dict[str, list[Miss]])
+
+    @property
+    def shown(self) -> str:
+        return str(self.target.spec())
+
+
+@dataclass
+class Session:
+    """Draws cases of a target and tries them, always the same for the same seed."""
+
+    target: Target
+    seed: int = 0
+    patterns: Sequence[str] = ()
+    folder: Path | None = None
+    """Where programs that show a problem are written; None: nowhere."""
+    progress: Progress = lambda score, what: None
+    score: Score = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = [
+            Setting(each, _chosen(each, self.patterns)) for each in settings_of(self.target)
+        ]
+        self._known: set[tuple[str, str]] = set()
+        self._tried: dict[tuple[str, str], int] = {}
+        first = self.settings[0]
+        rules = [(each.name, rule.sentence) for each in first.composites for rule in each.rules]
+        names = [each.name for each in first.composites]
+        self.score = Score(str(self.target.spec()), names, list(dict.fromkeys(rules)))
+
+    def run(self, seconds: float = 60.0, rounds: int | None = None) -> Score:
+        """Tries cases until time is over; with `rounds`, so many of each pattern and kind."""
+        end = time.monotonic() + seconds
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
+            for step in self._steps(rounds):
+                if rounds is None and time.monotonic() > end:
+                    break
+                step()
+        return self.score
+
+    def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
+        count = 0
+        while rounds is None or count < rounds:
+            # The options as they were given, every other time.
+            others = self.settings[1:]
+            setting = self.settings[0]
+            if count % 2 and others:
+                setting = others[count // 2 % len(others)]
+            for composite in setting.composites:
+                for kind in (self._match, self._near_miss, self._net):
+                    yield partial(kind, setting, composite, count)
+            count += 1
+
+    def _seed(self, *parts: object) -> int:
+        text = " ".join(map(str, (self.seed, *parts)))
+        return Random(text).getrandbits(31)
+
+    # The kinds of cases.
+
+    def _match(self, setting: Setting, composite: Composite, count: int) -> None:
+        seed = self._seed(setting.shown, composite.name, MATCH, count)
+        example = self._drawn(composite, partial(find_match, composite, seed), setting)
+        if example is not None:
+            self._try(setting, composite, MATCH, seed, example)
+
+    def _near_miss(self, setting: Setting, composite: Composite, count: int) -> None:
+        misses = setting.misses.setdefault(composite.name, misses_of(composite))
+        if not misses:
+            return
+        miss = misses[count % len(misses)]
+        seed = self._seed(setting.shown, composite.name, NEAR_MISS, count)
+        find = partial(find_near_miss, composite, miss, seed)
+        example = self._drawn(composite, find, setting)
+        if example is None:
+            self._unbroken(setting, composite, miss)
+            return
+        if isinstance(miss, Rule) and setting is self.settings[0]:
+            self.score.refused.add((composite.name, miss.sentence))
+        self._try(setting, composite, NEAR_MISS, seed, example)
+
+    def _net(self, setting: Setting, composite: Composite, count: int) -> None:
+        seed = self._seed(setting.shown, composite.name, NET, count)
+        choose = seeded(seed)
+        programs: list[Example | None] = []
+        for i in range(choose(2, 4)):
+            others = setting.composites
+            made = composite if i == 0 else others[choose(0, len(others) - 1)]
+            if made.level == composite.level:
+                programs.append(
+                    self._drawn(made, partial(find_match, made, choose(0, 99)), setting)
+                )
+        found = [each.module for each in programs if each is not None]
+        if not found:
+            return
+        module = net_of(choose, [*found, *found[:1]] if choose(0, 1) else found)
+        levels = LEVELS_OF_NETS[choose(0, 3)] if composite.level == "graph" else LEVELS
+        self._trial(setting, composite, NET, self._case(seed, module, levels))
+
+    def _drawn(
+        self, composite: Composite, find: Callable[[], Example | None], setting: Setting
+    ) -> Example | None:
+        """A program, unless a rule or test of the pattern fails while it is looked for."""
+        try:
+            return find()
+        except ByocirError as error:
+            self._fail(setting, [composite.name], MATCH, Problem(error.code, str(error)), None)
+            return None
+
+    def _unbroken(self, setting: Setting, composite: Composite, miss: Miss) -> None:
+        """Notes a rule that refused nothing; one that says what it refuses is wrong."""
+        if not isinstance(miss, Rule):
+            return
+        key = (composite.name, miss.sentence)
+        self._tried[key] = self._tried.get(key, 0) + 1
+        if miss.vary is None or not miss.vary.fails or self._tried[key] < SEEDS:
+            return
+        place = f"[{miss.vary.axis}]" if miss.vary.axis is not None else f".{miss.vary.attribute}"
+        text = (
+            f"expected rule '{miss.sentence}' to refuse {miss.vary.name}{place} of "
+            f"{', '.join(map(str, miss.vary.fails))}, as its `vary` says, found no program that it "
+            "refuses"
+        )
+        self._fail(setting, [composite.name], NEAR_MISS, Problem("B387", text), None)
+
+    # What is done with each.
+
+    def _try(
+        self, setting: Setting, composite: Composite, kind: str, seed: int, example: Example
+    ) -> None:
+        self._trial(setting, composite, kind, self._case(seed, example.module, LEVELS))
+
+    def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | None:
+        feeds = draw_feeds(seeded(seed), module, special=True)
+        return None if feeds is None else Case(module, feeds, levels)
+
+    def _trial(self, setting: Setting, composite: Composite, kind: str, case: Case | None) -> None:
+        self.progress(self.score, composite.name)
+        if case is None:
+            return
+        thorough = self.score.cases % THOROUGH == 0
+        trial = Trial(case, setting.target, thorough).run()
+        if not trial.is_run:
+            return
+        self.score.cases += 1
+        self.score.taken.update(trial.taken)
+        if trial.problem is not None:
+            self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
+
+    def _fail(
+        self,
+        setting: Setting,
+        names: Sequence[str],
+        kind: str,
+        problem: Problem,
+        case: Case | None,
+    ) -> None:
+        """Notes a problem with these patterns; the first of its kind is made smaller."""
+        self.score.wrong += 1
+        if any((name, problem.code) in self._known for name in names):
+            return
+        if case is not None:
+            shows = partial(_shows, setting.target, problem.code)
+            case = shrink(case, shows, self._redrawn(setting, names, case))
+            trial = Trial(case, setting.target).run()
+            problem = trial.problem or problem
+            names = [*trial.taken] or names
+        self._known.update((name, problem.code) for name in names)
+        failure = Failure(", ".join(names), kind, text_of(setting.target), problem, case)
+        self.score.failures.append(saved(failure, self.folder))
+
+    def _redrawn(self, setting: Setting, names: Sequence[str], case: Case) -> Iterator[Case]:
+        """Other programs of the same patterns."""
+        for composite in setting.composites:
+            for seed in range(REDRAWS if composite.name in names else 0):
+                example = find_match(composite, seed)
+                made = None if example is None else self._case(seed, example.module, case.levels)
+                if made is not None:
+                    yield made
+
+
+def _shows(target: Target, code: str, case: Case) -> bool:
+    try:
+        problem = Trial(case, target, code in ("B384", "B385")).run().problem
+    except ByocirError:  # a part that is no program
+        return False
+    return problem is not None and problem.code == code
+
+
+def _chosen(target: Target, names: Sequence[str]) -> list[Composite]:
+    """The composites of a target with these names, all of them without any; raises ByocirError
+    B388 for a name that none has."""
+    listed = [each.of_target(target.name) for each in target.composites()]
+    known = {each.name: each for each in listed}
+    for name in names:
+        if name not in known:
+            raise ByocirError(
+                "B388",
+                f"expected a pattern of target '{target.name}', found '{name}'",
+                help=did_you_mean(name, list(known)),
+            )
+    return [each for each in listed if not names or each.name in names]

@@ -1,0 +1,243 @@
+"""Compiles a program for a target, runs it, and tells what is not as it must be.
+
+| code | what is wrong |
+| --- | --- |
+| B380 | results differ from what the evaluator computes |
+| B381 | a target fails on a program that its patterns take |
+| B382 | the same program gives other code |
+| B383 | code writes its inputs |
+| B384 | a call gives something else than the same call before |
+| B385 | calls of two runners at once disturb each other |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from byocir.compiler import generate, hand_over
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate
+from byocir.machine import Machine
+from byocir.rewrites.check_each import first_difference
+from byocir.runtime.host import Host
+from byocir.runtime.package import Package
+from byocir.targets.base import Runner, Target
+from byocir.targets.calls import loaded
+from byocir.testing.conformance.cases import NO_MEANING, Arrays, Case
+from byocir.testing.conformance.overlap import interleaved, side_by_side
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as it must be, with a code of `docs/errors.md`."""
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"error[{self.code}]: {self.text}"
+
+
+class Unmeant(Exception):
+    """Ends a trial of a program that means nothing on these inputs."""
+
+
+class Wrong(Exception):
+    """Ends a trial with its problem."""
+
+    def __init__(self, code: str, text: str) -> None:
+        self.problem = Problem(code, text)
+        super().__init__(text)
+
+
+@dataclass
+class Call:
+    """One call of a region: its function, and copies of what it was given and gave."""
+
+    symbol: str
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+
+
+@dataclass
+class Trial:
+    """One program compiled for a target, and how that went: the composites that were taken, by
+    name, and the problem, if there is one."""
+
+    case: Case
+    target: Target
+    is_thorough: bool = True
+    """Whether calls of regions are repeated in ways that must not matter."""
+    taken: Counter[str] = field(default_factory=Counter[str])
+    problem: Problem | None = None
+    is_run: bool = False
+    """Whether the program could be run on its inputs."""
+
+    def run(self) -> Trial:
+        """Compiles, runs and compares."""
+        expected = self.case.meaning(self.target)
+        if expected is None:
+            return self
+        try:
+            with suppress(Unmeant):
+                self._check(expected)
+        except Wrong as wrong:
+            self.problem, self.is_run = wrong.problem, True
+        return self
+
+    def _check(self, expected: Arrays) -> None:
+        package, again = self._compiled()
+        for region in package.report.regions:
+            self.taken.update(each.pattern for each in region.composites)
+        calls = self._compare(package, expected, check=False)
+        self.is_run = True
+        _compare_code(package, again)
+        if package.blobs and _checks_itself(self.target):
+            self._compare(package, expected, check=True)
+        for call in calls[:2] if self.is_thorough else ():
+            _check_call(partial(self._loaded, package), call)
+
+    def _compiled(self) -> tuple[Package, Package]:
+        """The program compiled, and its code generated once more."""
+        module = self.case.module.clone()
+        with _failing("to be compiled"):
+            report = hand_over(module, [self.target], levels=self.case.levels)
+            copy, told = module.clone(), deepcopy(report)
+            return generate(module, report), generate(copy, told)
+
+    def _loaded(self, package: Package, check: bool = False) -> Runner:
+        (blobs,) = package.blobs.values()
+        return loaded(package.target(self.target.name), blobs, check=check)
+
+    def _compare(self, package: Package, expected: Arrays, *, check: bool) -> list[Call]:
+        """Runs the program and compares it with its meaning; gives the calls of regions."""
+        calls: list[Call] = []
+        externals: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
+        with _failing("to be run"):
+            runner = self._loaded(package, check) if package.blobs else None
+            for region in package.report.regions if runner is not None else ():
+                assert runner is not None
+                externals[region.symbol] = partial(_observed, calls, runner, region.symbol)
+            host = Host()
+            interpreter = Interpreter(package.module, externals, engine=host, whole=host.whole)
+            found: Mapping[str, Any] = evaluate(
+                package.module, self.case.feeds, interpreter=interpreter
+            )
+        for name, array in expected.items():
+            told = difference(found[name], array)
+            if told:
+                raise Wrong("B380", f"expected {name} as the evaluator computes it, {told}")
+        return calls
+
+
+def difference(found: Any, expected: np.ndarray) -> str:
+    """Tells where an array differs from what is expected, floats by more than the tolerance of
+    `first_difference`; nothing where it does not."""
+    array = cast(np.ndarray, found)
+    if not isinstance(found, np.ndarray) or array.dtype != expected.dtype:
+        kind = array.dtype if isinstance(found, np.ndarray) else type(found).__name__
+        return f"{expected.dtype}, found {kind}"
+    seen = first_difference(array, expected)
+    if seen is None:
+        return ""
+    at = f" at {list(seen.place)}" if seen.place else ""
+    return f"{seen.before}{at}, found {seen.found}"
+
+
+@contextmanager
+def _failing(what: str) -> Generator[None]:
+    """Turns what a target or a pass raises into a problem of the trial."""
+    try:
+        yield
+    except (Wrong, Unmeant):
+        raise
+    except Exception as error:
+        if isinstance(error, ByocirError) and error.code in NO_MEANING:
+            raise Unmeant from error
+        is_told = isinstance(error, ByocirError)
+        told = str(error) if is_told else f"{type(error).__name__}: {error}"
+        raise Wrong("B381", f"expected what patterns take {what}, found {told}") from error
+
+
+def _checks_itself(target: Target) -> bool:
+    """Tells if a target looks for mistakes in its own code."""
+    is_own = type(target).load_checked is not Target.load_checked
+    return is_own or isinstance(target.machine, Machine)
+
+
+def _observed(
+    calls: list[Call], runner: Runner, symbol: str, inputs: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Calls a region and keeps what went in and out."""
+    before = [np.array(each) for each in inputs]
+    outputs = runner(symbol, inputs)
+    for i, (array, copy) in enumerate(zip(inputs, before, strict=True)):
+        if not np.array_equal(_bits(array), _bits(copy)):
+            raise Wrong("B383", f"expected the code of {symbol} to keep its inputs, found it to "
+                        f"write input {i}")  # fmt: skip
+    calls.append(Call(symbol, before, [np.array(each) for each in outputs]))
+    return outputs
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """The bytes of an array, of which two are alike also where both are NaN."""
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+
+def _compare_code(package: Package, again: Package) -> None:
+    """Raises Wrong where the same module did not give the same bytes."""
+    for target, blobs in package.blobs.items():
+        others = again.blobs.get(target, {})
+        for name in {**blobs, **others}:
+            if blobs.get(name) != others.get(name):
+                raise Wrong("B382", f"expected emit to give the same bytes each time, found "
+                            f"another {name}")  # fmt: skip
+
+
+def _check_call(load: Callable[[], Runner], call: Call) -> None:
+    """Repeats a call in ways that must not matter: after another one, by a second runner, on arrays
+    that are laid out otherwise, and beside a call by another runner."""
+    first, second = load(), load()
+    turned = [_turned(array) for array in call.inputs]
+    try:
+        other = first(call.symbol, turned)
+    except Exception:  # other numbers need not fit, as indices do
+        turned, other = call.inputs, call.outputs
+    _same(call, "after another", lambda: first(call.symbol, call.inputs))
+    _same(call, "by a second runner", lambda: second(call.symbol, call.inputs))
+    columns = [np.asfortranarray(array) for array in call.inputs]
+    _same(call, "on arrays in column-major order", lambda: first(call.symbol, columns))
+    with _failing("to be run by two runners at once"):
+        beside = Call(call.symbol, turned, other)
+        for run in (side_by_side, interleaved):
+            pairs = run(lambda: first(call.symbol, call.inputs),
+                        lambda: second(call.symbol, beside.inputs))  # fmt: skip
+            for mine, theirs in pairs:
+                _expect("B385", "beside a call by another runner", call, mine)
+                _expect("B385", "beside a call by another runner", beside, theirs)
+
+
+def _same(call: Call, how: str, run: Callable[[], list[np.ndarray]]) -> None:
+    with _failing(f"to be run {how}"):
+        _expect("B384", how, call, run())
+
+
+def _expect(code: str, how: str, call: Call, outputs: Sequence[Any]) -> None:
+    for i, (found, expected) in enumerate(zip(outputs, call.outputs, strict=True)):
+        told = difference(found, expected)
+        if told:
+            raise Wrong(code, f"expected output {i} of {call.symbol} {how} as before, {told}")
+
+
+def _turned(array: np.ndarray) -> np.ndarray:
+    """The same numbers in the opposite order: other inputs that are as valid, most of the time."""
+    return np.ascontiguousarray(array.reshape(-1)[::-1].reshape(array.shape))
