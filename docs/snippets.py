@@ -25,6 +25,7 @@ NAMES = (
     "tensor-level.md",
     "rewrites.md",
     "describe-your-machine.md",
+    "targets-reference.md",
 )
 PAGES = tuple(ROOT / "docs" / name for name in NAMES)
 TOY = ROOT / "examples" / "toy_npu.py"

@@ -4,19 +4,25 @@ import argparse
 import importlib.util
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import byocir
-from byocir import patterns
+from byocir import ByocirError, Target, machine, patterns
 from byocir.cli import guard
 from byocir.cli.job import FIELDS
 from byocir.cli.main import build_parser
+from byocir.patterns import Composite, constant, op, optional_operand, wildcard
+from byocir.rewrites.byoc.work import MatchedOps
 from byocir.rewrites.registry import PASSES
 from byocir.runtime.explain import explain
+from byocir.runtime.export import export_project
 from byocir.vta_sim import HAZARDS, assemble, sanitize
 
 ROOT = Path(__file__).parents[1]
@@ -128,6 +134,67 @@ def test_the_page_of_differences_shows_the_rows():
     assert script("difference_table").render(page) == page, "run: python docs/difference_table.py"
 
 
+@pytest.mark.parametrize("name", ["ops", "targets-reference", "machine-reference"])
+def test_the_references_say_what_the_classes_do(name: str):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    assert script("reference").render(page) == page, "run: python docs/reference.py"
+
+
+def test_the_references_lack_nothing():
+    reference = script("reference")
+    page = (ROOT / "docs" / "machine-reference.md").read_text()
+    described = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
+    assert described == set(machine.__all__)
+    public = {name for name in (*vars(Target), *Target.__annotations__) if name[0] != "_"}
+    assert {*reference.DECLARED, *reference.CALLED} == public
+
+
+def test_hooks_are_called_in_the_order_of_their_reference():
+    asked, target = recording_target()
+    model = ROOT / "examples" / "digits" / "digits_f32.onnx"
+    package = byocir.compile(
+        model, targets=[target], shapes={"image": (1, 1, 8, 8)}, objective="latency"
+    )
+    for check in (False, True):
+        with pytest.raises(ByocirError, match="B227"):
+            package.run({"image": np.zeros((1, 1, 8, 8), np.float32)}, check=check)
+    with pytest.raises(ByocirError):
+        export_project(package)
+    assert tuple(dict.fromkeys(asked)) == script("reference").CALLED
+
+
+def recording_target() -> tuple[list[str], Target]:
+    """A target that takes convolutions, and the hooks that it was asked so far."""
+    asked: list[str] = []
+
+    def recorded(name: str) -> Any:
+        def hook(self: Target, *arguments: Any) -> Any:
+            asked.append(name)
+            own: Any = getattr(Convs, name)
+            return own.fget(self) if isinstance(own, property) else own(self, *arguments)
+
+        return property(hook) if isinstance(getattr(Convs, name), property) else hook
+
+    hooks = {name: recorded(name) for name in script("reference").CALLED}
+    return asked, type("Recording", (Convs,), hooks)()
+
+
+CONV = wildcard("x"), constant("w"), optional_operand(constant("b"))
+
+
+class Convs(Target):
+    """Takes convolutions, at a cost, and makes code that does not run."""
+
+    name, codegen_level, constants = "convs", "tensor", "transform"
+    patterns = (Composite("convs.conv", (op("graph.conv", *CONV),)),)
+
+    def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
+        return {"latency": 1.0}
+
+    def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        return {"code": b""}
+
+
 def test_the_architecture_page_shows_what_the_stages_print():
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert script("three_ops").render(page) == page, "run: python docs/three_ops.py"
@@ -152,6 +219,11 @@ def test_the_page_of_the_tensor_level_shows_what_its_snippets_print():
 
 def test_the_page_of_machines_shows_what_its_snippets_print():
     page = (ROOT / "docs" / "describe-your-machine.md").read_text()
+    assert script("snippets").render(page) == page, "run: python docs/snippets.py"
+
+
+def test_the_reference_of_targets_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "targets-reference.md").read_text()
     assert script("snippets").render(page) == page, "run: python docs/snippets.py"
 
 

@@ -52,6 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
     patterns = verbs.add_parser("patterns", help="say in markdown what a target takes")
     patterns.add_argument("target", help="a target, or one in a file, npu.py:Npu")
     patterns.set_defaults(verb=_patterns)
+    ops = verbs.add_parser("ops", help="describe ops: operands, attributes, origin, an example")
+    ops.add_argument("op", nargs="?", help="one of them, graph.conv (default: list all)")
+    ops.set_defaults(verb=_ops)
     for verb in verbs.choices.values():
         add_limit(verb)
     add_vta(verbs.add_parser("vta", help="assemble, disassemble, run and trace VTA programs"))
@@ -379,6 +382,13 @@ def _patterns(options: argparse.Namespace) -> int:
     from byocir.cli.targets import supported_operators
 
     print(supported_operators(options.target), end="")
+    return OK
+
+
+def _ops(options: argparse.Namespace) -> int:
+    from byocir.cli.ops import describe_op, list_ops
+
+    print(list_ops() if options.op is None else describe_op(options.op))
     return OK
 
 

@@ -131,7 +131,7 @@ class Machine:
     plans: Plans = field(default_factory=lambda: Plans())
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
-        """Declares a unit."""
+        """Declares a unit, in front of which up to `queue` instructions may wait."""
         self.units.append(Unit(name, queue))
         return self.units[-1]
 
@@ -145,13 +145,15 @@ class Machine:
         banks: int = 1,
         granule: int = 1,
     ) -> Memory:
-        """Declares a memory; buffers in it are in scope "machine.name"."""
+        """Declares a memory of `rows` rows, each of shape `row`; buffers in it are in scope
+        "machine.name". See `Memory` for `banks` and `granule`."""
         scope = f"{self.name}.{name}"
         self.memories.append(Memory(scope, element, tuple(row), rows, banks, granule))
         return self.memories[-1]
 
     def order(self, kind: Order) -> None:
-        """Declares what keeps instructions of several units in order."""
+        """Declares what keeps instructions of several units in order: `InOrder()`, the default,
+        `Interlocked(memories)`, `Tokens(pairs)` or `Counted()`."""
         self.ordered = kind
 
     def instruction(

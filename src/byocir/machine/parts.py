@@ -149,3 +149,4 @@ class Counted:
 
 
 Order = InOrder | Interlocked | Tokens | Counted
+"""What keeps instructions of several units in order: `Machine.order` takes one of these."""

@@ -51,9 +51,9 @@ Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a region function: its symbol and its inputs give its outputs."""
 
 Point = Literal["before-match", "after-match", "after-outline", "after-lowering", "before-codegen"]
-"""Where a target's own passes run: before the first match; after composites were made at a level,
-before they are gathered into regions; after regions of the graph level became functions; after
-graph ops became blocks; right before `emit`."""
+"""The point at which a target's own passes run: before the first match; after composites were made
+at a level, before they are gathered into regions; after regions of the graph level became
+functions; after graph ops became blocks; right before `emit`."""
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,8 @@ class CompositeOp(_Enclosing):
     """A matched pattern: its ops, moved out of the way of other patterns, e.g.
 
     ```mlir
-    %y = byoc.composite "vta.conv" at "graph" (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
-      …
+    %y = byoc.composite "npu.relu" at "graph" (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+      %r = graph.relu %a : (tensor<4xi8>) -> tensor<4xi8>
       byoc.yield %r : tensor<4xi8>
     }
     ```
@@ -188,7 +188,17 @@ class CompositeOp(_Enclosing):
 @irdl_op_definition
 class RegionOp(_Enclosing):
     """Composites that one target takes in one call, e.g.
-    `%y = byoc.region #byoc.target<"vta", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> { … }`."""
+
+    ```mlir
+    %y = byoc.region #byoc.target<"npu", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+      %b = byoc.composite "npu.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
+        %r = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8>
+        byoc.yield %r : tensor<4xi8>
+      }
+      byoc.yield %b : tensor<4xi8>
+    }
+    ```
+    """
 
     name = "byoc.region"
 

@@ -80,9 +80,11 @@ class ForeignOp(IRDLOperation):
     """An ONNX operator that no graph op stands for, at its own opset, e.g.
 
     ```mlir
-    %y = graph.foreign "ai.onnx.ml" "Scaler" 1 (%x) {scale = …} : (tensor<3xf32>) -> tensor<3xf32>
-    %z = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<2xf32> because "…"
-        "then_branch" { graph.yield %a : tensor<2xf32> } "else_branch" { … }
+    %y = graph.foreign "ai.onnx.ml" "Binarizer" 1 (%x) {threshold = 0.5 : f32} :
+        (tensor<3xf32>) -> tensor<3xf32>
+    %z = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<3xf32> because "control flow"
+        "then_branch" { graph.yield %y : tensor<3xf32> }
+        "else_branch" { graph.yield %x : tensor<3xf32> }
     ```
 
     The domain is left out for ONNX's own. Operands and results may have any type; absent inputs are
@@ -309,7 +311,14 @@ def _is_attribute(value: Attribute) -> bool:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends a graph of a foreign op: its outputs, e.g. `graph.yield %y : tensor<4xf32>`."""
+    """Ends a graph of a foreign op: its outputs, e.g.
+
+    ```mlir
+    %z = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<4xf32>
+        "then_branch" { graph.yield %x : tensor<4xf32> }
+        "else_branch" { graph.yield %y : tensor<4xf32> }
+    ```
+    """
 
     name = "graph.yield"
 

@@ -84,14 +84,17 @@ class BlockOp(IRDLOperation):
 
     For each point, in row-major order of the iterators (any order where the body allows it), the
     body maps the elements that the index maps select from `ins`, and the current elements of
-    `outs`, to the new elements of `outs`. A matmul in value form:
+    `outs`, to the new elements of `outs`, e.g.
 
     ```mlir
     %y = tir.block [m: 4, n: 8 | k: 16]
         ins(%a[m, k] : tensor<4x16xi8>, %b[k, n] : tensor<16x8xi8>)
         outs(%zero[m, n] : tensor<4x8xi32>) {
     ^bb0(%x: i8, %w: i8, %acc: i32):
-      …
+      %wide_x = arith.extsi %x : i8 to i32
+      %wide_w = arith.extsi %w : i8 to i32
+      %product = arith.muli %wide_x, %wide_w : i32
+      %sum = arith.addi %acc, %product : i32
       tir.yield %sum : i32
     }
     ```

@@ -33,8 +33,13 @@ class IntrinsicOp(IRDLOperation):
     """An instruction of a target, by name, and its meaning: a body of blocks in buffer form, e.g.
 
     ```mlir
-    tir.intrinsic "npu.conv3x3" (stride = 2) {
-      tir.block … ins(%x[…] : memref<…, "npu.in">, …) outs(%acc[…] : memref<…, "npu.acc">) { … }
+    tir.intrinsic "npu.add" (stride = 2) {
+      tir.block [i: 16] ins(%x[i * 2] : memref<32xi32, "npu.in">)
+          outs(%acc[i] : memref<16xi32, "npu.acc">) {
+      ^bb0(%a: i32, %old: i32):
+        %sum = arith.addi %old, %a : i32
+        tir.yield %sum : i32
+      }
     }
     ```
 

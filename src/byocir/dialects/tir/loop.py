@@ -59,17 +59,18 @@ class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """A loop from 0 with a static extent, e.g. `tir.for %i = 0 to 4 serial { … }`.
-
-    In value form it carries tensors: each iteration takes what the one before yields, the first
-    one takes the initial values, and the results are what the last one yields:
+    """A loop from 0 with a static extent, around buffers (`tir.for %i = 0 to 4 serial { … }`) or
+    with values that it carries, e.g.
 
     ```mlir
     %last = tir.for %t = 0 to 5 serial carry(%h = %h0 : tensor<2x4xf32>) {
-      …
+      %next = graph.tanh %h : (tensor<2x4xf32>) -> tensor<2x4xf32>
       tir.yield %next : tensor<2x4xf32>
     }
     ```
+
+    Each iteration takes what the one before yields, the first one takes the initial values, and
+    the results are what the last one yields.
 
     With `while` the first carried value is a boolean, and there is a next iteration only where it
     holds: `tir.for %t = 0 to 5 serial while carry(%go = %c : tensor<i1>, …) { … }`.

@@ -218,7 +218,8 @@ def scope_of(type_: Attribute) -> str:
 @irdl_op_definition
 class CopyOp(IRDLOperation):
     """Moves a box of elements between buffers, as DMA engines do, e.g.
-    `tir.copy %x[%i, %j] to %t[%a, %b] sizes [4, 8] pad 0 : i8 : memref<…> to memref<…>`.
+    `tir.copy %x[%i, %j] to %t[%a, %b] sizes [4, 8] pad 0 : i8 : memref<16x64xi8> to
+    memref<4x8xi8, "npu.in">`.
 
     For every index k of the box, `destination[base_d + k] = source[base_s + k]`; where the source
     index is outside, the pad value is written (without a pad all reads are inside). Without bases
