@@ -37,13 +37,15 @@ from byocir.dialects.types import i8, i32, i64
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
-from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Requantised, Step
-from byocir.lowering.tir_to_vta.legalise_requantise import (
+from byocir.lowering.tir_to_vta.legalise_lanes import (
     WIDEST_SHIFT,
-    NeedsMoreBits,
-    expand,
+    Constant,
+    Lane,
+    Requantised,
+    Step,
     is_immediate,
 )
+from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand
 
 ALU = (arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp, arith.ShRSIOp)
 

@@ -122,6 +122,39 @@ def residual_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
     return net.model(net.on_grid(made, 0.5, 0.3), (1, 10))
 
 
+def sum_of_two(kind: str, zeros: tuple[int, ...]) -> onnx.ModelProto:
+    """A sum or difference of two arrays of bytes, and a relu, with these zero points."""
+    net = Quantised((1, 16, 64, 64), np.int8, np.int8)
+    net.nodes.clear()
+    scales = [net.array(np.float32(scale)) for scale in (0.07, 0.05, 0.06)]
+    grids = list(zip(scales, [net.array(np.int8(zero)) for zero in zeros], strict=True))
+    terms = [net.node("DequantizeLinear", x, *grid) for x, grid in zip("ab", grids, strict=False)]
+    result = net.node("QuantizeLinear", net.node("Relu", net.node(kind, *terms)), *grids[2])
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.INT8, net.shape) for n in ("a", "b", result)
+    ]
+    graph = helper.make_graph(net.nodes, "net", ports[:2], ports[2:], net.arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize("levels", LEVELS[:2], ids="+".join)
+@pytest.mark.parametrize(
+    ("kind", "zeros"), [("Add", (-128, 127, -128)), ("Sub", (127, -128, 127)), ("Add", (3, 0, 99))]
+)
+def test_sums_of_all_pairs_of_bytes(kind, zeros, levels, rounding):
+    """Zero points at the ends of their type, and sums far beyond those of the result."""
+    model = sum_of_two(kind, zeros)
+    fixed = f"{GRAPH_REWRITES},fix-point{{rounding={rounding}}}"
+    wanted = rewritten(byocir.import_onnx(model), fixed)
+    bytes_ = np.arange(-128, 128, dtype=np.int8)
+    pairs = [array.reshape(1, 16, 64, 64) for array in np.meshgrid(bytes_, bytes_)]
+    package = byocir.compile(model, targets=[byocir.Vta(rounding)], levels=levels)
+    assert [region.target for region in package.report.regions] == ["vta"]
+    (found,) = package.run(dict(zip("ab", pairs, strict=True)), check=True).values()
+    np.testing.assert_array_equal([found], evaluate_function(wanted, "main", pairs))
+
+
 def products_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
     """The product of an array with itself turned around, and with weights."""
     net = Quantised((2, 5, 8), kind, weights)

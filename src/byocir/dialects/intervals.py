@@ -32,6 +32,10 @@ class Interval(NamedTuple):
         """The number of integers in it."""
         return self.high - self.low + 1
 
+    def holds(self, number: int) -> bool:
+        """Tells if a number lies in it."""
+        return self.low <= number <= self.high
+
     def contains(self, other: Interval) -> bool:
         """Tells if all of another interval lies in this one."""
         return self.low <= other.low and other.high <= self.high

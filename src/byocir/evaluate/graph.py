@@ -36,6 +36,7 @@ from byocir.dialects.graph import (
     SumPoolOp,
 )
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.locations import place
@@ -223,23 +224,13 @@ def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     dtype = dtype_of(op.to)
     if isinstance(op.rounding, FixedAttr):
-        rounded = _round_fixed(operands[0], operands[1], op.rounding)
+        x, multiplier = (array.astype(np.int64) for array in operands)
+        ties: Rounding = "half_up" if op.rounding.ties.data == HALF_UP else "half_even"
+        rounded = rescale(x, multiplier, op.rounding.shift.data, ties)
     else:
         x, before, after = operands
         rounded = np.rint(x.astype(np.float32) * before / after)
     return saturate(rounded + op.zero_point.value.data, dtype)
-
-
-def _round_fixed(x: np.ndarray, multiplier: np.ndarray, rounding: FixedAttr) -> np.ndarray:
-    """`round(x * multiplier / 2^shift)` in int64, which holds every product of int32."""
-    shift = rounding.shift.data
-    products = x.astype(np.int64) * multiplier.astype(np.int64)
-    if shift == 0:
-        return products
-    half = 1 << (shift - 1)
-    if rounding.ties.data == HALF_UP:
-        return (products + half) >> shift
-    return (products + (half - 1) + ((products >> shift) & 1)) >> shift
 
 
 def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:

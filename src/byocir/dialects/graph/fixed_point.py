@@ -8,11 +8,14 @@ shift, all in int32. Then nothing overflows, and every int32 `x` gives the exact
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 Rounding = Literal["half_up", "half_even"]
+
+Integers = TypeVar("Integers", int, NDArray[np.int64])
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -56,8 +59,9 @@ def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:
     return min(shift, (bits & -bits).bit_length() - 1)
 
 
-def rescale(x: int, multiplier: int, shift: int, rounding: Rounding) -> int:
-    """`round(x * multiplier / 2^shift)`, exact and not saturated: the meaning of `fixed`."""
+def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Rounding) -> Integers:
+    """`round(x * multiplier / 2^shift)`, not saturated: the meaning of `fixed`. Exact for Python's
+    integers, and in int64 for those of int32."""
     product = x * multiplier
     if shift == 0:
         return product

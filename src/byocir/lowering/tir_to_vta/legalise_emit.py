@@ -21,8 +21,8 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     Step,
     Widened,
     count_uses,
+    is_immediate,
 )
-from byocir.lowering.tir_to_vta.legalise_requantise import is_immediate
 
 _COMMUTATIVE = ("add", "mul", "max", "min")
 

@@ -25,6 +25,12 @@ from byocir.dialects.types import i8, i32
 
 I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 
+WIDEST_SHIFT = 15
+"""The longest shift in one step: some VTAs read five signed bits."""
+
+IMMEDIATE = Interval.of_bits(16, signed=True)
+"""Numbers that fit the immediate of an ALU instruction."""
+
 
 @dataclass(frozen=True, eq=False)
 class Constant:
@@ -91,6 +97,20 @@ class Requantised(Lane):
     shift: int
     rounding: Rounding
     zero: int = 0
+
+
+def is_immediate(constant: Constant) -> bool:
+    """Tells if an ALU instruction can carry this constant itself."""
+    number = constant.number
+    return number is not None and IMMEDIATE.holds(number)
+
+
+def cycles(lane: Lane) -> int:
+    """Counts the cycles of all steps of a lane: one, or two where the second operand is read."""
+    uses = count_uses([lane])
+    steps = [found for found in uses if isinstance(found, Step)]
+    read = [s for s in steps if isinstance(s.rhs, Lane) or not is_immediate(s.rhs)]
+    return len(steps) + len(read)
 
 
 def step(

@@ -7,26 +7,27 @@ accumulator makes idle are left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, clamp_bounds, rescale
 from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
+    IMMEDIATE,
+    WIDEST_SHIFT,
     Constant,
     Lane,
     Requantised,
     Step,
+    count_uses,
+    cycles,
     step,
 )
-
-WIDEST_SHIFT = 15
-"""The longest shift in one step: some VTAs read five signed bits."""
-
-IMMEDIATE = Interval.of_bits(16, signed=True)
-"""Numbers that fit the immediate of an ALU instruction."""
+from byocir.lowering.tir_to_vta.legalise_sums import ShiftedSum, gathered
 
 
 class NeedsMoreBits(Exception):
@@ -47,29 +48,43 @@ def expand(lane: Requantised) -> Lane:
 
 def expand_all(roots: Sequence[Lane]) -> list[Lane]:
     """These lanes with every requantise expanded; raises NeedsMoreBits."""
-    made: dict[Lane, Lane] = {}
+    made, uses = dict[Lane, Lane](), count_uses(roots)
 
     def expanded(lane: Lane) -> Lane:
         if lane not in made:
-            made[lane] = _expanded(lane, expanded)
+            made[lane] = _expanded(lane, uses, expanded)
         return made[lane]
 
     return [expanded(root) for root in roots]
 
 
-def _expanded(lane: Lane, expanded: Callable[[Lane], Lane]) -> Lane:
+def _expanded(lane: Lane, uses: Counter[Lane], expanded: Callable[[Lane], Lane]) -> Lane:
     if isinstance(lane, Requantised):
-        return expand(replace(lane, operand=expanded(lane.operand)))
+        plain = expand(replace(lane, operand=expanded(lane.operand)))
+        total = gathered(lane, uses)
+        return plain if total is None else min(plain, _shifted(total, expanded), key=cycles)
     if not isinstance(lane, Step):
         return lane
     rhs = expanded(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
     return replace(lane, lhs=expanded(lane.lhs), rhs=rhs)
 
 
-def is_immediate(constant: Constant) -> bool:
-    """Tells if an ALU instruction can carry this constant itself."""
-    number = constant.number
-    return number is not None and IMMEDIATE.low <= number <= IMMEDIATE.high
+def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
+    """The steps of a sum that is shifted twice."""
+    rank, location = found.lane.multiplier.values.ndim, found.location
+    terms: list[Lane] = []
+    for lane, factor in found.terms.factors.items():
+        term = expanded(lane)
+        if factor != 1:
+            term = step("mul", term, Constant.uniform(factor, rank), location)
+        terms.append(term)
+    total = reduce(lambda lhs, rhs: step("add", lhs, rhs, location), terms)
+    steps = _Steps(replace(found.lane, operand=total, location=location))
+    steps.add(found.below)
+    steps.shift(found.first)
+    steps.add(found.above)
+    steps.shift(found.last, found.results)
+    return steps.clamp_after(found.results)
 
 
 @dataclass
@@ -148,13 +163,14 @@ class _Steps:
         multiplier is added first, for what it is a multiple by is the smaller number."""
         factor, zero = self.lane.multiplier.number, self.lane.zero
         if factor and zero % factor == 0:
-            self._add(zero // factor)
+            self.add(zero // factor)
             self.multiply(known=result)
         else:
             self.multiply()
-            self._add(zero, result)
+            self.add(zero, result)
 
-    def _add(self, number: int, known: Interval | None = None) -> None:
+    def add(self, number: int, known: Interval | None = None) -> None:
+        """Adds a number, unless it is 0."""
         if number:
             self.apply("add", number, known)
 
@@ -171,7 +187,7 @@ class _Steps:
         """By how much the last step of rounding half up shifts: as far that the rounding term, and
         a zero point that joins it, are an immediate."""
         last = min(self.lane.shift, WIDEST_SHIFT)
-        while last and not IMMEDIATE.low <= self._term(last) <= IMMEDIATE.high:
+        while last and not IMMEDIATE.holds(self._term(last)):
             last -= 1
         return last
 
@@ -184,20 +200,20 @@ class _Steps:
         rest = self.lane.zero - self.joined
         if self.lane.rounding == "half_even":
             self._add_odd()
-            self._add((1 << (shift - 1)) - 1)
+            self.add((1 << (shift - 1)) - 1)
             last = shift
         else:
             # The bits below the term do not matter, and a smaller term is an immediate.
             if shift > last:
-                self._shift(shift - last)
-            self._add(self._term(last))
-        self._shift(last, Interval(result.low - rest, result.high - rest))
-        self._add(rest, result)
+                self.shift(shift - last)
+            self.add(self._term(last))
+        self.shift(last, Interval(result.low - rest, result.high - rest))
+        self.add(rest, result)
 
     def _add_odd(self) -> None:
         """Adds 1 where the quotient is odd, so that ties go to the even number."""
         product = self.value
-        self._shift(self.lane.shift)
+        self.shift(self.lane.shift)
         quotient = self.value
         self.apply("shr", 1)
         self.apply("mul", -2)
@@ -205,11 +221,13 @@ class _Steps:
         odd, self.value = self.value, product
         self.apply("add", odd)
 
-    def _shift(self, amount: int, known: Interval | None = None) -> None:
+    def shift(self, amount: int, known: Interval | None = None) -> None:
+        """Shifts to the right, unless by 0."""
         while amount > WIDEST_SHIFT:
             self.apply("shr", WIDEST_SHIFT)
             amount -= WIDEST_SHIFT
-        self.apply("shr", amount, known)
+        if amount:
+            self.apply("shr", amount, known)
 
     def clamp_after(self, found: Interval) -> Lane:
         """Clamps the result to its range, where it may be outside."""

@@ -1,0 +1,175 @@
+"""Requantises of sums that take few values, with all that is added to them in one number.
+
+A residual sum `a * m + b * n + c` of bytes has at most 65,536 values, one over a window not many
+more. What is added to it before it is shifted (what the zero points of its terms bring, the zero
+point of its result, the half that rounds) is one number. Where the shift is longer than one step
+does, the number is added between two steps, without its lowest bits. If that gives the same results
+is not argued but tried, on all values; if not, the lowest bits are added in front. Ties to even
+take no steps of their own where none of the values is a tie.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr
+
+from byocir.dialects.graph.fixed_point import rescale
+from byocir.dialects.intervals import Interval
+from byocir.dialects.locations import fuse
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I32_RANGE,
+    IMMEDIATE,
+    WIDEST_SHIFT,
+    Lane,
+    Requantised,
+    Step,
+)
+
+MOST_VALUES = 2**18
+"""Sums with more values are not tried: to try as many takes a hundredth of a second."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """`sum(lane * factor) + constant`; nothing that leads to it wraps or saturates."""
+
+    factors: Mapping[Lane, int]
+    constant: int
+    location: LocationAttr
+
+    @property
+    def range(self) -> Interval:
+        """The values that it may have."""
+        ends = [lane.range.scaled(factor) for lane, factor in self.factors.items()]
+        low, high = (self.constant + sum(side) for side in zip(*ends, strict=True))
+        return Interval(low, high)
+
+    def plus(self, other: Sum) -> Sum:
+        """The sum of both, with each lane once."""
+        factors = Counter(self.factors)
+        factors.update(other.factors)
+        constant = self.constant + other.constant
+        return Sum(factors, constant, fuse(self.location, other.location))
+
+    def scaled(self, factor: int, constant: int = 0) -> Sum:
+        """`self * factor + constant`."""
+        factors = {lane: number * factor for lane, number in self.factors.items()}
+        return replace(self, factors=factors, constant=self.constant * factor + constant)
+
+    def values(self) -> np.ndarray | None:
+        """All values, int64, without the constant; None where there are too many."""
+        values = np.zeros(1, np.int64)
+        for lane, factor in self.factors.items():
+            if values.size * lane.range.size > MOST_VALUES:
+                return None
+            numbers = np.arange(lane.range.low, lane.range.high + 1) * factor
+            values = np.add.outer(values, numbers).reshape(-1)
+        return values
+
+
+@dataclass(frozen=True)
+class ShiftedSum:
+    """A requantise as `clamp(((terms + below >> first) + above) >> last)`; `results` is the range
+    of what is clamped."""
+
+    lane: Requantised
+    terms: Sum
+    below: int
+    first: int
+    above: int
+    last: int
+    results: Interval = I32_RANGE
+
+    @property
+    def location(self) -> LocationAttr:
+        """That of the requantise and of what leads to it."""
+        return fuse(self.terms.location, self.lane.location)
+
+    def tried(self, values: np.ndarray, wanted: np.ndarray) -> ShiftedSum | None:
+        """Knows its results, if they are what is wanted for each value of the terms, and nothing on
+        the way leaves i32."""
+        start = values + self.below
+        total = (start >> self.first) + self.above
+        results = total >> self.last
+        inside = all(I32_RANGE.contains(_range(array)) for array in (values, start, total))
+        if not inside or not np.array_equal(np.clip(results, *self.lane.range), wanted):
+            return None
+        return replace(self, results=_range(results))
+
+
+def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
+    """Gathers what is added on the way to a requantise in numbers around its first shift; None
+    where nothing is won."""
+    factor = lane.multiplier.number
+    if factor is None or lane.shift == 0:
+        return None
+    total = _sum_of(lane.operand, uses).scaled(factor)
+    if total.constant == 0 and lane.rounding == "half_up":
+        return None
+    terms = replace(
+        total,
+        factors={term: number for term, number in total.factors.items() if number},
+        constant=0,
+    )
+    values = terms.values()
+    if values is None or not _fits(terms):
+        return None
+    rounded = rescale(values + total.constant, 1, lane.shift, lane.rounding) + lane.zero
+    wanted = np.clip(rounded, *lane.range)
+    added = total.constant + (lane.zero << lane.shift) + (1 << lane.shift >> 1)
+    tries = (way.tried(values, wanted) for way in _ways(lane, terms, added))
+    return next((way for way in tries if way is not None), None)
+
+
+def _fits(terms: Sum) -> bool:
+    """Tells if there are terms, and none leaves i32 where it is multiplied."""
+    products = [lane.range.scaled(number) for lane, number in terms.factors.items()]
+    return bool(products) and all(map(I32_RANGE.contains, products))
+
+
+def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
+    """The ways to add a number around the first shift by immediates, that of fewest steps first.
+    The later the number is added, the more of its bits count."""
+    for last in range(min(lane.shift, WIDEST_SHIFT), 0, -1):
+        first = lane.shift - last
+        above, below = divmod(added, 1 << first)
+        if all(map(IMMEDIATE.holds, (above, above + 1, below))):
+            for around in ((0, above), (0, above + 1), (below, above)):
+                yield ShiftedSum(lane, terms, around[0], first, around[1], last)
+            return
+
+
+def _sum_of(lane: Lane, uses: Counter[Lane]) -> Sum:
+    """Reads a lane as a sum of others; one that is read elsewhere, too, is a sum of itself."""
+    found = _read(lane, uses) if uses[lane] == 1 else None
+    exact = found is not None and lane.range.contains(found.range)
+    return found if found is not None and exact else Sum({lane: 1}, 0, lane.location)
+
+
+def _read(lane: Lane, uses: Counter[Lane]) -> Sum | None:
+    if isinstance(lane, Requantised):
+        factor = lane.multiplier.number
+        if factor is None or lane.shift:
+            return None
+        made = _sum_of(lane.operand, uses).scaled(factor, lane.zero)
+    elif not isinstance(lane, Step):
+        return None
+    elif isinstance(lane.rhs, Lane):
+        if lane.name != "add":
+            return None
+        made = _sum_of(lane.lhs, uses).plus(_sum_of(lane.rhs, uses))
+    else:
+        number = lane.rhs.number
+        if number is None or lane.name not in ("add", "mul"):
+            return None
+        factor, constant = (number, 0) if lane.name == "mul" else (1, number)
+        made = _sum_of(lane.lhs, uses).scaled(factor, constant)
+    return replace(made, location=fuse(made.location, lane.location))
+
+
+def _range(values: np.ndarray) -> Interval:
+    return Interval(int(values.min()), int(values.max()))

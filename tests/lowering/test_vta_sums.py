@@ -1,0 +1,202 @@
+"""Requantises of sums with few values: the same results for all values, in fewer steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import UNKNOWN_LOC
+
+from byocir.dialects.graph.fixed_point import fixed_parameters, rescale, span_of
+from byocir.dialects.intervals import Interval
+from byocir.dialects.types import i8
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I8_RANGE,
+    I32_RANGE,
+    Constant,
+    Lane,
+    Requantised,
+    Step,
+    count_uses,
+    cycles,
+    is_immediate,
+    step,
+)
+from byocir.lowering.tir_to_vta.legalise_requantise import expand, expand_all
+from byocir.lowering.tir_to_vta.legalise_sums import gathered
+from byocir.rewrites.grid import Grid
+from byocir.rewrites.sums import sum_parameters
+
+Values = dict[Lane, np.ndarray]
+
+
+def value_of(lane: Lane, leaves: Values) -> np.ndarray:
+    """What a lane is in exact arithmetic, which must lie where the lane says."""
+    if lane in leaves:
+        return leaves[lane]
+    if isinstance(lane, Requantised):
+        x, factor = value_of(lane.operand, leaves), lane.multiplier.number
+        found = rescale(x, factor, lane.shift, lane.rounding) + lane.zero
+        return np.clip(found, *lane.range)
+    assert isinstance(lane, Step)
+    left = value_of(lane.lhs, leaves)
+    right = lane.rhs.number if isinstance(lane.rhs, Constant) else value_of(lane.rhs, leaves)
+    made = {
+        "add": lambda: left + right,
+        "mul": lambda: left * right,
+        "max": lambda: np.maximum(left, right),
+        "min": lambda: np.minimum(left, right),
+        "shr": lambda: left >> right,
+    }[lane.name]()
+    assert made.min() >= lane.range.low
+    assert made.max() <= lane.range.high
+    return made
+
+
+def all_values(*leaves: Lane) -> Values:
+    """Each leaf with each of its values, beside each of the others'."""
+    numbers = [np.arange(leaf.range.low, leaf.range.high + 1) for leaf in leaves]
+    return dict(zip(leaves, np.meshgrid(*numbers), strict=True))
+
+
+def leaf(values: Interval = I8_RANGE) -> Lane:
+    return Lane(values, UNKNOWN_LOC)
+
+
+def product(operand: Lane, factor: int, zero: int) -> Requantised:
+    """`operand * factor + zero`."""
+    found = operand.range.scaled(factor)
+    found = Interval(found.low + zero, found.high + zero)
+    return Requantised(found, UNKNOWN_LOC, operand, number(factor), 0, "half_up", zero)
+
+
+def number(value: int) -> Constant:
+    return Constant.uniform(value, 4)
+
+
+def total(lhs: Lane, rhs: Lane | int) -> Step:
+    return step("add", lhs, number(rhs) if isinstance(rhs, int) else rhs, UNKNOWN_LOC)
+
+
+ZEROS = st.sampled_from([-128, 127, 0, -1, 5, -77])
+ROUNDINGS = st.sampled_from(["half_up", "half_even"])
+RANGES = st.sampled_from([I8_RANGE, Interval(0, 127), Interval(-128, 127), Interval(-9, 30)])
+
+
+def residual(scales, zeros, rounding, clamp=I8_RANGE, ranges=(I8_RANGE, I8_RANGE), signs=(1, 1)):
+    """A residual sum as fix-point makes it, and its leaves; scales are over that of the result."""
+    grid = Grid(np.float32(1), np.int8(zeros[2]), None, i8)
+    farthest = [max(127 - zero, zero + 128) for zero in zeros[:2]]
+    factors, shift = sum_parameters(np.array(scales), farthest, grid)
+    leaves = [leaf(range_) for range_ in ranges]
+    terms = [
+        product(lane, int(factor) * sign, -int(factor) * sign * zero)
+        for lane, factor, sign, zero in zip(leaves, factors, signs, zeros, strict=False)
+    ]
+    sums = total(*terms)
+    return Requantised(clamp, UNKNOWN_LOC, sums, number(1), shift, rounding, zeros[2]), leaves
+
+
+@given(
+    st.tuples(*[st.sampled_from([1e-4, 0.03, 0.3, 0.5, 1.0, 1.7, 20.0]) | st.floats(1e-6, 30)] * 2),
+    st.tuples(ZEROS, ZEROS, ZEROS),
+    ROUNDINGS,
+    st.sampled_from([I8_RANGE, Interval(-128, 5), Interval(-77, 127)]),
+    st.tuples(RANGES, RANGES),
+    st.sampled_from([(1, 1), (1, -1)]),
+)
+@example((1.0, 0.5), (3, -128, 7), "half_even", I8_RANGE, (I8_RANGE, I8_RANGE), (1, 1))
+def test_residual_sums_of_all_bytes_are_exact(scales, zeros, rounding, clamp, ranges, signs):
+    """Ties, saturation at both ends and zero points at the ends of their type included."""
+    lane, leaves = residual(scales, zeros, rounding, clamp, ranges, signs)
+    (made,) = expand_all([lane])
+    values = all_values(*leaves)
+    np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))
+    assert cycles(made) <= cycles(expand(replace(lane, operand=expand_all([lane.operand])[0])))
+
+
+@given(
+    st.integers(1, 200), ZEROS, ZEROS, st.floats(1e-3, 20), ROUNDINGS, st.sampled_from([1, 2, 3])
+)
+def test_averages_of_all_sums_are_exact(points, zero, result, ratio, rounding, scale):
+    """A sum over a window, its zero points taken off, by a scale."""
+    factors, shift = fixed_parameters(np.array(ratio / points), span_of(I8_RANGE, result))
+    sums = leaf(Interval(-128 * points, 127 * points))
+    lane = Requantised(
+        I8_RANGE,
+        UNKNOWN_LOC,
+        total(sums, -zero * points),
+        number(int(factors) * scale),
+        shift,
+        rounding,
+        result,
+    )
+    (made,) = expand_all([lane])
+    values = all_values(sums)
+    np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))
+
+
+def steps_of(lane: Lane) -> list[str]:
+    """The operations, each behind those of its operands; "i" where the second is an immediate."""
+    if not isinstance(lane, Step):
+        return []
+    constant = isinstance(lane.rhs, Constant)
+    name = f"{lane.name} i" if constant and is_immediate(lane.rhs) else lane.name
+    return [*steps_of(lane.lhs), *([] if constant else steps_of(lane.rhs)), name]
+
+
+SYMMETRIC = ["mul", "mul", "add", "shr i", "add i", "shr i"]
+CLAMPS = ["max i", "min i"]
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+def test_zero_points_of_sums_take_no_steps_where_no_value_meets_what_is_lost(rounding):
+    lane, _ = residual((0.44, 0.11), (7, -3, 0), rounding)
+    assert steps_of(expand_all([lane])[0]) == SYMMETRIC
+
+
+def test_zero_points_of_sums_take_one_step_where_some_does():
+    lane, _ = residual((1.53, 0.39), (1, -128, -128), "half_up")
+    assert steps_of(expand_all([lane])[0]) == [*SYMMETRIC[:3], "add i", *SYMMETRIC[3:], *CLAMPS]
+
+
+def test_an_average_on_one_grid_only_rounds():
+    sums = leaf(Interval(-512, 508))
+    lane = Requantised(I8_RANGE, UNKNOWN_LOC, total(sums, 512), number(1), 2, "half_up", -128)
+    assert steps_of(expand_all([lane])[0]) == ["add i", "shr i"]
+
+
+def test_terms_that_are_read_elsewhere_stay():
+    """What is added to them is made anyway."""
+    lane, _ = residual((0.37, 0.61), (7, -3, 0), "half_up")
+    term = lane.operand.lhs
+    made, other = expand_all([lane, term])
+    assert other in list(count_uses([made]))
+
+
+def test_a_sum_of_one_array_with_itself_is_one_product():
+    x = leaf()
+    lane = Requantised(
+        I8_RANGE,
+        UNKNOWN_LOC,
+        total(product(x, 3, -6), product(x, 4, -8)),
+        number(1),
+        4,
+        "half_up",
+        3,
+    )
+    (made,) = expand_all([lane])
+    assert steps_of(made) == ["mul i", "add i", "shr i"]
+    values = all_values(x)
+    np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))
+
+
+def test_sums_that_may_wrap_are_left_alone():
+    x, y = leaf(Interval(0, 2)), leaf(Interval(0, 1))
+    sums = total(product(x, 2**30, 5), product(y, 2**30, 5))
+    assert sums.range == I32_RANGE
+    lane = Requantised(I8_RANGE, UNKNOWN_LOC, sums, number(1), 23, "half_up", 1)
+    assert gathered(lane, count_uses([lane])) is None
