@@ -30,11 +30,16 @@ import byocir
 from byocir.compiler import generate, hand_over
 from byocir.rewrites.byoc.grouping import Edge, group_nodes
 from byocir.rewrites.pipeline import PassRunner
+from byocir.runtime.explain import explain
+from byocir.runtime.page import page
 from byocir.runtime.report import report_of
 
 GROWTH = 8
 """How many times as many nodes the larger graph has."""
-STEPS = ("import", "partition", "report", "evaluator", "save", "load", "module", "host C")
+STEPS = (
+    *("import", "partition", "report", "explain"),
+    *("evaluator", "save", "load", "module", "host C"),
+)
 MEMORY = "memory"
 
 T = TypeVar("T")
@@ -58,6 +63,7 @@ def measure(shape: str, nodes: int, with_target: bool) -> dict[str, float]:
     runner, targets = PassRunner(keeps_start=False), [Npu()] if with_target else []
     report = timed("partition", lambda: hand_over(module, targets, runner=runner))
     timed("report", lambda: report_of(module).to_json())
+    timed("explain", lambda: explain(report) + page(report, shape))
     package = timed("evaluator", lambda: generate(module, report, runner=runner))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.bpkg")

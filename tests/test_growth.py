@@ -4,6 +4,7 @@ functions for twice as many nodes. `benchmarks/partition.py` measures the second
 Counted are calls of functions in Python and in C, and turns of generators: the same numbers on each
 run and each machine."""
 
+import gc
 import re
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ import byocir
 from byocir.compiler import generate, hand_over
 from byocir.dialects import uses
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import YieldOp
+from byocir.dialects.byoc import Node, YieldOp
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
@@ -32,8 +33,10 @@ from byocir.patterns.blocks import BlockPattern
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
+from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
-from byocir.runtime.report import Report, report_of
+from byocir.runtime.page import page
+from byocir.runtime.report import Composite, Cut, Region, Report, report_of
 
 T = TypeVar("T")
 NODES = 32
@@ -94,6 +97,24 @@ def test_steps_are_linear(shape, targets, tmp_path, monkeypatch):
     assert {step: ratio for step, ratio in growth.items() if ratio > BEYOND} == {}
 
 
+def test_importing_runs_no_collections():
+    """Each would look at all that was made so far."""
+    model, collections = growing("alternating", 500), Counter[str]()
+
+    def note(phase, about):
+        collections[phase] += 1
+
+    usual = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(700, 10, 10)  # Python's own
+    try:
+        byocir.import_onnx(model)
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(note)
+    assert collections["start"] <= 2  # before the pause and after it
+
+
 def test_blocks_with_the_same_content_are_held_against_a_pattern_once(monkeypatch):
     held: list[object] = []
     match = BlockPattern._match_block
@@ -151,6 +172,41 @@ def test_reading_a_report_looks_for_places_once(monkeypatch):
     looked.clear()
     Report.from_dict(data)
     assert len(looked) == 1
+
+
+def test_a_report_names_the_nodes_of_a_decision_once():
+    """Here thousands of nodes stand behind one op, of which one decision tells."""
+    lengths: list[int] = []
+    for nodes in (120, 240):
+        module = byocir.import_onnx(growing("idle ops", nodes))
+        report = hand_over(module, [Npu()])
+        assert len(report.reasons["node_0"][0].nodes) > nodes / 3
+        assert all(report.reasons[f"node_{3 * i + 1}"] for i in range(nodes // 3 - 1))
+        lengths.append(len(report.to_json()))
+    assert lengths[1] < BEYOND * lengths[0]
+
+
+def report_of_regions(count: int, composites: int) -> Report:
+    """Regions with composites of one node each, each region cut off from the one before."""
+    regions: list[Region] = []
+    for i in range(count):
+        nodes = [f"node_{i}_{j}" for j in range(composites)]
+        cuts = [Cut("graph.softmax (host)", [f"node_{i - 1}_0"], [], [], nodes[:1])] if i else []
+        parts = [Composite("npu.relu", "graph", [node]) for node in nodes]
+        regions.append(Region("npu_0", "npu", "graph", parts, nodes, [], [], 0, cuts))
+    nodes = [Node(name, "Relu", 1) for region in regions for name in region.nodes]
+    return Report(nodes, ["npu"], regions, [], [], [])
+
+
+@pytest.mark.parametrize("sizes", [[(1, 64), (1, 128)], [(64, 1), (128, 1)]])
+def test_explaining_looks_for_regions_and_composites_once(sizes):
+    calls = Calls()
+    for size in sizes:
+        report = report_of_regions(*size)
+        calls.counted(f"explain {max(size)}", lambda r=report: explain(r))
+        calls.counted(f"page {max(size)}", lambda r=report: page(r, "growing"))
+    assert calls["explain 128"] < BEYOND * calls["explain 64"]
+    assert calls["page 128"] < BEYOND * calls["page 64"]
 
 
 def test_functions_in_c_have_a_number_of_steps():

@@ -27,7 +27,7 @@ def test_run_reads_and_writes_arrays(tmp_path: Path):
     assert main(["run", MODEL, *SHAPE, *arguments, "--report", str(tmp_path / "r.json")]) == 0
     with np.load(tmp_path / "out.npz") as outputs:
         assert outputs["logits"].shape == (1, 10)
-    assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 1
+    assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 2
 
 
 def test_a_seed_chooses_the_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -101,11 +101,11 @@ def test_what_matched_as_a_whole_is_closer_whatever_it_was_refused_for():
     def told(pattern: str, matched: int, total: int, reason: str) -> Decision:
         return Decision("npu", "graph", pattern, False, ["soft"], matched, total, reason, [])
 
-    found = report()
-    found.reasons["soft"] = [
+    told_all = [
         told("npu.long", 3, 6, "expected graph.add, found graph.mul"),
         told("npu.soft", 2, 2, "graph.matmul (first) is also used outside the match"),
     ]
+    found = replace(report(), decisions=told_all)
     assert explain(found, "soft").splitlines()[-1] == "  closest: npu.soft"
 
 

@@ -43,7 +43,7 @@ def report(name: str = "dense") -> Report:
     rule = Rule("Rows are < 4 & even.", False, "'<5>'", "")
     missed = Decision("npu", "graph", "npu.soft", False, ["soft"], 1, 1, "a rule fails", [rule])
     nodes = [Node(name, "Gemm", 32), Node("soft", "Softmax", 0), Node("w", "Add", 0)]
-    return Report(nodes, ["npu"], [taken], ["soft"], ["w"], {"soft": [missed]}, notes=["a < b"])
+    return Report(nodes, ["npu"], [taken], ["soft"], ["w"], [missed], notes=["a < b"])
 
 
 def test_every_node_has_a_row_with_its_place_and_all_that_explain_says():
@@ -78,4 +78,4 @@ def test_names_of_a_model_are_text_and_not_markup():
 
 
 def test_a_model_without_nodes_has_a_page():
-    Page(page(Report([], ["npu"], [], [], [], {}), "empty.onnx"))
+    Page(page(Report([], ["npu"], [], [], [], []), "empty.onnx"))

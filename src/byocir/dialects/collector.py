@@ -1,7 +1,7 @@
-"""Python's cycle collector, paused while a pass makes many ops.
+"""Python's cycle collector, paused while many ops are made.
 
-Nearly all of what such a pass makes stays, so each collection looks at all of it again and finds
-nothing: a quarter of the time for 5 000 ops.
+Nearly all of what the importer or a pass makes stays, so each collection looks at all of it again
+and finds nothing: a quarter of the time for 5 000 ops, and more than that for more.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from byocir.memory import ask
 from byocir.runtime.interface import Interface
 from byocir.runtime.report import Report
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST, MODULE, WEIGHTS, REPORT = (
     "manifest.json",
     "module.mlir",

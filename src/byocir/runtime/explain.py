@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.errors import ByocirError, did_you_mean, escaped
-from byocir.runtime.report import Decision, Region, Report
+from byocir.runtime.report import SCHEMA_VERSION, Composite, Decision, Region, Report
 
 
 def summary(report: Report) -> str:
@@ -37,7 +38,7 @@ def summary(report: Report) -> str:
     )
     if report.called_back:
         lines.append(_row(f"{HOST} operators called back", len(report.called_back), counted))
-    unknown = _unknown(report, report.host)
+    unknown = _unknown(report, set(report.host))
     lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total) + unknown)
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
     if report.memory:
@@ -79,7 +80,8 @@ def by_op_type(report: Report) -> str:
         work = macs.setdefault(node.op_type, Counter())
         work[place] += node.macs - own
         work[HOST] += own
-    unknown = {node.op_type for node in report.nodes if node.name in report.unknown_macs}
+    left = set(report.unknown_macs)
+    unknown = {node.op_type for node in report.nodes if node.name in left}
     lines = [f"{'op type':<24}" + "".join(f"{p:>10}" for p in places) + f"{'MACs':>16}  offloaded"]
     for op_type in sorted(counts, key=lambda t: (-macs[t].total(), t)):
         row = "".join(f"{counts[op_type][place]:>10,}" for place in places)
@@ -100,7 +102,8 @@ def explain(report: Report, node: str | None = None) -> str:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
     lines = [f"note: {escaped(note)}" for note in report.notes]
     lines.extend(line for about in node_lines(report).values() for line in about)
-    lines.extend(escaped(line) for region in report.regions for line in _cuts(region, report))
+    found = _Found(report)
+    lines.extend(escaped(line) for region in report.regions for line in _cuts(region, found))
     return "\n".join(lines)
 
 
@@ -110,29 +113,63 @@ def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]
     return _lines(report, report.nodes, verbose=verbose)
 
 
-def region_lines(region: Region, report: Report) -> list[str]:
-    """Describes a region: its composites, the types that cross, and its cuts from others."""
+def region_lines(report: Report) -> list[list[str]]:
+    """Describes each region: its composites, the types that cross, and its cuts from others."""
+    found = _Found(report)
+    return [_region(region, found) for region in report.regions]
+
+
+def _region(region: Region, found: _Found) -> list[str]:
     lines: list[str] = []
     for composite in region.composites:
         lines.append(f"{composite.level:<6} {composite.pattern:<18} {', '.join(composite.nodes)}")
         lines += [f"schedule {composite.schedule}"] * bool(composite.schedule)
     lines += [f"input  {type_}" for type_ in region.inputs]
     lines += [f"output {type_}" for type_ in region.outputs]
-    return [*lines, *(line.strip() for line in _cuts(region, report))]
+    return [*lines, *(line.strip() for line in _cuts(region, found))]
+
+
+class _Found:
+    """Finds regions and composites of a report by node and by function: all are listed once."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.placement, self.split = report.placement, frozenset(report.split)
+        self._calls: dict[str, list[Region]] = {}
+        self._numbers: dict[int, int] = {}
+        self._parts: dict[str, list[tuple[Region, Composite]]] = {}
+        for region in report.regions:
+            calls = self._calls.setdefault(region.symbol, [])
+            calls.append(region)
+            self._numbers[id(region)] = len(calls)
+            for composite in region.composites:
+                for name in composite.nodes:
+                    self._parts.setdefault(name, []).append((region, composite))
+
+    def parts_of(self, node: str) -> list[tuple[Region, Composite]]:
+        """The composites that a node is in, with their regions."""
+        return self._parts.get(node, [])
+
+    def regions_of(self, node: str) -> list[Region]:
+        """The regions that a node is in, each once."""
+        return [*{id(region): region for region, _ in self.parts_of(node)}.values()]
+
+    def first_with(self, nodes: Sequence[str]) -> Region | None:
+        """The first region that all of these nodes are in."""
+        each = [{id(region): region for region in self.regions_of(node)} for node in nodes]
+        first, *others = each or [{}]
+        return next((r for key, r in first.items() if all(key in other for other in others)), None)
+
+    def call(self, region: Region) -> str:
+        """A region by its function, and which call of it where there are several."""
+        if len(self._calls[region.symbol]) == 1:
+            return region.symbol
+        return f"{region.symbol} (call {self._numbers[id(region)]})"
 
 
 def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str, list[str]]:
-    placement = report.placement
-    regions: dict[str, list[Region]] = {}
-    for region in report.regions:
-        for name in dict.fromkeys(region.nodes):
-            regions.setdefault(name, []).append(region)
-    found: dict[str, list[str]] = {}
-    for node in nodes:
-        where = placement[node.name]
-        about = _node(node, regions.get(node.name, []), where, report, verbose)
-        found[node.name] = [*map(escaped, about)]
-    return found
+    found = _Found(report)
+    return {node.name: [*map(escaped, _node(node, found, verbose))] for node in nodes}
 
 
 def closest_miss(report: Report, node: str) -> str:
@@ -145,15 +182,15 @@ def closest_miss(report: Report, node: str) -> str:
 
 def node_data(report: Report, name: str) -> str:
     """Gives what `explain` says of one node as JSON text. Raises ByocirError B230."""
-    node, data = _known(report, name), report.to_dict()
+    region = next((region for region in report.regions if name in region.nodes), None)
     about = {
-        "schema_version": data["schema_version"],
-        "node": node._asdict(),
+        "schema_version": SCHEMA_VERSION,
+        "node": _known(report, name)._asdict(),
         "place": report.placement[name],
         "partly_on_host": name in report.split,
         "called_back": report.called_back.get(name, ""),
-        "region": next((r for r in data["regions"] if name in r["nodes"]), None),
-        "reasons": data["reasons"].get(name, []),
+        "region": None if region is None else asdict(region),
+        "reasons": [asdict(decision) for decision in report.reasons.get(name, ())],
     }
     return json.dumps(about, indent=1, sort_keys=True) + "\n"
 
@@ -165,26 +202,24 @@ def _known(report: Report, name: str) -> Node:
     return nodes[name]
 
 
-def _node(
-    node: Node, regions: Sequence[Region], where: str, report: Report, verbose: bool
-) -> Iterator[str]:
-    decisions = report.reasons.get(node.name, [])
+def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
+    report = found.report
+    decisions, regions = report.reasons.get(node.name, []), found.regions_of(node.name)
     if regions:
-        region = regions[-1]
-        taken = next(c for c in region.composites if node.name in c.nodes)
-        partly = ", partly on the host" if node.name in report.split else ""
+        taken = next(c for region, c in found.parts_of(node.name) if region is regions[-1])
+        partly = ", partly on the host" if node.name in found.split else ""
         how = f"{taken.level} level, {taken.pattern}{partly}"
         symbols = dict.fromkeys(each.symbol for each in regions)
         yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
         if verbose:
             yield from _in_turns(regions)
-            yield from _schedules(node.name, regions)
+            yield from _schedules(c for _, c in found.parts_of(node.name))
             yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
             yield from _declined(_furthest(decisions))
             for region in regions:
-                yield from _cuts(region, report)
+                yield from _cuts(region, found)
         return
-    if where != HOST:
+    if found.placement[node.name] != HOST:
         yield f"{node.name}  {node.op_type}  folded at compile time"
         return
     yield f"{node.name}  {node.op_type}  {HOST}"
@@ -203,9 +238,8 @@ def _node(
             yield f"  {target}: no pattern has such an op"
 
 
-def _schedules(name: str, regions: Sequence[Region]) -> Iterator[str]:
+def _schedules(composites: Iterable[Composite]) -> Iterator[str]:
     """Lists the schedules by which targets run their parts of a node."""
-    composites = (c for region in regions for c in region.composites if name in c.nodes)
     scripts = ((c.pattern, c.schedule) for c in composites if c.schedule)
     yield from (f"  schedule of {pattern}: {script}" for pattern, script in dict.fromkeys(scripts))
 
@@ -218,26 +252,16 @@ def _in_turns(regions: Sequence[Region]) -> Iterator[str]:
             yield f"  {region.symbol} is called {times}"
 
 
-def _cuts(region: Region, report: Report) -> Iterator[str]:
+def _cuts(region: Region, found: _Found) -> Iterator[str]:
     """Describes the path that keeps a region apart from an earlier one."""
     for cut in region.cuts:
-        earlier = next(
-            (_call(r, report) for r in report.regions if set(cut.leaves) <= set(r.nodes)),
-            "an earlier one",
-        )
+        near = found.first_with(cut.leaves)
+        earlier = "an earlier one" if near is None else found.call(near)
         between = _named(cut.first)
         if cut.last != cut.first:
             between += f" … {_named(cut.last)}"
         way = f"{_named(cut.leaves)} → {between} → {_named(cut.enters)}"
-        yield f"  {_call(region, report)} is apart from {earlier}: {cut.by} lies between, {way}"
-
-
-def _call(region: Region, report: Report) -> str:
-    """A region by its function, and which call of it where there are several."""
-    calls = [other for other in report.regions if other.symbol == region.symbol]
-    if len(calls) == 1:
-        return region.symbol
-    return f"{region.symbol} (call {1 + next(i for i, c in enumerate(calls) if c is region)})"
+        yield f"  {found.call(region)} is apart from {earlier}: {cut.by} lies between, {way}"
 
 
 def _named(nodes: list[str]) -> str:

@@ -4,7 +4,7 @@ node why."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -32,7 +32,10 @@ def page(report: Report, title: str) -> str:
         summary=escape(summary(report)),
         strip=_strip(report, places, colours),
         table=escape(by_op_type(report)),
-        regions="\n".join(_region(region, report, colours) for region in report.regions),
+        regions="\n".join(
+            _region(region, lines, colours)
+            for region, lines in zip(report.regions, region_lines(report), strict=True)
+        ),
         places="".join(f"<option>{escape(place)}</option>" for place in colours),
         nodes="\n".join(_nodes(report, places, colours)),
     )
@@ -78,12 +81,12 @@ def _strip(report: Report, places: Mapping[str, str], colours: Mapping[str, str]
     return f'<svg viewBox="{size}" preserveAspectRatio="none">{"".join(bars)}</svg>'
 
 
-def _region(region: Region, report: Report, colours: Mapping[str, str]) -> str:
+def _region(region: Region, lines: Sequence[str], colours: Mapping[str, str]) -> str:
     crossing = f"{len(region.nodes):,} nodes, {region.bytes:,} bytes cross"
     return (
         f'<details class="region" style="--place:{colours[region.target]}">'
         f"<summary><span>{escape(region.symbol)}</span><span>{crossing}</span></summary>"
-        f"<pre>{escape(chr(10).join(region_lines(region, report)))}</pre></details>"
+        f"<pre>{escape(chr(10).join(lines))}</pre></details>"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -42,7 +43,7 @@ from byocir.rewrites.byoc.work import macs_of, size_of
 from byocir.runtime.notes import notes_of
 from byocir.runtime.records import read_as
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 CONTRACTIONS = frozenset(
     {
         *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
@@ -114,8 +115,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """The outcome of one pattern at one place; `reason` says where it stopped. `matched` counts the
-    ops that it reached, the last of which may fit by its kind alone."""
+    """The outcome of one pattern at one place, the ops of `nodes`; `reason` says where it stopped.
+    `matched` counts the ops that it reached, the last of which may fit by its kind alone."""
 
     target: str
     level: str
@@ -141,7 +142,7 @@ class Report:
 
     `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
     left at run time. `split` are nodes that became several ops, some of a target and some of the
-    host. `reasons` gives for each node every pattern that was tried on it. `macs` maps
+    host. `decisions` are all patterns that were tried, in order, each once. `macs` maps
     a target (or "host") to the model's own multiply-accumulates; `device` holds what code
     generation adds for each region: cycles, and multiply-accumulates with the padding of blocks.
     `memory` has, if the host runs as C, the bytes of its arena, the bytes alive at once at most,
@@ -153,7 +154,7 @@ class Report:
     regions: list[Region]
     host: list[str]
     folded: list[str]
-    reasons: dict[str, list[Decision]]
+    decisions: list[Decision]
     foreign: dict[str, str] = field(default_factory=dict[str, str])
     """Nodes that stayed ONNX operators, and why no graph op took them."""
     unknown_macs: list[str] = field(default_factory=list[str])
@@ -173,6 +174,16 @@ class Report:
     called_back: dict[str, str] = field(default_factory=dict[str, str])
     """Of a host that runs as C, the nodes that it calls back to the evaluator for, and why."""
     memory: dict[str, int] = field(default_factory=dict[str, int])
+
+    @cached_property
+    def reasons(self) -> dict[str, list[Decision]]:
+        """Node name to every pattern that was tried on it."""
+        found: dict[str, list[Decision]] = {node.name: [] for node in self.nodes}
+        for decision in self.decisions:
+            for name in decision.nodes:
+                if name in found:
+                    found[name].append(decision)
+        return {name: decisions for name, decisions in found.items() if decisions}
 
     @property
     def placement(self) -> dict[str, str]:
@@ -225,7 +236,7 @@ class Report:
             "split": self.split,
             "host_macs": self.host_macs,
             "macs": self.macs,
-            "reasons": {n: [asdict(d) for d in ds] for n, ds in self.reasons.items()},
+            "decisions": [asdict(decision) for decision in self.decisions],
             "device": self.device,
             "memory": self.memory,
         }
@@ -267,7 +278,7 @@ def report_of(module: ModuleOp) -> Report:
         regions=regions,
         host=[name for name in known if name in on_host],
         folded=[name for name in known if name not in on_host and name not in taken],
-        reasons=_reasons(module, known),
+        decisions=[*_decisions(module)],
         foreign=foreign,
         per_turn=[] if source is None else [name.data for name in source.per_turn or ()],
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
@@ -337,15 +348,10 @@ def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
     return {node: found[node] for node in known if node in found}
 
 
-def _reasons(module: ModuleOp, known: list[str]) -> dict[str, list[Decision]]:
-    reasons: dict[str, list[Decision]] = {}
+def _decisions(module: ModuleOp) -> Iterable[Decision]:
     for trail in module.body.block.ops:
         if isinstance(trail, TrailOp):
-            for attribute in trail.decisions:
-                decision = _decision(attribute)
-                for node in decision.nodes:
-                    reasons.setdefault(node, []).append(decision)
-    return {node: reasons[node] for node in known if node in reasons}
+            yield from map(_decision, trail.decisions)
 
 
 def _decision(attribute: DecisionAttr) -> Decision:

@@ -227,7 +227,7 @@ def test_schedules_are_in_the_module_the_report_and_what_is_explained(toy, tmp_p
     report = partition(module, [toy.Tile()])
     (region,) = report.regions
     assert region.composites[0].schedule == SCRIPT
-    assert region_lines(region, report)[1] == f"schedule {SCRIPT}"
+    assert region_lines(report)[0][1] == f"schedule {SCRIPT}"
     again = parse_module(print_module(module))
     assert print_module(again) == print_module(module)
     package = byocir.compile(again, targets=None)

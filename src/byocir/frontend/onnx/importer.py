@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.array import ArrayAttr as ArrayValue
 from byocir.dialects.byoc import DECLARED, DEFAULT, DIMS, INITIALISED, NAME, SourceOp
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
@@ -33,6 +34,7 @@ from byocir.frontend.onnx.types import type_of
 from byocir.memory import ask
 
 
+@collector_paused()
 def import_onnx(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
     """The module of an ONNX model, given as a path, as bytes or as a ModelProto.
 
