@@ -43,6 +43,19 @@ def check_writable(*paths: Path | None) -> None:
             raise _unwritable(path, "no permission to write it")
 
 
+def check_unused(path: Path) -> None:
+    """Raises ByocirError B112 for a folder that is there already, unless it is empty."""
+    found = "a file" if path.exists() and not path.is_dir() else ""
+    found = "other files" if path.is_dir() and any(path.iterdir()) else found
+    if found:
+        raise ByocirError(
+            "B112",
+            f"expected a new or an empty folder, found {found}",
+            where=str(path),
+            help="choose another place for it: -o DIR",
+        )
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder to write into; raises ByocirError B112 if that cannot be."""
     with _reported(path):

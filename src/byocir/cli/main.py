@@ -43,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
     _add_conform(verbs.add_parser("conform", help="try a target on programs made for its patterns"))
+    _add_new_target(verbs.add_parser("new-target", help="begin a target: a package that works"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
     targets.add_argument(
         "target", nargs="*", help="only these: names, or files, npu.py:Npu (default: all installed)"
@@ -383,6 +384,27 @@ def _patterns(options: argparse.Namespace) -> int:
 
     print(supported_operators(options.target), end="")
     return OK
+
+
+def _add_new_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="of the target and its module, e.g. my_npu")
+    parser.add_argument(
+        "--kind",
+        choices=["library", "machine", "c", "json", "onnx"],
+        default="library",
+        help="what its code is: calls of a library (default), programs of a machine that is "
+        "described, C, JSON, or ONNX models for a toolkit",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="a new or an empty folder (default: NAME)"
+    )
+    parser.set_defaults(verb=_new_target)
+
+
+def _new_target(options: argparse.Namespace) -> int:
+    from byocir.cli.new_target import new_target
+
+    return new_target(options)
 
 
 def _ops(options: argparse.Namespace) -> int:

@@ -1,9 +1,6 @@
 """ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers, but
 those that numpy has no type for, such as bf16: its Python interface does not take them.
 
-The code of a region function is an ONNX model. It has the lowest opset and IR version that say the
-same, so that an ONNX Runtime older than the user's model takes it.
-
 | code | what is wrong |
 | --- | --- |
 | B370 | ONNX Runtime is not installed, or does not take a region |
@@ -16,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, cast
+from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeOp
 from byocir.dialects.types import dtype_of, holds_numbers
 from byocir.patterns import Composite, Match, supports
-from byocir.targets.base import ConstantPolicy, Runner, Target
+from byocir.targets.onnx import OnnxTarget, Opened
 from byocir.targets.ort_cost import cost_of
 
 
 @dataclass(frozen=True)
-class Ort(Target):
+class Ort(OnnxTarget):
     """ONNX Runtime on the processor.
 
     `optimise` turns its graph optimisations on, which may change the last bits of floats and, on
@@ -37,7 +34,6 @@ class Ort(Target):
     """
 
     name = "ort"
-    constants: ClassVar[ConstantPolicy] = "bind"
 
     optimise: bool = False
     threads: int = 1
@@ -52,15 +48,10 @@ class Ort(Target):
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
         return cost_of(ops, self.threads)
 
-    def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        from byocir.targets.ort_regions import models_of
+    def open(self, symbol: str, built: bytes) -> Opened:
+        from byocir.targets.ort_regions import opened
 
-        return models_of(module, symbols)
-
-    def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        from byocir.targets.ort_regions import runner_of
-
-        return runner_of(blobs, optimise=self.optimise, threads=self.threads)
+        return opened(symbol, built, optimise=self.optimise, threads=self.threads)
 
 
 @cache

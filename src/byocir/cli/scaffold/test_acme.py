@@ -1,0 +1,9 @@
+"""Tests of acme: programs made for its patterns, and ones that they just miss, run on it and
+compute what the evaluator does. `pytest --conform-seconds 60` tries more of them."""
+
+from acme import Acme
+
+
+def test_it_is_right_and_takes_what_it_says(conforms):
+    score = conforms(Acme())
+    assert score.never == []
