@@ -26,6 +26,7 @@ from byocir.targets.base import Profile, Target
 from byocir.targets.c import CTarget
 from byocir.targets.device import CFunctions, Device, DeviceRegion
 from byocir.targets.json import JsonTarget
+from byocir.targets.onnx import OnnxTarget
 
 DOCS = Path(__file__).parent
 PAGES = tuple(DOCS / f"{name}.md" for name in ("ops", "targets-reference", "machine-reference"))
@@ -64,6 +65,7 @@ call each for the first time; a test calls them."""
 ADDED: dict[type, Sequence[str]] = {
     CTarget: ("library", "preamble", "define"),
     JsonTarget: ("kernels",),
+    OnnxTarget: ("suffix", "build", "open"),
 }
 """The base classes for kinds of code and what a target declares or defines for each."""
 

@@ -2,7 +2,8 @@
 
     python docs/snippets.py
 
-Snippets run in order, from the root of the repository, as a reader would type them.
+Snippets run in order, from the root of the repository, as a reader would type them; those that are
+diffs are done to their files.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import io
 import os
 import re
 import shlex
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from byocir.cli.main import main as byocir
 from byocir.cli.opt import run_opt
+from byocir.patterns.files import FILE_MODULE
 
 ROOT = Path(__file__).parents[1]
 NAMES = (
+    "new-target.md",
     "your-first-target.md",
     "patterns.md",
     "tensor-level.md",
@@ -39,6 +44,30 @@ def quoted(page: str) -> list[str]:
     return QUOTED.findall(page)
 
 
+def command(tool: str, *arguments: str) -> None:
+    """Runs a command: byocir's own in this process, others as they are."""
+    if tool in COMMANDS:
+        COMMANDS[tool](arguments)
+    else:
+        done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=True)
+        print(done.stdout, end="")
+
+
+def edit(diff: str) -> None:
+    """Does to a file what a reader does who follows a diff: its old lines become its new ones."""
+    head, *lines = diff.splitlines()
+    path = Path(head.removeprefix("--- "))
+    old, new = (
+        "".join(f"{line[1:]}\n" for line in lines if line[:1] in ("", " ", sign)) for sign in "-+"
+    )
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise ValueError(f"{path} has {text.count(old)} of\n{old}")
+    path.write_text(text.replace(old, new))
+    for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+        del sys.modules[name]  # each command is a process of its own
+
+
 def render(page: str) -> str:
     """The page with what its snippets print."""
     names, printed = {"__name__": "__main__"}, ""
@@ -53,8 +82,9 @@ def render(page: str) -> str:
             if language == "python":
                 exec(compile(code, "page.md", "exec", dont_inherit=True), names)
             if language == "sh":
-                tool, *arguments = shlex.split(code)
-                COMMANDS[tool](arguments)
+                command(*shlex.split(code))
+            if language == "diff":
+                edit(code)
         printed = out.getvalue()
         return fence[0]
 

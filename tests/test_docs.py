@@ -212,6 +212,11 @@ def test_the_first_target_page_shows_what_its_snippets_print():
     assert len(toy.splitlines()) == int(lines) < 120
 
 
+def test_the_page_of_new_targets_shows_what_its_snippets_print():
+    page = (ROOT / "docs" / "new-target.md").read_text()
+    assert script("snippets").render(page) == page, "run: python docs/snippets.py"
+
+
 def test_the_page_of_the_tensor_level_shows_what_its_snippets_print():
     page = (ROOT / "docs" / "tensor-level.md").read_text()
     assert script("snippets").render(page) == page, "run: python docs/snippets.py"
