@@ -25,7 +25,7 @@ engine.order(Counted())
 
 def words(call: Call) -> bytes:
     """The code of a call: its opcode, how much may be outstanding, sizes and where operands lie."""
-    waits = call.op.counts
+    waits = call.waits
     numbers = [call.instruction.opcode or 0, waits.get("dma", 255), waits.get("core", 255)]
     numbers += call.sizes.values()
     for place in call.places.values():

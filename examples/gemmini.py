@@ -43,7 +43,7 @@ def local(place: Place, rows: int, columns: int, flags: int = 0) -> int:
 
 def fenced(call: Call, *words: Word) -> list[Word]:
     """Words after a fence where the call waits for what the hardware does not hold back."""
-    return [*([(FENCE, 0, 0)] if call.op.counts else []), *words]
+    return [*([(FENCE, 0, 0)] if call.waits else []), *words]
 
 
 loads = Register("loads", load, lambda v: [(CONFIG, ONE << 32 | v[1] << 16 | 1 << 8 | 1, v[0])])

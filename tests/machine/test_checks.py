@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import byocir
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Counted, Machine, exactly, up_to
+from byocir.machine.checks import check_machine
 from byocir.patterns import block
 
 
@@ -77,5 +77,4 @@ def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], to
 
 
 def test_a_description_without_mistakes_makes_a_target() -> None:
-    checked: Callable[[], None] = described().check
-    checked()
+    check_machine(described())

@@ -21,8 +21,9 @@ are what is legal, its accesses are what it reads and writes, and evaluating wha
 simulator.
 """
 
-from byocir.machine.calls import Call, Place
-from byocir.machine.description import Instruction, Machine, Register
+from byocir.machine.calls import Calls
+from byocir.machine.description import Machine
+from byocir.machine.instructions import Call, Instruction, Register
 from byocir.machine.parts import (
     MAIN,
     Counted,
@@ -37,10 +38,12 @@ from byocir.machine.parts import (
     multiples_of,
     up_to,
 )
+from byocir.machine.places import Place
 
 __all__ = [
     "MAIN",
     "Call",
+    "Calls",
     "Counted",
     "InOrder",
     "Instruction",

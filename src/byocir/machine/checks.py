@@ -9,7 +9,8 @@ from typing import Any
 
 from byocir.dialects.types import Shape
 from byocir.errors import FAILURES, ByocirError
-from byocir.machine.description import Instruction, Machine
+from byocir.machine.description import Machine
+from byocir.machine.instructions import Instruction
 from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Order, Tokens, Unit
 from byocir.patterns.index import Affine, Index
 

@@ -1,122 +1,23 @@
-"""`Machine`: the declarations of a machine, and `Instruction`: what it does in one step."""
+"""`Machine`: the declarations of a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
-from byocir.machine.parts import MAIN, InOrder, Limit, Memory, Operand, Order, Sizes, Unit
-from byocir.patterns import Composite, Pattern, ScalarPattern, block
+from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
+from byocir.machine.parts import MAIN, InOrder, Limit, Memory, Order, Unit
+from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
 from byocir.patterns.mistakes import place_of
 
-if TYPE_CHECKING:
-    from byocir.machine.calls import Call
-    from byocir.machine.fits import Fit, Misfit
-    from byocir.machine.plans import Plan
-
-WORK = "work"
-"""What the block of an instruction is called in its matches, unless its pattern names it."""
-
-Cycles = Callable[[Sizes], int | float]
-Encode = Callable[["Call"], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Register:
-    """A register that holds configuration. Instructions say what they need it to hold; what sets it
-    is part of a program only where that changes."""
-
-    name: str
-    unit: Unit
-    encode: Callable[[Any], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Instruction:
-    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the
-    extents of its iterators. `into` is the memory that it writes. `pattern.rule` adds rules."""
-
-    name: str
-    unit: Unit
-    pattern: Composite
-    into: Memory
-    limits: Mapping[str, Limit]
-    cycles: Cycles
-    opcode: int | None = None
-    encode: Encode | None = None
-    """Makes the entry of the machine's code for one call of it."""
-    registers: Callable[[Call], Mapping[Register, Any]] | None = None
-    """Gives the contents of the machine's registers that one call of it needs."""
-
-    @property
-    def rule(self) -> Callable[..., Any]:
-        """Decorator: adds a rule, see `Composite.rule`."""
-        return self.pattern.rule
-
-    @cached_property
-    def forms(self) -> tuple[BlockPattern, ...]:
-        """The alternatives of its pattern."""
-        found = [each for each in self.pattern.walk() if isinstance(each, BlockPattern)]
-        return tuple(found)
-
-    @cached_property
-    def operands(self) -> Mapping[str, Memory]:
-        """The memories that its pattern's values lie in, by name; without the one it makes."""
-        started = {each.label for form in self.forms if (each := _init(form)) is not None}
-        values = {each.label: each for each in self.pattern.walk() if isinstance(each, Operand)}
-        return {name or "": v.memory for name, v in values.items() if name not in started}
-
-    @property
-    def starts(self) -> bool:
-        """Tells whether it can begin with a number, in place of what was there before."""
-        return any(
-            not isinstance(form.init, Pattern) and form.init is not None for form in self.forms
-        )
-
-    @cached_property
-    def moves(self) -> Memory | None:
-        """The memory from which it may move elements as they are, if it is a copy."""
-        for form in self.forms:
-            if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
-                pattern = form.reads[0].pattern
-                return pattern.memory if isinstance(pattern, Operand) else MAIN
-        return None
-
-    def cost(self, sizes: Sizes) -> float:
-        """The cycles that one call of these sizes keeps its unit busy."""
-        return float(self.cycles(sizes))
-
-    def __repr__(self) -> str:
-        return f"<instruction {self.name}>"
-
-
-def _gives_input(form: BlockPattern) -> bool:
-    """Tells whether a body gives the element that it reads."""
-    old, read = ScalarPattern(), ScalarPattern()
-    return form.body(old, read) is read
-
-
-def _init(form: BlockPattern) -> Operand | None:
-    return form.init if isinstance(form.init, Operand) else None
-
-
-@dataclass
-class Plans:
-    """Answers about blocks, by the facts that decide them, as the same is asked for each tile. Each
-    entry is what was found, or why nothing was."""
-
-    blocks: dict[Any, Plan | tuple[str, ...]] = field(default_factory=dict[Any, Any])
-    fits: dict[Any, Fit | tuple[str, ...]] = field(default_factory=dict[Any, Any])
-    calls: dict[Any, Fit | Misfit | None] = field(default_factory=dict[Any, Any])
-    copies: dict[Any, tuple[str, float]] = field(default_factory=dict[Any, Any])
+Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
@@ -128,7 +29,7 @@ class Machine:
     memories: list[Memory] = field(default_factory=list[Memory])
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     ordered: Order = field(default_factory=InOrder)
-    plans: Plans = field(default_factory=lambda: Plans())
+    _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
@@ -221,7 +122,7 @@ class Machine:
             raise ByocirError("B270", f"{told} alternatives of that", where=place_of(function))
         for form in forms:
             form.label = WORK
-        inits = [init.memory for form in forms if (init := _init(form)) is not None]
+        inits = [init.memory for form in forms if (init := init_of(form)) is not None]
         memory = into or next(iter(inits), MAIN)
         made = Instruction(
             pattern.name, unit, pattern, memory, limits, cycles, opcode, encode, registers
@@ -258,8 +159,9 @@ class Machine:
             if each.moves == source:
                 yield each.into
 
-    def check(self) -> None:
-        """Raises ByocirError B270 for a description that cannot be of a machine."""
-        from byocir.machine.checks import check_machine
-
-        check_machine(self)
+    def answer(self, key: tuple[Hashable, ...], found: Callable[[], Answer]) -> Answer:
+        """The answer to a question about blocks, which is found once: the same is asked for each
+        tile. The first part of the key says what was asked, the rest all that decides it."""
+        if key not in self._answers:
+            self._answers[key] = found()
+        return self._answers[key]

@@ -8,7 +8,8 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from byocir.machine.calls import calls_in
-from byocir.machine.description import Machine, Register
+from byocir.machine.description import Machine
+from byocir.machine.instructions import Register
 
 
 def encoded(machine: Machine, function: FuncOp) -> list[Any]:

@@ -9,7 +9,7 @@ many as the pattern reads it with. So a product of 16 pixels of a row with 16 ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Literal
@@ -21,33 +21,13 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, buffer, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import spans
-from byocir.dialects.types import Shape, element_type_of
-from byocir.machine.description import WORK, Instruction, Machine
-from byocir.machine.parts import MAIN, Memory, Operand
+from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.machine.description import Machine
+from byocir.machine.instructions import WORK, Fit, Instruction, Kind
+from byocir.machine.parts import MAIN, Operand
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.match import BoundBlock, Progress
-
-
-@dataclass(frozen=True)
-class Fit:
-    """An instruction that does a block. Positions count the block's iterators, operands its ins and
-    then its outs; names of iterators of one point may be missing."""
-
-    instruction: Instruction
-    form: BlockPattern
-    iterators: Mapping[str, tuple[int, ...]]
-    operands: Mapping[str, int]
-    memories: tuple[Memory, ...]
-    """Where each operand must lie, by its position."""
-    numbers: Mapping[str, int]
-
-    def sizes(self, extents: Sequence[int]) -> dict[str, int]:
-        """The extents of the instruction's iterators, by name."""
-        return {
-            name: max((extents[i] for i in found), default=1)
-            for name, found in self.iterators.items()
-        }
 
 
 @dataclass(frozen=True)
@@ -150,6 +130,38 @@ def on_its_own(
     return made
 
 
+def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
+    """The block over these extents, as a program of its own on arrays of the same types."""
+    types = [value.type for value in [*block.ins, *block.outs]]
+    if block.in_value_form:
+        types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
+    iterators = [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)]
+    return on_its_own(block, iterators, types, [*block.in_maps, *block.out_maps])
+
+
+def kind_of(
+    machine: Machine,
+    name: str,
+    block: BlockOp,
+    key: Hashable,
+    extents: Shape,
+    start: Attribute | None,
+) -> Kind | str:
+    """The calls of an instruction that do so many points of a block, or why none does; `key` is
+    that of the block."""
+
+    def found() -> Kind | str:
+        piece = sized(block, extents)
+        said = fits(machine, piece, start=start)
+        fit = next((each for each in said if each.instruction.name == name), None)
+        if not isinstance(fit, Fit):
+            return fit.reason if fit else f"{machine.name} has none of this name"
+        sizes = fit.sizes(extents)
+        return Kind(fit, piece, start, sizes, fit.instruction.cost(sizes))
+
+    return machine.answer(("kind", name, key, extents, start), found)
+
+
 _Side = tuple[int, AffineExpr]
 """The size of a dimension of a box, and its index."""
 
@@ -247,7 +259,8 @@ def block_key(block: BlockOp) -> tuple[Any, ...]:
     maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
     terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
     types: tuple[Shape | Any, ...] = tuple(
-        (element_type_of(v.type), scope_of(v.type)) for v in [*block.ins, *block.outs]
+        (element_type_of(v.type), "" if block.in_value_form else scope_of(v.type))
+        for v in [*block.ins, *block.outs]
     )
     kinds = tuple((it.extent.data, it.kind.data) for it in block.iterators)
     return kinds, terms, types, body_key(block.body.block)

@@ -13,9 +13,10 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine.calls import Call, Place
 from byocir.machine.description import Machine
+from byocir.machine.instructions import Call
 from byocir.machine.parts import InOrder, Interlocked, Tokens
+from byocir.machine.places import Place
 from byocir.machine_sim import (
     Access,
     Hazard,
@@ -104,8 +105,8 @@ class _Numbers:
 
     def _one(self, call: Call) -> Instruction:
         unit = call.unit.name
-        pops = [self._tokens[other.data, unit] for other in call.op.pops or ()]
-        pushes = [self._tokens[unit, other.data] for other in call.op.pushes or ()]
+        pops = [self._tokens[other, unit] for other in call.pops]
+        pushes = [self._tokens[unit, other] for other in call.pushes]
         return Instruction(
             0 if self._alone else self._units[unit],
             ceil(call.cycles),
@@ -113,7 +114,7 @@ class _Numbers:
             writes=self._accesses(call.result),
             pops=pops,
             pushes=pushes,
-            waits=[Wait(self._units[other], n) for other, n in call.op.counts.items()],
+            waits=[Wait(self._units[other], n) for other, n in call.waits.items()],
         )
 
     def _accesses(self, at: Place) -> list[Access]:

@@ -3,17 +3,17 @@ at which cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 
 from xdsl.ir import Attribute
 
-from byocir.dialects.tir import BlockOp, buffer
-from byocir.dialects.types import element_type_of, shape_of
-from byocir.machine.description import Instruction, Machine
-from byocir.machine.fits import Asked, Fit, Misfit, fits, on_its_own
+from byocir.dialects.tir import BlockOp
+from byocir.machine.description import Machine
+from byocir.machine.fits import Asked, Misfit, block_key, fits, sized
+from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Limit
 
 
@@ -43,9 +43,10 @@ def plans_of(
     `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
     """
     found: list[Plan] = []
+    key = block_key(block)
     for kept in _choices(machine, block, extents):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
-        for fit in fits(machine, sized(block, sizes), start=start, asked=asked):
+        for fit in _said(machine, block, key, sizes, start, asked):
             if isinstance(fit, Misfit):
                 reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
                 continue
@@ -58,13 +59,20 @@ def plans_of(
     return sorted(found, key=lambda plan: plan.cycles)
 
 
-def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
-    """The block over these extents, as a program of its own on arrays of the same types."""
-    types = [value.type for value in [*block.ins, *block.outs]]
-    if block.in_value_form:
-        types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
-    iterators = [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)]
-    return on_its_own(block, iterators, types, [*block.in_maps, *block.out_maps])
+def _said(
+    machine: Machine,
+    block: BlockOp,
+    key: Hashable,
+    sizes: Sequence[int],
+    start: Attribute | None,
+    asked: Asked,
+) -> list[Fit | Misfit]:
+    """What instructions say to a block, limits aside: to them an iterator has one point or more."""
+    least = tuple(min(size, 2) for size in sizes)
+    question = ("fits", key, least, start, asked)
+    return machine.answer(
+        question, lambda: list(fits(machine, sized(block, least), start=start, asked=asked))
+    )
 
 
 def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:

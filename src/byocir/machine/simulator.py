@@ -6,9 +6,8 @@ that it reads. Memories have the sizes that were declared, and hold nothing of u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -20,10 +19,12 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.evaluate.tir_block import BlockPlan
-from byocir.machine.calls import Call, Place, call_of
+from byocir.machine.calls import calls_in
 from byocir.machine.description import Machine
-from byocir.machine.fits import block_key, local_form
+from byocir.machine.fits import local_form
+from byocir.machine.instructions import Call, Kind
 from byocir.machine.parts import Memory
+from byocir.machine.places import Place
 
 _UNWRITTEN = 0x5A
 """The bytes of memory that no call has written yet."""
@@ -36,51 +37,47 @@ class Simulator:
         self.machine = machine
         self.memories = {memory: _new(memory) for memory in machine.memories}
         self._main: dict[SSAValue, np.ndarray] = {}
-        self._plans: dict[Any, BlockPlan] = {}
+        self._plans: dict[Kind, BlockPlan] = {}
 
     def run(
         self,
         function: FuncOp,
-        arrays: Sequence[np.ndarray],
-        calls: Sequence[Call] | None = None,
+        arrays: Iterable[np.ndarray],
+        calls: Iterable[Call] | None = None,
     ) -> None:
         """Runs a function in memory on these arguments; those that it writes are changed. `calls`
         are those of the function in another order. Raises ByocirError B271 for an op that is no
         instruction, B272 for a buffer outside its memory."""
         body = function.body.block
         self._main = dict(zip(body.args, arrays, strict=True))
-        found: list[Call] = []
         for op in body.ops:
-            if isinstance(op, IntrinsicOp):
-                found.append(call_of(self.machine, op))
-            elif isinstance(op, ConstantOp):
+            if isinstance(op, ConstantOp):
                 self._main[op.result] = op.value.data.values()
             elif isinstance(op, AllocOp):
                 self._allocate(op)
-            elif op is not body.last_op:
+            elif op is not body.last_op and not isinstance(op, IntrinsicOp):
                 told = f"expected instructions of {self.machine.name}, found {op.name}"
                 raise ByocirError("B271", told, where=place(op.location))
-        for call in found if calls is None else calls:
+        for call in calls_in(self.machine, body) if calls is None else calls:
             self.call(call)
 
     def call(self, call: Call) -> None:
         """Runs one call."""
-        pairs = zip(call.fit.operands.values(), call.places.values(), strict=True)
+        pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
         read = [self._read(each) for _, each in sorted(pairs, key=_position)]
         if call.start is not None:
             read[-1][...] = number(call.start)
         with np.errstate(all="ignore"):
-            self._plan(call).run(read[:-1], read[-1:], ())
+            self._plan(call.kind).run(read[:-1], read[-1:], ())
         self._write(call.result, read[-1])
 
-    def _plan(self, call: Call) -> BlockPlan:
-        key = block_key(call.block)
-        if key not in self._plans:
-            values = [*call.block.ins, *call.block.outs]
-            form = local_form(call.block, [len(shape_of(value.type)) for value in values])
+    def _plan(self, kind: Kind) -> BlockPlan:
+        if kind not in self._plans:
+            values = [*kind.block.ins, *kind.block.outs]
+            form = local_form(kind.block, [len(shape_of(value.type)) for value in values])
             assert form is not None
-            self._plans[key] = BlockPlan(form)
-        return self._plans[key]
+            self._plans[kind] = BlockPlan(form)
+        return self._plans[kind]
 
     def _allocate(self, op: AllocOp) -> None:
         type_ = op.result.type

@@ -34,7 +34,7 @@ from byocir.machine_sim.model import (
     Wait,
 )
 from byocir.machine_sim.order import NEVER, NOT_WAITING, Order, clocks, legal_order, order_of
-from byocir.machine_sim.timing import Costs, Stuck, Times, UnitTime, Waits, run_times, times_of
+from byocir.machine_sim.timing import Costs, Stuck, Times, UnitCycles, Waits, run_times, times_of
 
 __all__ = [
     "NEVER",
@@ -53,7 +53,7 @@ __all__ = [
     "TokenQueue",
     "Transfer",
     "Unit",
-    "UnitTime",
+    "UnitCycles",
     "Wait",
     "Waits",
     "clocks",

@@ -101,7 +101,7 @@ class Stuck(Exception):
 
 
 @dataclass(frozen=True)
-class UnitTime:
+class UnitCycles:
     """The cycles of one unit by cause; the six add up to the cycles of the run.
 
     ``busy``: it works. Else it waits: for others, as the ``order`` wants; for a ``channel``
@@ -134,8 +134,8 @@ class Times:
     end: Cycles
     waits: dict[str, Cycles]
     cycles: int
-    units: list[UnitTime]
-    sequencer: UnitTime
+    units: list[UnitCycles]
+    sequencer: UnitCycles
     channels: list[NDArray[np.int64]]
 
 
@@ -377,16 +377,16 @@ class _Servers:
             "queue": freed - end,
         }
         cycles = max([*self.unit_free, *self.unit_done], default=0)
-        units: list[UnitTime] = []
+        units: list[UnitCycles] = []
         for row in self.rows:
             waited = {cause: int(times[row].sum()) for cause, times in waits.items()}
             works = int(busy[row].sum())
-            units.append(UnitTime(works, drained=cycles - works - sum(waited.values()), **waited))
+            units.append(UnitCycles(works, drained=cycles - works - sum(waited.values()), **waited))
         spans = [np.array(c.spans, np.int64).reshape(-1, 3) for c in self.channels]
         sequencer = self._sequencer_time(cycles)
         return Times(delivered, start, end, waits, cycles, units, sequencer, spans)
 
-    def _sequencer_time(self, cycles: int) -> UnitTime:
+    def _sequencer_time(self, cycles: int) -> UnitCycles:
         busy, last = self.count * self.sequencer.cycles, max(self.delivered, default=0)
         if self.sequencer.chunk:
             chunks, rest = divmod(self.count, self.sequencer.chunk)
@@ -394,4 +394,4 @@ class _Servers:
             busy += chunks * beats[-1] + (beats[rest] if rest else 0)
         queue = sum(self.delivered) - sum(self.ready)
         channel = last - busy - self.held - queue
-        return UnitTime(busy, self.held, channel, 0, queue, drained=cycles - last)
+        return UnitCycles(busy, self.held, channel, 0, queue, drained=cycles - last)

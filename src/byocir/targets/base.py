@@ -28,6 +28,7 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.machine import Machine
+from byocir.machine.checks import check_machine
 from byocir.machine.numbers import model_of
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
@@ -64,7 +65,7 @@ class Target(ArgSpecConvertible):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if isinstance(cls.machine, Machine):
-            cls.machine.check()
+            check_machine(cls.machine)
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     LocationAttr,
     StringAttr,
     i64,
 )
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -26,6 +27,8 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, RecursiveMemoryEffect
 
 from byocir.dialects.checks import expect
+from byocir.dialects.tir.block import BlockOp
+from byocir.dialects.types import Shape
 
 
 @irdl_op_definition
@@ -48,12 +51,17 @@ class IntrinsicOp(IRDLOperation):
     is kept in order, in words for each kind of order: `waits(dma = 1)` until at most one
     instruction of unit dma is outstanding, `pops(load)` a token that unit load pushed to its own,
     `pushes(store)` one to unit store.
+
+    One op may stand for several calls in a row: `cut [16, 16, 8]` says how many points of each
+    iterator of its last block one call does at most. They come in the order of the iterators, the
+    last one fastest; sums begin in the calls that have their first points.
     """
 
     name = "tir.intrinsic"
 
     callee = prop_def(StringAttr)
     numbers = prop_def(DictionaryAttr)
+    cut = opt_prop_def(DenseArrayBase)
     waits = opt_prop_def(DictionaryAttr)
     pops = opt_prop_def(ArrayAttr[StringAttr])
     pushes = opt_prop_def(ArrayAttr[StringAttr])
@@ -66,10 +74,15 @@ class IntrinsicOp(IRDLOperation):
         body: Sequence[Operation] = (),
         numbers: Mapping[str, int] | None = None,
         location: LocationAttr | None = None,
+        cut: Sequence[int] | None = None,
     ) -> IntrinsicOp:
         """The instruction `callee` that does what these ops do."""
+        properties: dict[str, Attribute] = {"callee": StringAttr(callee)}
+        properties["numbers"] = _dictionary(numbers or {})
+        if cut is not None:
+            properties["cut"] = DenseArrayBase.from_list(i64, cut)
         return IntrinsicOp.create(
-            properties={"callee": StringAttr(callee), "numbers": _dictionary(numbers or {})},
+            properties=properties,
             regions=[Region(Block(body))],
             location=location,
         )
@@ -84,6 +97,10 @@ class IntrinsicOp(IRDLOperation):
         """The most instructions that may be outstanding when it begins, by unit."""
         return _numbers(self.waits)
 
+    def cut_of(self, block: BlockOp) -> Shape:
+        """The points of each iterator of its block that one call does at most."""
+        return block.extents if self.cut is None else tuple(self.cut.iter_values())
+
     def set_order(
         self, waits: Mapping[str, int], pops: Sequence[str] = (), pushes: Sequence[str] = ()
     ) -> None:
@@ -95,6 +112,8 @@ class IntrinsicOp(IRDLOperation):
     def verify_(self) -> None:
         expect(self.callee.data != "", "expected the name of an instruction, found none")
         expect(not self.body.block.is_empty, "expected a body of blocks, found none")
+        if self.cut is not None:
+            _verify_cut(tuple(self.cut.iter_values()), self.body.block.last_op)
         for name, number in self.numbers.data.items():
             expect(isinstance(number, IntegerAttr), f"expected a number for {name}, found {number}")
 
@@ -103,6 +122,8 @@ class IntrinsicOp(IRDLOperation):
         printer.print_string_literal(self.callee.data)
         if self.numbers.data:
             printer.print_string(f" {_text(self.fields)}")
+        if self.cut is not None:
+            printer.print_string(f" cut [{', '.join(map(str, self.cut.iter_values()))}]")
         if self.waits is not None:
             printer.print_string(f" waits{_text(self.counts)}")
         for word, units in (("pops", self.pops), ("pushes", self.pushes)):
@@ -123,6 +144,9 @@ class IntrinsicOp(IRDLOperation):
             parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, number) or ()
         )
         op = IntrinsicOp.of(callee, numbers=numbers)
+        if parser.parse_optional_keyword("cut") is not None:
+            cut = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            op.cut = DenseArrayBase.from_list(i64, cut)
         if parser.parse_optional_keyword("waits") is not None:
             counts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
             op.waits = _dictionary(dict(counts))
@@ -134,6 +158,16 @@ class IntrinsicOp(IRDLOperation):
                 op.properties[word] = ArrayAttr(map(StringAttr, units))
         region = parser.parse_region()
         return IntrinsicOp.create(properties=op.properties, regions=[region])
+
+
+def _verify_cut(cut: Shape, last: Operation | None) -> None:
+    expect(isinstance(last, BlockOp), f"expected a block to cut last, found {last and last.name}")
+    assert isinstance(last, BlockOp)
+    fits = len(cut) == len(last.extents) and all(
+        0 < n <= size for n, size in zip(cut, last.extents, strict=True)
+    )
+    sizes = "x".join(map(str, last.extents))
+    expect(fits, f"expected a cut of {sizes}, found {'x'.join(map(str, cut))}")
 
 
 def _numbers(dictionary: DictionaryAttr | None) -> dict[str, int]:

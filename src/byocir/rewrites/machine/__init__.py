@@ -2,9 +2,9 @@
 
 ```
 apply-schedules        tiles, and the buffers of the machine that they are staged in
-cut-to-instructions    each block, copy and fill in loops over what one instruction can do
+route-copies           copies by way of the memories between, and as blocks
 write-out-loops        one iteration after the other, with numbers as bases
-select-instructions    tir.intrinsic for each block, through the one matcher
+select-instructions    tir.intrinsic for each block, cut into what one call does
 overlap-loads          loads before the work of the tiles in front of theirs
 allocate-memories      a row of its memory for each buffer
 synchronise            what each instruction waits for
@@ -28,8 +28,7 @@ from byocir.machine import Machine
 from byocir.patterns.targets import find
 
 PASSES = (
-    "cut-to-instructions,write-out-loops,select-instructions,overlap-loads,allocate-memories,"
-    "synchronise"
+    "route-copies,write-out-loops,select-instructions,overlap-loads,allocate-memories,synchronise"
 )
 """What follows the schedules of a machine's functions."""
 

@@ -12,6 +12,7 @@ Guarantees: the same results. Buffers begin at granules, lie in one bank, and en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -20,10 +21,12 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
+from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
-from byocir.machine import Machine
-from byocir.machine.calls import ROW, calls_in
+from byocir.machine import Calls, Machine, Memory
+from byocir.machine.calls import ops_in
+from byocir.machine.places import ROW
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.arrange import Overfull, Rows, arranged, lives_of
 
@@ -45,14 +48,23 @@ class AllocateMemoriesPass(ModulePass):
 
 def allocated(machine: Machine, body: Block) -> Rows:
     """The rows of the buffers of a body; raises ByocirError B272."""
-    calls = calls_in(machine, body)
-    for slack in range(MOST, -1, -1):
-        found = arranged(machine, lives_of(calls, slack))
+    calls = ops_in(machine, body)
+    found: dict[AllocOp, int] = {}
+    for memory in machine.memories:
+        found |= _rows(memory, calls)
+    return found
+
+
+def _rows(memory: Memory, calls: Sequence[Calls]) -> Rows:
+    """The rows of the buffers of one memory, each kept as long as there is room."""
+    for slack in range(MOST, 0, -1):
+        found = arranged([memory], lives_of(calls, slack))
         if not isinstance(found, Overfull):
             return found
-        if not slack:
-            raise _full(found)
-    raise AssertionError
+    found = arranged([memory], lives_of(calls))
+    if isinstance(found, Overfull):
+        raise _full(found)
+    return found
 
 
 def _full(found: Overfull) -> ByocirError:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
-from byocir.machine import Call, Machine, Memory
+from byocir.machine import Calls, Memory
 from byocir.rewrites.machine.steps import steps_of
 
 
@@ -46,7 +46,7 @@ class Overfull:
 Rows = Mapping[AllocOp, int]
 
 
-def lives_of(calls: Sequence[Call], slack: int = 0) -> list[Life]:
+def lives_of(calls: Sequence[Calls], slack: int = 0) -> list[Life]:
     """The buffers of a program in the order of their use, each alive for `slack` more steps than it
     is used in: so long, what comes next can be made beside it. Time is counted in calls."""
     first: dict[AllocOp, int] = {}
@@ -74,10 +74,10 @@ def lives_of(calls: Sequence[Call], slack: int = 0) -> list[Life]:
     return [Life(b, memories[b], first[b], end(b)) for b in first]
 
 
-def arranged(machine: Machine, lives: Sequence[Life]) -> Rows | Overfull:
-    """The first row of each buffer, or the memory that does not hold them."""
+def arranged(memories: Sequence[Memory], lives: Sequence[Life]) -> Rows | Overfull:
+    """The first row of each buffer of these memories, or the memory that does not hold them."""
     found: dict[AllocOp, int] = {}
-    for memory in machine.memories:
+    for memory in memories:
         own = [life for life in lives if life.memory == memory]
         placed = _Placed()
         for life in sorted(own, key=lambda life: (-life.rows, life.first)):

@@ -30,17 +30,17 @@ def copy_cost(
 ) -> tuple[str, float]:
     """The unit that moves an array in the fewest cycles, and these. Raises ByocirError B271 where
     no instruction moves it."""
-    key = (element, shape, source, into)
-    found = machine.plans.copies.get(key)
-    if found is None:
+
+    def found() -> tuple[str, float] | tuple[()]:
         block = identity(element, shape, source, into)
-        reasons: list[str] = []
-        plans = plans_of(machine, block, block.extents, "memories", reasons)
-        if not plans:
-            told = f"expected an instruction of {machine.name} that copies "
-            told += f"{'x'.join(map(str, shape))} of {element} from {source.called} to "
-            told += f"{into.called}, found none"
-            raise ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))
-        found = plans[0].instruction.unit.name, plans[0].cycles
-        machine.plans.copies[key] = found
-    return found
+        plans = plans_of(machine, block, block.extents, "memories", [])
+        return (plans[0].instruction.unit.name, plans[0].cycles) if plans else ()
+
+    made = machine.answer(("copy", element, shape, source, into), found)
+    if made:
+        return made
+    block, reasons = identity(element, shape, source, into), list[str]()
+    plans_of(machine, block, block.extents, "memories", reasons)
+    told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} of "
+    told += f"{element} from {source.called} to {into.called}, found none"
+    raise ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))

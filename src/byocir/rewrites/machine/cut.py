@@ -1,130 +1,113 @@
-"""cut-to-instructions: blocks in loops over what one instruction of a machine can do.
-
-Does: puts the ops of composites back into the function, makes blocks of copies and fills, and tiles
-each block as the instruction limits that does it with the fewest cycles; a guard keeps the last
-calls inside.
-
-Requires: functions in memory whose blocks find their operands where instructions do. Raises
-ByocirError B271 for a block that no instruction does, with what each of them says to it.
-
-Guarantees: the same results, bit for bit.
+"""Cuts blocks into what calls of instructions do: one instruction for the whole box or, where the
+ends of it or the first of its sums want another, several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
+from xdsl.ir import Attribute
 
 from byocir.dialects.locations import place
-from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, scope_of
-from byocir.dialects.tir.scalar import number_attr
-from byocir.dialects.types import element_type_of
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine
-from byocir.machine.fits import block_key
+from byocir.machine.fits import block_key, kind_of
+from byocir.machine.instructions import Kind
 from byocir.machine.plans import Plan, plans_of
-from byocir.rewrites.bufferize import inline_composites
-from byocir.rewrites.machine import machines_in
-from byocir.rewrites.schedule.blocks import block_of_copy, block_of_fill, body_of, reads_old
-from byocir.rewrites.schedule.index import Indices
-from byocir.rewrites.schedule.tile import tile
+from byocir.rewrites.schedule.write_out import Box
 
 
 @dataclass(frozen=True)
-class CutToInstructionsPass(ModulePass):
-    """Tiles blocks to the sizes of the instructions of a machine."""
+class Part:
+    """A box of a block that calls of one instruction do, each at most as many points of each
+    iterator as the cut says. In one that begins sums start from a number."""
 
-    name = "cut-to-instructions"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function, machine in machines_in(op):
-            inline_composites(function)
-            body = function.body.block
-            for copy in [each for each in _movers(body) if isinstance(each, CopyOp)]:
-                _route(machine, copy)
-            for block in [b for each in _movers(body) for b in _as_block(each)]:
-                _cut(machine, block)
+    sides: tuple[tuple[int, int], ...]
+    name: str
+    cut: Shape
+    numbers: Mapping[str, int]
+    begins: bool
 
 
-def _movers(body: Block) -> list[Operation]:
-    """The blocks, copies and fills of a body and of the loops in it."""
-    found: list[Operation] = []
-    for op in body.ops:
-        if isinstance(op, ForOp):
-            found += _movers(op.body.block)
-        elif isinstance(op, BlockOp | CopyOp | FillOp):
-            found.append(op)
-    return found
-
-
-def _route(machine: Machine, op: CopyOp) -> None:
-    """Copies by way of the memories between, where no instruction copies at once."""
-    ends = [machine.memory_of(scope_of(v.type)) for v in (op.source, op.destination)]
-    source, into = ends
-    path = machine.path(source, into) if source is not None and into is not None else None
-    home, at = op.parent, op.source
-    if path is None or len(path) <= 2 or home is None:
-        return
-    for memory in path[1:-1]:
-        element = element_type_of(op.source.type)
-        between = AllocOp.of(element, op.box, memory.scope, op.location)
-        between.result.name_hint = op.source.name_hint
-        bases = op.source_bases if at is op.source else ()
-        pad = op.pad if at is op.source else None
-        made = CopyOp.of(at, between.result, op.box, source_bases=bases, pad=pad)
-        made.location = op.location
-        home.insert_ops_before([between, made], op)
-        at = between.result
-    last = CopyOp.of(at, op.destination, op.box, destination_bases=op.destination_bases)
-    last.location = op.location
-    home.insert_op_before(last, op)
-    op.detach()
-    op.erase()
-
-
-def _as_block(op: Operation) -> list[BlockOp]:
-    if isinstance(op, BlockOp):
-        return [op]
-    assert isinstance(op, CopyOp | FillOp)
-    assert op.parent is not None
-    is_fill = isinstance(op, FillOp)
-    made = block_of_fill(op) if is_fill else block_of_copy(op, Indices(body_of(op), op.location))
-    op.parent.insert_op_before(made, op)
-    op.detach()
-    op.erase()
-    return [made]
-
-
-def _cut(machine: Machine, block: BlockOp) -> None:
-    if not block.ins and not reads_old(block):
-        return  # a number, which may be how another instruction begins
-    plan = best_plan(machine, block)
-    sizes = {
-        name: size
-        for name, size, extent in zip(block.names, plan.sizes, block.extents, strict=True)
-        if size < extent
-    }
-    if sizes:
-        tile(block, sizes, remainder="guard")
-
-
-def best_plan(machine: Machine, block: BlockOp) -> Plan:
-    """Plans the calls that do a block, or the block with a number as initial value, in the fewest
-    cycles. Raises ByocirError B271 where no instruction does it."""
-    key = block_key(block)
-    if key not in machine.plans.blocks:
-        reasons: list[str] = []
-        plans = plans_of(machine, block, block.extents, "memories", reasons)
-        if not plans and reads_old(block):
-            zero = number_attr(0, element_type_of(block.outs[0].type))
-            plans = plans_of(machine, block, block.extents, "memories", reasons, zero)
-        machine.plans.blocks[key] = plans[0] if plans else tuple(dict.fromkeys(reasons))
-    plan = machine.plans.blocks[key]
-    if isinstance(plan, Plan):
-        return plan
+def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
+    """The parts of a block; raises ByocirError B271 where no instruction does one of them."""
+    found = parts_of(machine, block, number)
+    if not isinstance(found, str):
+        return found
     told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    raise ByocirError("B271", told, where=place(block.location), help="; ".join(plan))
+    raise ByocirError("B271", told, where=place(block.location), help=found)
+
+
+def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | str:
+    """The parts of a block without loops around it, which begins with a number if there is one; or
+    what instructions say to it."""
+
+    def found() -> Sequence[Part] | str:
+        reasons: list[str] = []
+        parts = _parts(machine, Box.of(block), number, reasons)
+        return "; ".join(dict.fromkeys(reasons)) if parts is None else parts
+
+    return machine.answer(("parts", block_key(block), number), found)
+
+
+def _parts(
+    machine: Machine, box: Box, number: Attribute | None, reasons: list[str]
+) -> list[Part] | None:
+    block = box.made([*box.op.ins, *box.op.outs])
+    key = block_key(block)
+    plans = plans_of(machine, block, block.extents, "memories", reasons)
+    if number is not None:
+        plans += plans_of(machine, block, block.extents, "memories", reasons, number)
+    for plan in plans:
+        kinds = list(_kinds(machine, plan, block, key, number))
+        if all(isinstance(kind, Kind) for kind in kinds):
+            cut = dict(zip(box.kept, plan.sizes, strict=True))
+            whole = tuple(cut.get(i, 1) for i in range(len(box.sides)))
+            name, numbers = plan.instruction.name, plan.fit.numbers
+            return [Part(box.sides, name, whole, numbers, number is not None)]
+        reasons += [f"{plan.instruction.name}: {kind}" for kind in kinds if isinstance(kind, str)]
+    for plan in plans:
+        for one, other, begins in _split(box, plan, number is not None):
+            first = _parts(machine, one, number, reasons)
+            rest = first and _parts(machine, other, number if begins else None, reasons)
+            if first and rest:
+                return [*first, *rest]
+    return None
+
+
+def _kinds(
+    machine: Machine, plan: Plan, block: BlockOp, key: Hashable, number: Attribute | None
+) -> Iterator[Kind | str]:
+    """All kinds of calls that a plan has, or why there are none."""
+    pieces = [_pieces(size, n) for size, n in zip(block.extents, plan.sizes, strict=True)]
+    seen: set[tuple[Shape, bool]] = set()
+    for piece in product(*pieces):
+        begins = number is not None and all(piece[i][1] for i in block.reductions)
+        found = tuple(size for size, _ in piece), begins
+        if found not in seen:
+            seen.add(found)
+            start = number if begins else None
+            yield kind_of(machine, plan.instruction.name, block, key, found[0], start)
+
+
+def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
+    """The sizes of the pieces of an iterator, each with whether it is the first one."""
+    later = {(min(most, size - at), False) for at in range(most, size, most)}
+    return {(min(most, size), True), *later}
+
+
+def _split(box: Box, plan: Plan, begins: bool) -> Iterator[tuple[Box, Box, bool]]:
+    """The ways to part a box in two, one after the other, and whether sums begin in the second,
+    too, if they do in the first: behind its first sums, and before its ragged ends."""
+    for i, most in zip(box.kept, plan.sizes, strict=True):
+        low, high = box.sides[i]
+        if most >= high - low:
+            continue
+        is_sum = i in box.op.reductions
+        at = low + most if begins and is_sum else high - (high - low) % most
+        if at < high:
+            yield box.over(i, (low, at)), box.over(i, (at, high)), begins and not is_sum

@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from byocir.machine import Call, Machine
-from byocir.machine.calls import buffers_in, calls_in
+from byocir.machine import Calls, Machine
+from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.arrange import Overfull, arranged, lives_of
 from byocir.rewrites.machine.steps import Step, depend, steps_of
@@ -42,17 +42,17 @@ class OverlapLoadsPass(ModulePass):
 
 def overlap(machine: Machine, body: Block) -> None:
     """Brings the loads of a body forward."""
-    steps = steps_of(calls_in(machine, body))
+    steps = steps_of(ops_in(machine, body))
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
         order = _moved(steps, depth)
-        if not isinstance(arranged(machine, lives_of(order)), Overfull):
+        if not isinstance(arranged(machine.memories, lives_of(order)), Overfull):
             _put(machine, body, order)
             return
 
 
-def _moved(steps: Sequence[Step], depth: int) -> list[Call]:
+def _moved(steps: Sequence[Step], depth: int) -> list[Calls]:
     """The calls with each load so many steps earlier, or as many as its source allows."""
-    before: list[list[Call]] = [[] for _ in steps]
+    before: list[list[Calls]] = [[] for _ in steps]
     used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
     earliest = 0
     for number, step in enumerate(steps):
@@ -72,7 +72,7 @@ def _moved(steps: Sequence[Step], depth: int) -> list[Call]:
     ]
 
 
-def _put(machine: Machine, body: Block, order: Sequence[Call]) -> None:
+def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:
     """Puts the calls into this order, in front of them the buffers."""
     end = body.last_op
     buffers = buffers_in(machine, body)

@@ -13,7 +13,7 @@ Guarantees: the same results, bit for bit; nothing but instructions, buffers and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -28,7 +28,6 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
-    ForOp,
     IntrinsicOp,
     IteratorAttr,
     IteratorKind,
@@ -39,13 +38,11 @@ from byocir.dialects.types import dtype_of, element_type_of
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
-from byocir.machine.fits import Fit, Misfit, block_key, fits
-from byocir.machine.plans import plans_of
 from byocir.rewrites.machine import machines_in
+from byocir.rewrites.machine.cut import Part, expect_parts, parts_of
 from byocir.rewrites.schedule.access import Access, accesses_of
 from byocir.rewrites.schedule.blocks import reads_old
-from byocir.rewrites.schedule.tile import tile
-from byocir.rewrites.schedule.write_out import write_out
+from byocir.rewrites.schedule.write_out import Box
 
 
 @dataclass(frozen=True)
@@ -62,41 +59,49 @@ class SelectInstructionsPass(ModulePass):
 def select(machine: Machine, body: Block) -> None:
     """Makes the blocks of a body without loops instructions; raises ByocirError B271."""
     _Numbers(machine, body).settle()
-    if any(isinstance(op, ForOp) for op in body.ops):
-        write_out(body)
     for op in list(body.ops):
         if isinstance(op, BlockOp):
-            _put(op, [op], _expect(machine, op, None))
+            _put(op, expect_parts(machine, op, None))
 
 
-def _put(block: BlockOp, ops: Sequence[Operation], fit: Fit) -> None:
-    """Puts an instruction that holds these ops in the place of a block."""
+def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> None:
+    """Puts instructions in the place of a block, those that begin with what `fill` sets."""
     home = block.parent
     assert home is not None
-    made = IntrinsicOp.of(fit.instruction.name, (), fit.numbers, block.location)
-    home.insert_op_before(made, block)
+    for part in parts:
+        work, cut = _part(block, part)
+        before = [_beginning(work, fill)] if part.begins and fill is not None else []
+        made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut)
+        home.insert_op_before(made, block)
+        if work is block:
+            block.detach()
+            made.body.block.add_op(block)
+            return
+        made.body.block.add_op(work)
     block.detach()
-    made.body.block.add_ops(ops)
+    block.erase()
 
 
-def _fit(machine: Machine, block: BlockOp, start: Attribute | None) -> Fit | tuple[str, ...]:
-    """The instruction that does a block in the fewest cycles, or what all say to it."""
-    key = (block_key(block), start)
-    if key not in machine.plans.fits:
-        said = list(fits(machine, block, start=start))
-        found = [each for each in said if isinstance(each, Fit)]
-        found.sort(key=lambda fit: fit.instruction.cost(fit.sizes(block.extents)))
-        reasons = [f"{e.instruction.name}: {e.reason}" for e in said if isinstance(e, Misfit)]
-        machine.plans.fits[key] = found[0] if found else tuple(reasons)
-    return machine.plans.fits[key]
+def _part(block: BlockOp, part: Part) -> tuple[BlockOp, Sequence[int] | None]:
+    """The block that a part is, and how it is cut, if it is."""
+    whole = part.sides == tuple((0, extent) for extent in block.extents)
+    box = replace(Box.of(block), sides=part.sides)
+    work = block if whole else box.made([*block.ins, *block.outs])
+    cut = part.cut if whole else [part.cut[i] for i in box.kept]
+    return work, None if tuple(cut) == work.extents else cut
 
 
-def _expect(machine: Machine, block: BlockOp, start: Attribute | None) -> Fit:
-    found = _fit(machine, block, start)
-    if isinstance(found, Fit):
-        return found
-    told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    raise ByocirError("B271", told, where=place(block.location), help="; ".join(found))
+def _beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
+    """The part of a fill that sets what a block writes."""
+    kept = writer.parallels or [0]
+    places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
+    dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(writer.extents))]
+    exprs = [e.replace_dims_and_symbols(dims, []) for e in writer.out_maps[0].results]
+    iterators = [writer.iterators.data[i] for i in writer.parallels]
+    iterators = iterators or [IteratorAttr.of("i", IteratorKind.PARALLEL, 1)]
+    map_ = AffineMap(len(kept), 0, tuple(exprs))
+    body, outs = fill.body.clone(), [writer.outs[0]]
+    return BlockOp(iterators, [], outs, [map_], body, location=fill.location)
 
 
 class _Numbers:
@@ -121,7 +126,7 @@ class _Numbers:
                 self._set(op)
                 continue
             for writer in writers:
-                self._begin(writer, op)
+                _put(writer, expect_parts(self.machine, writer, _number_of(op)), op)
             op.detach()
             op.erase()
 
@@ -152,37 +157,20 @@ class _Numbers:
             return False
         if not reads_old(op):
             return True
-        return isinstance(_fit(self.machine, op, _number_of(fill)), Fit)
-
-    def _begin(self, writer: BlockOp, fill: BlockOp) -> None:
-        """Makes a block an instruction that begins with the number of a fill."""
-        kept = writer.parallels or [0]
-        places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
-        dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(writer.extents))]
-        exprs = [e.replace_dims_and_symbols(dims, []) for e in writer.out_maps[0].results]
-        iterators = [writer.iterators.data[i] for i in writer.parallels]
-        iterators = iterators or [IteratorAttr.of("i", IteratorKind.PARALLEL, 1)]
-        map_ = AffineMap(len(kept), 0, tuple(exprs))
-        body, outs = fill.body.clone(), [writer.outs[0]]
-        begin = BlockOp(iterators, [], outs, [map_], body, location=fill.location)
-        _put(writer, [begin, writer], _expect(self.machine, writer, _number_of(fill)))
+        return not isinstance(parts_of(self.machine, op, _number_of(fill)), str)
 
     def _set(self, fill: BlockOp) -> None:
         """Lets an instruction set the elements, or a copy of a constant."""
-        plans = plans_of(self.machine, fill, fill.extents, "memories", [])
-        block = fill if plans else self._copied(fill)
-        plans = plans or plans_of(self.machine, block, block.extents, "memories", [])
-        if not plans:
-            scope = scope_of(fill.outs[0].type)
-            told = (
-                f"expected an instruction of {self.machine.name} that sets elements of {scope} to "
-            )
-            told += f"{_number_of(fill)}, or one that copies there from main memory, found neither"
-            raise ByocirError("B271", told, where=place(fill.location))
-        pairs = zip(block.names, plans[0].sizes, block.extents, strict=True)
-        sizes = {name: size for name, size, extent in pairs if size < extent}
-        if sizes:
-            tile(block, sizes, remainder="guard")
+        found, block = parts_of(self.machine, fill, None), fill
+        if isinstance(found, str):
+            block = self._copied(fill)
+            found = parts_of(self.machine, block, None)
+        if isinstance(found, str):
+            scope = scope_of(block.outs[0].type)
+            told = f"expected an instruction of {self.machine.name} that sets elements of {scope} "
+            told += "to a number, or one that copies there from main memory, found neither"
+            raise ByocirError("B271", told, where=place(block.location), help=found)
+        _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
         """The block that copies what a fill sets from a constant, in its place."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from byocir.machine import Call
+from byocir.machine import Calls
 
 
 @dataclass
@@ -15,11 +15,11 @@ class Step:
     """Calls that only bring something into the machine's memories, and those that follow them up to
     the next such call."""
 
-    loads: list[Call] = field(default_factory=list[Call])
-    work: list[Call] = field(default_factory=list[Call])
+    loads: list[Calls] = field(default_factory=list[Calls])
+    work: list[Calls] = field(default_factory=list[Calls])
 
 
-def is_load(call: Call, brought: Collection[SSAValue]) -> bool:
+def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
     """Tells whether a call moves something from main memory, or from where such calls brought it,
     to a buffer, or sets a buffer to a number."""
     *inputs, result = call.places.values()
@@ -30,7 +30,7 @@ def is_load(call: Call, brought: Collection[SSAValue]) -> bool:
     return all(place.memory.is_main or place.buffer in brought for place in inputs)
 
 
-def steps_of(calls: Sequence[Call]) -> list[Step]:
+def steps_of(calls: Sequence[Calls]) -> list[Step]:
     """The steps of a program, in order."""
     steps, brought = [Step()], set[SSAValue]()
     for call in calls:
@@ -44,7 +44,7 @@ def steps_of(calls: Sequence[Call]) -> list[Step]:
     return steps
 
 
-def depend(first: Call, second: Call) -> bool:
+def depend(first: Calls, second: Calls) -> bool:
     """Tells whether a call must stay behind an earlier one: one writes what the other accesses."""
     return (
         any(first.result.overlaps(place) for place in second.read)

@@ -24,8 +24,8 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Call, InOrder, Interlocked, Machine, Memory, Place, Tokens
-from byocir.machine.calls import calls_in
+from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
+from byocir.machine.calls import ops_in
 from byocir.rewrites.machine import machines_in
 
 
@@ -37,10 +37,10 @@ class SynchronisePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, machine in machines_in(op):
-            synchronise(machine, calls_in(machine, function.body.block))
+            synchronise(machine, ops_in(machine, function.body.block))
 
 
-def synchronise(machine: Machine, calls: Sequence[Call]) -> None:
+def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     """Sets what each call waits for. Raises ByocirError B273."""
     order = machine.ordered
     if isinstance(order, InOrder):
@@ -62,11 +62,11 @@ class Needs:
         self._reads: dict[tuple[SSAValue | Memory, str], np.ndarray] = {}
         self._writes: dict[tuple[SSAValue | Memory, str], np.ndarray] = {}
 
-    def of(self, calls: Sequence[Call]) -> list[dict[str, int]]:
+    def of(self, calls: Sequence[Calls]) -> list[dict[str, int]]:
         """By the unit's name, the position of the call."""
         return [self._of(at, call) for at, call in enumerate(calls)]
 
-    def _of(self, at: int, call: Call) -> dict[str, int]:
+    def _of(self, at: int, call: Calls) -> dict[str, int]:
         found: dict[str, int] = {}
         for unit in self._units:
             if unit == call.unit.name:
@@ -112,7 +112,7 @@ class Needs:
             accesses[key][box] = at
 
 
-def _count(calls: Sequence[Call], needs: Sequence[dict[str, int]]) -> None:
+def _count(calls: Sequence[Calls], needs: Sequence[dict[str, int]]) -> None:
     """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
     has waited for, all later ones have."""
     issued: dict[str, int] = {}
@@ -123,10 +123,10 @@ def _count(calls: Sequence[Call], needs: Sequence[dict[str, int]]) -> None:
         for unit, last in need.items():
             if last > known.get(unit, -1):
                 known[unit] = last
-                waits[unit] = issued[unit] - number[last] - 1
+                waits[unit] = issued[unit] - number[last]
         call.op.set_order(waits)
-        number.append(issued.get(call.unit.name, 0))
-        issued[call.unit.name] = number[-1] + 1
+        issued[call.unit.name] = issued.get(call.unit.name, 0) + call.count
+        number.append(issued[call.unit.name])
 
 
 @dataclass
@@ -135,7 +135,7 @@ class _Tokens:
     pushes: list[str] = field(default_factory=list[str])
 
 
-def _exchange(order: Tokens, calls: Sequence[Call], needs: Sequence[dict[str, int]]) -> None:
+def _exchange(order: Tokens, calls: Sequence[Calls], needs: Sequence[dict[str, int]]) -> None:
     """Lets calls pop tokens that those before them pushed. A unit that pops knows all that the
     other one knew."""
     pairs = {(one.name, other.name) for one, other in order.pairs}
@@ -158,7 +158,7 @@ def _exchange(order: Tokens, calls: Sequence[Call], needs: Sequence[dict[str, in
         call.op.set_order({}, found.pops, found.pushes)
 
 
-def _unordered(call: Call, before: Call) -> ByocirError:
+def _unordered(call: Calls, before: Calls) -> ByocirError:
     return ByocirError(
         "B273",
         f"expected tokens from unit {before.unit.name} to unit {call.unit.name}, on which "

@@ -45,7 +45,7 @@ class _Written:
         self.made: list[Operation] = []
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
-        self.boxes: dict[BlockOp, _Box] = {}
+        self.boxes: dict[BlockOp, Box] = {}
 
     def put(self) -> None:
         """Replaces what the body holds."""
@@ -102,7 +102,7 @@ class _Written:
 
     def _blocks(self, op: BlockOp) -> list[Operation]:
         if op not in self.boxes:
-            self.boxes[op] = _Box.of(op)
+            self.boxes[op] = Box.of(op)
         bases = [self.numbers[base] for base in op.bases]
         start = self.boxes[op].at(bases)
         whole = start.guarded()
@@ -124,7 +124,7 @@ def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
 
 
 @dataclass(frozen=True)
-class _Box:
+class Box:
     """A block over intervals of its iterators, with linear indices; those of a pad have none."""
 
     op: BlockOp
@@ -136,13 +136,13 @@ class _Box:
     """The inputs of which only the pad is read."""
 
     @staticmethod
-    def of(op: BlockOp) -> _Box:
+    def of(op: BlockOp) -> Box:
         forms = tuple(tuple(_linear(e, op) for e in attr.data.results) for attr in op.maps)
         guards = () if op.where is None else op.where.data.results
         sides = tuple((0, extent) for extent in op.extents)
-        return _Box(op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values))
+        return Box(op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values))
 
-    def at(self, bases: Sequence[int]) -> _Box:
+    def at(self, bases: Sequence[int]) -> Box:
         """With these bases."""
         if not bases:
             return self
@@ -169,10 +169,11 @@ class _Box:
     def _value(self, form: Linear[int], i: int, value: int) -> int:
         return form.value(lambda j: value if j == i else self.sides[j][0])
 
-    def _over(self, i: int, side: tuple[int, int]) -> _Box:
+    def over(self, i: int, side: tuple[int, int]) -> Box:
+        """Over these points of iterator i."""
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
-    def guarded(self) -> _Box | None:
+    def guarded(self) -> Box | None:
         """Over the points that the guards leave; None where they leave none."""
         box = self
         for form in self.guards:
@@ -182,10 +183,10 @@ class _Box:
             if high < 0:
                 return None
             i, side = box._within(form, 0, high)
-            box = box._over(i, side)
+            box = box.over(i, side)
         return replace(box, guards=())
 
-    def unpadded(self) -> list[_Box]:
+    def unpadded(self) -> list[Box]:
         """As boxes of which each reads inside its arrays, or nothing but a pad."""
         for operand, pad in enumerate(self.pads):
             if pad is None or operand in self.outside:
@@ -198,22 +199,27 @@ class _Box:
                 return self._parted(operand, form, size)
         return [self]
 
-    def _parted(self, operand: int, form: Linear[int], size: int) -> list[_Box]:
+    def _parted(self, operand: int, form: Linear[int], size: int) -> list[Box]:
         i, (first, end) = self._within(form, 0, size - 1)
         low, high = self.sides[i]
-        found: list[_Box] = []
+        found: list[Box] = []
         for side in ((low, first), (first, end), (end, high)) if first < end else ((low, high),):
             if side[0] < side[1]:
-                part = self._over(i, side)
+                part = self.over(i, side)
                 is_outside = side != (first, end)
                 gone = self.outside | {operand} if is_outside else self.outside
                 found += replace(part, outside=gone).unpadded()
         return found
 
+    @property
+    def kept(self) -> list[int]:
+        """The iterators that its block has: those of several points."""
+        return [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
+
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
         """The block, on these arrays."""
         op, count = self.op, len(self.op.ins)
-        kept = [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
+        kept = self.kept
         places = {i: n for n, i in enumerate(kept)}
         read = [i for i in range(len(values)) if i not in self.outside]
         maps: list[AffineMap] = []

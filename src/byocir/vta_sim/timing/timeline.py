@@ -136,7 +136,7 @@ CAUSES = {"order": "token", "channel": "dram", "issue": "fetch", "queue": "queue
 """What waits of any machine are on VTA, where order comes from tokens alone."""
 
 
-def _unit_time(unit: machine_sim.UnitTime) -> UnitTime:
+def _unit_time(unit: machine_sim.UnitCycles) -> UnitTime:
     return UnitTime(unit.busy, unit.order, unit.channel, unit.issue, unit.queue, unit.drained)
 
 

@@ -1,8 +1,8 @@
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'cut-to-instructions' %s | filecheck %s --check-prefix=CUT
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'cut-to-instructions,write-out-loops' %s | filecheck %s --check-prefix=OUT
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'cut-to-instructions,write-out-loops,select-instructions' %s | filecheck %s --check-prefix=SELECT
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'cut-to-instructions,write-out-loops,select-instructions,overlap-loads,allocate-memories' %s | filecheck %s --check-prefix=ROWS
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'cut-to-instructions,write-out-loops,select-instructions,overlap-loads,allocate-memories,synchronise' %s | filecheck %s --check-prefix=WAITS
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies' %s | filecheck %s --check-prefix=CUT
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops' %s | filecheck %s --check-prefix=OUT
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops,select-instructions' %s | filecheck %s --check-prefix=SELECT
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops,select-instructions,overlap-loads,allocate-memories' %s | filecheck %s --check-prefix=ROWS
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops,select-instructions,overlap-loads,allocate-memories,synchronise' %s | filecheck %s --check-prefix=WAITS
 
 func.func @main(%x: memref<6x4xi8>, %y: memref<6x4xi8>) attributes {byoc.target = #byoc.target<"engine", {}>} {
   %c0 = arith.constant 0 : index

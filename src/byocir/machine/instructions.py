@@ -1,0 +1,212 @@
+"""`Instruction`: what a machine does in one step, and `Call`: one such step in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from byocir.dialects.tir import BlockOp, IntrinsicOp
+from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Unit
+from byocir.machine.places import Place
+from byocir.patterns import Composite, Pattern, ScalarPattern
+from byocir.patterns.blocks import BlockPattern
+
+WORK = "work"
+"""What the block of an instruction is called in its matches, unless its pattern names it."""
+
+Cycles = Callable[[Sizes], int | float]
+Encode = Callable[["Call"], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """A register that holds configuration. Instructions say what they need it to hold; what sets it
+    is part of a program only where that changes."""
+
+    name: str
+    unit: Unit
+    encode: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the
+    extents of its iterators. `into` is the memory that it writes. `pattern.rule` adds rules."""
+
+    name: str
+    unit: Unit
+    pattern: Composite
+    into: Memory
+    limits: Mapping[str, Limit]
+    cycles: Cycles
+    opcode: int | None = None
+    encode: Encode | None = None
+    """Makes the entry of the machine's code for one call of it."""
+    registers: Callable[[Call], Mapping[Register, Any]] | None = None
+    """Gives the contents of the machine's registers that one call of it needs."""
+
+    @property
+    def rule(self) -> Callable[..., Any]:
+        """Decorator: adds a rule, see `Composite.rule`."""
+        return self.pattern.rule
+
+    @cached_property
+    def forms(self) -> tuple[BlockPattern, ...]:
+        """The alternatives of its pattern."""
+        found = [each for each in self.pattern.walk() if isinstance(each, BlockPattern)]
+        return tuple(found)
+
+    @cached_property
+    def operands(self) -> Mapping[str, Memory]:
+        """The memories that its pattern's values lie in, by name; without the one it makes."""
+        started = {each.label for form in self.forms if (each := init_of(form)) is not None}
+        values = {each.label: each for each in self.pattern.walk() if isinstance(each, Operand)}
+        return {name or "": v.memory for name, v in values.items() if name not in started}
+
+    @property
+    def starts(self) -> bool:
+        """Tells whether it can begin with a number, in place of what was there before."""
+        return any(
+            not isinstance(form.init, Pattern) and form.init is not None for form in self.forms
+        )
+
+    @cached_property
+    def moves(self) -> Memory | None:
+        """The memory from which it may move elements as they are, if it is a copy."""
+        for form in self.forms:
+            if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
+                pattern = form.reads[0].pattern
+                return pattern.memory if isinstance(pattern, Operand) else MAIN
+        return None
+
+    def cost(self, sizes: Sizes) -> float:
+        """The cycles that one call of these sizes keeps its unit busy."""
+        return float(self.cycles(sizes))
+
+    def __repr__(self) -> str:
+        return f"<instruction {self.name}>"
+
+
+def _gives_input(form: BlockPattern) -> bool:
+    """Tells whether a body gives the element that it reads."""
+    old, read = ScalarPattern(), ScalarPattern()
+    return form.body(old, read) is read
+
+
+def init_of(form: BlockPattern) -> Operand | None:
+    """The value that a form starts from, if it has one."""
+    return form.init if isinstance(form.init, Operand) else None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An instruction that does a block. Positions count the block's iterators, operands its ins and
+    then its outs; names of iterators of one point may be missing."""
+
+    instruction: Instruction
+    form: BlockPattern
+    iterators: Mapping[str, tuple[int, ...]]
+    operands: Mapping[str, int]
+    memories: tuple[Memory, ...]
+    """Where each operand must lie, by its position."""
+    numbers: Mapping[str, int]
+
+    def sizes(self, extents: Sequence[int]) -> dict[str, int]:
+        """The extents of the instruction's iterators, by name."""
+        return {
+            name: max((extents[i] for i in found), default=1)
+            for name, found in self.iterators.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """All that calls have in common which do as many points of like blocks, from the same start."""
+
+    fit: Fit
+    block: BlockOp
+    """What one call does, but for where its boxes begin."""
+    start: Attribute | None
+    sizes: Mapping[str, int]
+    cycles: float
+
+    @property
+    def reads_old(self) -> bool:
+        """Tells whether a call reads what its result was before."""
+        return self.start is None and self.block.body.block.args[-1].first_use is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of an instruction in a program: its sizes, numbers and operands by the names that
+    its pattern gives them; the result is called as what it starts from, or `out`."""
+
+    op: IntrinsicOp
+    """The op that it is part of: one call, or several in a row."""
+    kind: Kind
+    places: Mapping[str, Place]
+    """The places of the operands, by name."""
+    is_first: bool = True
+    is_last: bool = True
+    """Whether it is the first, and the last, call of its op."""
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.kind.fit.instruction
+
+    @property
+    def unit(self) -> Unit:
+        return self.instruction.unit
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return self.kind.sizes
+
+    @property
+    def start(self) -> Attribute | None:
+        """The number that the result begins with in place of what it was, if it does."""
+        return self.kind.start
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers that the pattern left open, by name."""
+        return self.kind.fit.numbers
+
+    @property
+    def cycles(self) -> float:
+        return self.kind.cycles
+
+    @property
+    def result(self) -> Place:
+        """The place of the result."""
+        return [*self.places.values()][-1]
+
+    @property
+    def read(self) -> list[Place]:
+        """The places that the call reads: its operands and, unless it begins anew, its result."""
+        *inputs, result = self.places.values()
+        return [*inputs, result] if self.kind.reads_old else inputs
+
+    @property
+    def waits(self) -> Mapping[str, int]:
+        """The most calls of other units that may be outstanding when it begins, by unit."""
+        return self.op.counts if self.is_first else {}
+
+    @property
+    def pops(self) -> Sequence[str]:
+        """The units whose tokens it pops before it begins."""
+        return [unit.data for unit in self.op.pops or ()] if self.is_first else []
+
+    @property
+    def pushes(self) -> Sequence[str]:
+        """The units that it pushes tokens to when it has ended."""
+        return [unit.data for unit in self.op.pushes or ()] if self.is_last else []
+
+    @property
+    def registers(self) -> Mapping[Register, Any]:
+        """The contents of the machine's registers that it needs."""
+        return self.instruction.registers(self) if self.instruction.registers else {}

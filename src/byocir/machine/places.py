@@ -1,0 +1,150 @@
+"""Places of operands: boxes of buffers in memories, and the rows that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+
+from byocir.dialects.tir import AllocOp
+from byocir.dialects.types import Shape, shape_of
+from byocir.machine.parts import Memory
+
+ROW = "row"
+"""The attribute of a `tir.alloc` with the first row of its memory that the buffer takes."""
+
+Span = tuple[int, int]
+"""The first of some numbers, and the first after them."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of an operand of a call: a box of a buffer in a memory."""
+
+    memory: Memory
+    buffer: SSAValue
+    box: tuple[Span, ...]
+    """Of each dimension of the buffer."""
+    steps: Mapping[str, Shape]
+    """By how much the index moves when an iterator of the instruction moves by one, by name."""
+    array: int = -1
+    """The number of an array in main memory: that of the function's argument; constants and
+    buffers come after these, in order."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Tells whether the buffer was given rows of its memory."""
+        owner = self.buffer.owner
+        return isinstance(owner, AllocOp) and ROW in owner.attributes
+
+    @property
+    def first(self) -> int:
+        """The first row of the memory that the buffer takes; 0 for one that has none yet."""
+        owner = self.buffer.owner
+        row = owner.attributes.get(ROW) if isinstance(owner, AllocOp) else None
+        return row.value.data if isinstance(row, IntegerAttr) else 0
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of the whole buffer."""
+        return shape_of(self.buffer.type)
+
+    @cached_property
+    def _cut(self) -> tuple[Shape, Shape]:
+        return self.memory.cut(self.shape)
+
+    @cached_property
+    def _row_steps(self) -> Shape:
+        """The rows, or elements of main memory, from one index of each dimension to the next."""
+        shape = self.shape
+        if self.memory.is_main:
+            return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+        leading, _ = self._cut
+        rows = [prod(leading[d + 1 :]) for d in range(len(leading))]
+        return tuple([*rows, *[0] * len(self.memory.row)][-len(shape) :]) if shape else ()
+
+    @property
+    def address(self) -> int:
+        """The row that the box begins in or, in main memory, its first element in the array."""
+        starts = [low for low, _ in self.box]
+        if self.memory.is_main:
+            return sum(s * step for s, step in zip(starts, self._row_steps, strict=True))
+        return self.first + self._row_at(starts)
+
+    @property
+    def block_rows(self) -> int:
+        """The rows from one block of lanes of the buffer's last dimension to the next."""
+        return prod(self._cut[0])
+
+    def stride(self, iterator: str) -> int:
+        """The rows, or elements of main memory, by which the operand moves with an iterator."""
+        moved = self.steps.get(iterator, (0,) * len(self.shape))
+        return sum(m * step for m, step in zip(moved, self._row_steps, strict=True))
+
+    def rows(self) -> tuple[Span, ...]:
+        """The rows that the box touches, as intervals; elements of the array in main memory."""
+        if self.memory.is_main:
+            return tuple(self._runs())
+        row = self.memory.row
+        count = len(self.shape) - len(row)
+        lanes = [self._side(d) for d in range(count, len(self.shape))]
+        blocks = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(lanes, row, strict=True)]
+        outer = [range(*self.box[d]) for d in range(max(count - 1, 0))]
+        low, high = self._side(count - 1)
+        starts = (
+            self.first + self._row_at([*at, *[low] * (count > 0), *(b * n for b, n in chosen)])
+            for block in product(*blocks)
+            for chosen in [list(zip(block, row, strict=True))]
+            for at in product(*outer)
+        )
+        return _joined((start, start + high - low) for start in starts)
+
+    def _side(self, dimension: int) -> Span:
+        """The side of a dimension; those in front of the first are one index."""
+        return self.box[dimension] if dimension >= 0 else (0, 1)
+
+    def _row_at(self, index: list[int]) -> int:
+        """The row that holds an element of the buffer, which begins at row 0."""
+        leading, blocks = self._cut
+        rank, number = len(self.memory.row), 0
+        whole = [0] * (len(leading) + rank - len(index)) + index
+        for at, count, lanes in zip(whole[-rank:], blocks, self.memory.row, strict=True):
+            number = number * count + at // lanes
+        for at, size in zip(whole, leading, strict=False):
+            number = number * size + at
+        return number
+
+    def _runs(self) -> Iterator[Span]:
+        if not self.box:
+            yield 0, 1
+            return
+        low, high = self.box[-1]
+        for at in product(*(range(*side) for side in self.box[:-1])):
+            start = sum(i * step for i, step in zip(at, self._row_steps, strict=False))
+            yield start + low, start + high
+
+    def overlaps(self, other: Place) -> bool:
+        """Tells whether a row, or an element of main memory, is in both. Buffers share rows only
+        once they were given the same ones."""
+        if self.buffer is other.buffer:
+            return all(a < d and c < b for (a, b), (c, d) in zip(self.box, other.box, strict=True))
+        if self.memory.is_main or self.memory != other.memory:
+            return False
+        if not (self.has_rows and other.has_rows):
+            return False
+        return any(a < d and c < b for a, b in self.rows() for c, d in other.rows())
+
+
+def _joined(runs: Iterator[Span]) -> tuple[Span, ...]:
+    found: list[Span] = []
+    for low, high in sorted(runs):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return tuple(found)
