@@ -39,7 +39,7 @@ class Calls:
 
     @cached_property
     def instruction(self) -> Instruction:
-        return self._kind(self.cut, self.start).fit.instruction
+        return _called(self.machine, self.op)
 
     @property
     def unit(self) -> Unit:
@@ -61,7 +61,8 @@ class Calls:
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """The boxes that all calls together reach, by the operands' names."""
-        return self._places(self._kind(self.cut, self.start).fit, self.block.extents, ())
+        boxes = self._boxes_over(self._kind(self.cut, self.start).fit, self.block.extents)
+        return {name: each.first for name, each in boxes.items()}
 
     @property
     def result(self) -> Place:
@@ -80,7 +81,7 @@ class Calls:
             offsets, extents = [at for at, _ in piece], tuple(size for _, size in piece)
             begins = self.start is not None and not any(offsets[i] for i in self._sums)
             kind = self._kind(extents, self.start if begins else None)
-            places = self._places(kind.fit, extents, offsets)
+            places = self._places(kind, offsets)
             yield Call(self.op, kind, places, number == 0, number == last)
 
     @cached_property
@@ -118,20 +119,49 @@ class Calls:
             self._known[known] = found
         return self._known[known]
 
-    def _places(self, fit: Fit, extents: Shape, offsets: Sequence[int]) -> dict[str, Place]:
+    def _places(self, kind: Kind, offsets: Sequence[int]) -> dict[str, Place]:
+        """The places of operands, by name, in the call whose pieces begin here."""
+        return {name: boxes.at(offsets) for name, boxes in self._boxes(kind).items()}
+
+    def _boxes(self, kind: Kind) -> Mapping[str, _Boxes]:
+        if kind not in self._reached:
+            self._reached[kind] = self._boxes_over(kind.fit, kind.block.extents)
+        return self._reached[kind]
+
+    @cached_property
+    def _reached(self) -> dict[Kind, Mapping[str, _Boxes]]:
+        return {}
+
+    def _boxes_over(self, fit: Fit, extents: Shape) -> dict[str, _Boxes]:
+        """The boxes that operands reach when iterators run over these extents."""
         values, reached = [*self.block.ins, *self.block.outs], spans(extents)
-        found: dict[str, Place] = {}
+        found: dict[str, _Boxes] = {}
         for name, position in fit.operands.items():
             forms, value = self._forms[position], values[position]
-            box: list[Span] = []
-            for form in forms:
-                low, high = form.interval(reached.__getitem__)
-                moved = form.variable.value(offsets.__getitem__) if offsets else 0
-                box.append((low + moved, high + moved + 1))
+            ends = [form.interval(reached.__getitem__) for form in forms]
+            box = tuple((low, high + 1) for low, high in ends)
             steps = {each: _step(forms, at) for each, at in fit.iterators.items()}
-            array = self.arrays.get(value, -1)
-            found[name] = Place(fit.memories[position], value, tuple(box), steps, array)
+            place_ = Place(fit.memories[position], value, box, steps, self.arrays.get(value, -1))
+            found[name] = _Boxes(place_, tuple(form.terms for form in forms))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """The boxes of one operand in calls of one kind: `first` where all iterators begin, and how
+    each dimension moves with them."""
+
+    first: Place
+    moves: tuple[tuple[tuple[int, int], ...], ...]
+
+    def at(self, offsets: Sequence[int]) -> Place:
+        first, box = self.first, list[Span]()
+        for (low, high), terms in zip(first.box, self.moves, strict=True):
+            moved = 0
+            for iterator, step in terms:
+                moved += step * offsets[iterator]
+            box.append((low + moved, high + moved))
+        return Place(first.memory, first.buffer, tuple(box), first.steps, first.array)
 
 
 def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
@@ -160,9 +190,16 @@ def ops_in(machine: Machine, body: Block) -> list[Calls]:
             found.append(Calls(machine, op, *_parts_of(op), arrays))
         elif isinstance(op, AllocOp | ConstantOp) and not scope_of(op.results[0].type):
             arrays[op.results[0]] = len(arrays)
-    for each in found:
-        _ = each.instruction
     return found
+
+
+def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
+    """The instruction that an op names; raises ByocirError B271 where the machine has none."""
+    for each in machine.instructions:
+        if each.name == op.callee.data:
+            return each
+    told = f"expected an instruction of {machine.name}, found {op.callee.data}"
+    raise ByocirError("B271", told, where=place(op.location))
 
 
 def calls_in(machine: Machine, body: Block) -> list[Call]:

@@ -53,7 +53,8 @@ def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
 
 def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
     """Computes the times at which the calls of a program run."""
-    return run_times(model_of(machine), numbers_of(machine, calls))
+    model = model_of(machine)
+    return run_times(model, _Numbers(machine, model.guarded).of(calls))
 
 
 def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
@@ -92,7 +93,11 @@ def any_order(
 
 
 class _Numbers:
-    def __init__(self, machine: Machine) -> None:
+    """Makes numbers of calls, with their accesses to the memories of these scopes or, without, to
+    all: what takes time is ordered by hardware or by what calls wait for."""
+
+    def __init__(self, machine: Machine, scopes: frozenset[str] | None = None) -> None:
+        self._scopes = scopes
         self._alone = isinstance(machine.ordered, InOrder)
         self._units = {unit.name: number for number, unit in enumerate(machine.units)}
         order = machine.ordered
@@ -119,6 +124,8 @@ class _Numbers:
 
     def _accesses(self, at: Place) -> list[Access]:
         memory = at.memory.scope
+        if self._scopes is not None and memory not in self._scopes:
+            return []
         if at.memory.is_main:
             memory = self._main.setdefault(at.buffer, f"main memory, array {len(self._main)}")
         return [Access(memory, start, stop) for start, stop in at.rows()]

@@ -90,6 +90,8 @@ class Place:
         """The rows that the box touches, as intervals; elements of the array in main memory."""
         if self.memory.is_main:
             return tuple(self._runs())
+        if len(self.box) == 2 and len(self.memory.row) == 1:
+            return self._matrix_rows()
         row = self.memory.row
         count = len(self.shape) - len(row)
         lanes = [self._side(d) for d in range(count, len(self.shape))]
@@ -103,6 +105,15 @@ class Place:
             for at in product(*outer)
         )
         return _joined((start, start + high - low) for start in starts)
+
+    def _matrix_rows(self) -> tuple[Span, ...]:
+        """The rows of a box of a matrix, most of which are asked for."""
+        (low, high), (left, right) = self.box
+        height, lanes, first = self.shape[0], self.memory.row[0], self.first
+        starts = [first + n * height for n in range(left // lanes, -(-right // lanes))]
+        if high - low == height:
+            return ((starts[0] + low, starts[-1] + high),)
+        return tuple((start + low, start + high) for start in starts)
 
     def _side(self, dimension: int) -> Span:
         """The side of a dimension; those in front of the first are one index."""

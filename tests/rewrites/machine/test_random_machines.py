@@ -94,3 +94,13 @@ def test_the_engine_of_the_examples_takes_all_sizes(sizes: tuple[int, int, int])
     feeds = random_feeds(module)
     np.testing.assert_array_equal(package.run(feeds)["res0"], evaluate(module, feeds)["res0"])
     assert any(name.endswith(".bin") for name in package.blobs["engine"])
+
+
+def test_programs_of_large_products_are_short_and_keep_the_core_busy() -> None:
+    package = byocir.compile(
+        product_module(128, 128, 128, relu=False), targets=[ENGINE], levels=("tensor",)
+    )
+    text = package.blobs["engine"]["program.mlir"].decode()
+    (profile,) = package.profile()
+    assert 6 * text.count("tir.intrinsic ") < profile.details["instructions"]
+    assert profile.cycles <= 1.15 * max(profile.bounds.values())

@@ -61,7 +61,7 @@ class IntrinsicOp(IRDLOperation):
 
     callee = prop_def(StringAttr)
     numbers = prop_def(DictionaryAttr)
-    cut = opt_prop_def(DenseArrayBase)
+    cut = opt_prop_def(DenseArrayBase.constr(i64))
     waits = opt_prop_def(DictionaryAttr)
     pops = opt_prop_def(ArrayAttr[StringAttr])
     pushes = opt_prop_def(ArrayAttr[StringAttr])
@@ -99,7 +99,7 @@ class IntrinsicOp(IRDLOperation):
 
     def cut_of(self, block: BlockOp) -> Shape:
         """The points of each iterator of its block that one call does at most."""
-        return block.extents if self.cut is None else tuple(self.cut.iter_values())
+        return block.extents if self.cut is None else tuple(self.cut.get_values())
 
     def set_order(
         self, waits: Mapping[str, int], pops: Sequence[str] = (), pushes: Sequence[str] = ()
@@ -113,7 +113,7 @@ class IntrinsicOp(IRDLOperation):
         expect(self.callee.data != "", "expected the name of an instruction, found none")
         expect(not self.body.block.is_empty, "expected a body of blocks, found none")
         if self.cut is not None:
-            _verify_cut(tuple(self.cut.iter_values()), self.body.block.last_op)
+            _verify_cut(tuple(self.cut.get_values()), self.body.block.last_op)
         for name, number in self.numbers.data.items():
             expect(isinstance(number, IntegerAttr), f"expected a number for {name}, found {number}")
 
@@ -123,7 +123,7 @@ class IntrinsicOp(IRDLOperation):
         if self.numbers.data:
             printer.print_string(f" {_text(self.fields)}")
         if self.cut is not None:
-            printer.print_string(f" cut [{', '.join(map(str, self.cut.iter_values()))}]")
+            printer.print_string(f" cut [{', '.join(map(str, self.cut.get_values()))}]")
         if self.waits is not None:
             printer.print_string(f" waits{_text(self.counts)}")
         for word, units in (("pops", self.pops), ("pushes", self.pushes)):
@@ -161,7 +161,10 @@ class IntrinsicOp(IRDLOperation):
 
 
 def _verify_cut(cut: Shape, last: Operation | None) -> None:
-    expect(isinstance(last, BlockOp), f"expected a block to cut last, found {last and last.name}")
+    expect(
+        isinstance(last, BlockOp),
+        f"expected a block to cut last, found {last.name if last else 'nothing'}",
+    )
     assert isinstance(last, BlockOp)
     fits = len(cut) == len(last.extents) and all(
         0 < n <= size for n, size in zip(cut, last.extents, strict=True)

@@ -330,6 +330,29 @@ func.func @intrinsic_of_nothing() {
 
 // -----
 
+func.func @intrinsic_with_a_cut_beyond_its_block(%x: memref<4xi8>) {
+  // CHECK: expected a cut of 4, found 5
+  tir.intrinsic "npu.double" cut [5] {
+    tir.block [i: 4] outs(%x[i] : memref<4xi8>) {
+    ^bb0(%a: i8):
+      tir.yield %a : i8
+    }
+  }
+  func.return
+}
+
+// -----
+
+func.func @intrinsic_that_cuts_no_block(%x: memref<4xi8>) {
+  // CHECK: expected a block to cut last, found tir.fill
+  tir.intrinsic "npu.clear" cut [2] {
+    tir.fill 0 : i8 into %x : memref<4xi8>
+  }
+  func.return
+}
+
+// -----
+
 func.func @intrinsic_without_name(%x: memref<4xi8>) {
   // CHECK: expected the name of an instruction, found none
   tir.intrinsic "" {

@@ -1,4 +1,4 @@
-// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies' %s | filecheck %s --check-prefix=CUT
+// RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies' %s | filecheck %s --check-prefix=COPIES
 // RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops' %s | filecheck %s --check-prefix=OUT
 // RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops,select-instructions' %s | filecheck %s --check-prefix=SELECT
 // RUN: byocir-opt --no-debuginfo --load-target %S/engine.py:Engine -p 'route-copies,write-out-loops,select-instructions,overlap-loads,allocate-memories' %s | filecheck %s --check-prefix=ROWS
@@ -22,41 +22,36 @@ func.func @main(%x: memref<6x4xi8>, %y: memref<6x4xi8>) attributes {byoc.target 
   func.return
 }
 
-// Instructions take up to two rows: a guard leaves out the fourth.
-// CUT:      tir.for %i = 0 to 2 serial {
-// CUT:        %t = tir.alloc : memref<3x4xi8, "engine.near">
-// CUT:        tir.for %d0 = 0 to 2 serial {
-// CUT:          tir.block [d0: 2, d1: 4, p0: 1, p1: 1] {{.*}} where(-d0 + 2 >= 0) {
-// CUT:        tir.for %m = 0 to 2 serial {
-// CUT:          tir.block [m: 2, n: 4] at({{.*}}) ins(%t[m, n] {{.*}} where(-m + 2 >= 0) {
+// Copies are blocks.
+// COPIES:      tir.for %i = 0 to 2 serial {
+// COPIES:        %t = tir.alloc : memref<3x4xi8, "engine.near">
+// COPIES:        tir.block [d0: 3, d1: 4, p0: 1, p1: 1] at(%c0, %c0, %b, %c0) ins(%x[d0 + p0, d1 + p1]
+// COPIES:        tir.block [m: 3, n: 4] ins(%t[m, n]
 
-// Each iteration is written out; the guard has become an extent.
+// Each iteration is written out.
 // OUT-NOT:  tir.for
-// OUT:      tir.block [d0: 2, d1: 4] ins(%x[d0, d1] : memref<6x4xi8>) outs(%t[d0, d1]
-// OUT:      tir.block [d1: 4] ins(%x[2, d1] : memref<6x4xi8>) outs(%t[2, d1]
-// OUT:      tir.block [m: 2, n: 4] ins(%t[m, n]
-// OUT:      tir.block [n: 4] ins(%t[2, n]
-// OUT:      tir.block [d0: 2, d1: 4] ins(%u[d0, d1] {{.*}} outs(%y[d0, d1]
-// OUT:      tir.block [d0: 2, d1: 4] ins(%x[d0 + 3, d1]
+// OUT:      tir.block [d0: 3, d1: 4] ins(%x[d0, d1] : memref<6x4xi8>) outs(%t[d0, d1]
+// OUT:      tir.block [m: 3, n: 4] ins(%t[m, n]
+// OUT:      tir.block [d0: 3, d1: 4] ins(%u[d0, d1] {{.*}} outs(%y[d0, d1]
+// OUT:      tir.block [d0: 3, d1: 4] ins(%x[d0 + 3, d1]
 
-// SELECT:      tir.intrinsic "engine.load" {
-// SELECT-NEXT:   tir.block [d0: 2, d1: 4] ins(%x[d0, d1]
-// SELECT:      tir.intrinsic "engine.double" {
-// SELECT-NEXT:   tir.block [m: 2, n: 4]
-// SELECT:      tir.intrinsic "engine.store" {
+// Instructions take up to two rows: one op is the two calls that do three.
+// SELECT:      tir.intrinsic "engine.load" cut [2, 4] {
+// SELECT-NEXT:   tir.block [d0: 3, d1: 4] ins(%x[d0, d1]
+// SELECT:      tir.intrinsic "engine.double" cut [2, 4] {
+// SELECT-NEXT:   tir.block [m: 3, n: 4]
+// SELECT:      tir.intrinsic "engine.store" cut [2, 4] {
 
 // Both tiles are in memory at once: the second is loaded before work on the first begins.
 // ROWS:      tir.alloc {row = 0 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-NEXT: tir.alloc {row = 6 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-NEXT: tir.alloc {row = 3 : i64} : memref<3x4xi8, "engine.near">
 // ROWS-NEXT: tir.alloc {row = 9 : i64} : memref<3x4xi8, "engine.near">
-// ROWS-COUNT-4: tir.intrinsic "engine.load"
+// ROWS-COUNT-2: tir.intrinsic "engine.load"
 // ROWS:      tir.intrinsic "engine.double"
 
-// The core waits until the loads of its rows are done, the DMA unit until the core is.
-// WAITS-COUNT-4: tir.intrinsic "engine.load" {
-// WAITS:      tir.intrinsic "engine.double" waits(dma = 3) {
-// WAITS:      tir.intrinsic "engine.double" waits(dma = 2) {
-// WAITS:      tir.intrinsic "engine.store" waits(core = 1) {
-// WAITS:      tir.intrinsic "engine.store" waits(core = 0) {
-// WAITS:      tir.intrinsic "engine.double" waits(dma = 3) {
+// The core waits until the loads of its rows are done, the DMA unit until the core is. What is
+// waited for counts calls: two of the second load may be outstanding.
+// WAITS-COUNT-2: tir.intrinsic "engine.load" cut [2, 4] {
+// WAITS:      tir.intrinsic "engine.double" cut [2, 4] waits(dma = 2) {
+// WAITS:      tir.intrinsic "engine.store" cut [2, 4] waits(core = 0) {
