@@ -51,7 +51,7 @@ def _padded(x: Bound, data: Bound, pool: Bound, new: NewOps) -> tuple[SSAValue, 
     return surrounded(x.value, around, zero, new), {**window, "pads": none, "ceil_mode": 0}
 
 
-@average_pool_to_integer.where
+@average_pool_to_integer.where(fix="make pads smaller than the kernel, or set count_include_pad")
 def no_window_is_over_pads_alone(pool: Bound) -> tuple[bool, str]:
     """No window covers pads alone, which has no mean."""
     return bool(_counts(pool).all()), "one of nothing"

@@ -30,6 +30,9 @@ ONE_SCALE = (
 )
 """What to do where a tensor has other scales."""
 
+CLOSER_SCALES = "calibrate again: the scales of input and result are too far apart"
+FEWER_PRODUCTS = "split the sum: fewer input channels, or a smaller kernel"
+
 
 @dataclass(frozen=True)
 class Integers:
@@ -54,7 +57,7 @@ def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
     def build(replace: Replace) -> MatchedRewrite:
         made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)
         made.where(fix=ONE_SCALE)(_result_has_one_scale)
-        made.where(_bounds_are_numbers)
+        made.where(fix="give the clip bounds that are numbers")(_bounds_are_numbers)
         made.where(fix="quantise what else reads them, too")(_floats_are_not_used)
         return made
 

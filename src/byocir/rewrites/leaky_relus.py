@@ -16,6 +16,7 @@ from byocir.patterns import Bound, constant, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, dequantize, dequantized, grid_at, known_grid
 from byocir.rewrites.integers import (
+    CLOSER_SCALES,
     ONE,
     ONE_SCALE,
     Integers,
@@ -72,14 +73,14 @@ def _parameters(
 leaky_relu_to_sum.where(fix=ONE_SCALE)(one_scale("data", "The input"))
 
 
-@leaky_relu_to_sum.where
+@leaky_relu_to_sum.where(fix="make the slopes an initializer")
 def slopes_are_known(activation: Bound) -> tuple[bool, object]:
     """The slopes are numbers that are known when the model is compiled."""
     slopes = _slopes(activation)
     return slopes is not None, "slopes that are computed" if slopes is None else slopes.shape
 
 
-@leaky_relu_to_sum.where
+@leaky_relu_to_sum.where(fix=CLOSER_SCALES)
 def sum_fits(data: Bound, activation: Bound, quantize: Bound) -> tuple[bool, str]:
     """The sum on a fine grid fits in i32."""
     grids = [grid_at(each) for each in (data, quantize)]

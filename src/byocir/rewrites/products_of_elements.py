@@ -15,6 +15,7 @@ from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, dequantize, grid_at, known_grid
 from byocir.rewrites.integers import (
+    CLOSER_SCALES,
     ONE,
     ONE_SCALE,
     Integers,
@@ -63,7 +64,7 @@ product_of_elements.where(fix=ONE_SCALE)(one_scale("lhs", "The first factor"))
 product_of_elements.where(fix=ONE_SCALE)(one_scale("rhs", "The second factor"))
 
 
-@product_of_elements.where
+@product_of_elements.where(fix=CLOSER_SCALES)
 def scales_are_far_from_the_limits_of_f32(lhs: Bound, rhs: Bound) -> tuple[bool, object]:
     """The product of the scales is a number of f32 that is not rounded to 0."""
     grids = [grid_at(each) for each in (lhs, rhs)]

@@ -50,7 +50,14 @@ from byocir.rewrites.grid import (
     known_grid,
     shown,
 )
-from byocir.rewrites.integers import ONE, ONE_SCALE, Integers, requantized, to_integers
+from byocir.rewrites.integers import (
+    FEWER_PRODUCTS,
+    ONE,
+    ONE_SCALE,
+    Integers,
+    requantized,
+    to_integers,
+)
 from byocir.rewrites.left_in_float import tell_left_in_float, tell_scales_are_computed
 from byocir.rewrites.zero_points import (
     folded_bias,
@@ -68,6 +75,7 @@ BIAS_SCALE_TOLERANCE = 1e-6
 SIGNED_WEIGHT = (
     "quantise weights to QInt8 with WeightSymmetric, with one scale or one for each output channel"
 )
+SYMMETRIC_INPUT = "quantise the input with zero point 0, or make the weight an initializer"
 SCALED_BIAS = (
     "quantise the bias to int32 with the scale of the input times that of the weight, as "
     "onnxruntime.quantization.quantize_static does"
@@ -124,7 +132,7 @@ def changed_grid(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValu
     return requantized(quantize, Integers(value, grid.scale, ONE), new)
 
 
-@changed_grid.where
+@changed_grid.where(fix=ONE_SCALE)
 def _input_has_one_scale(data: Bound) -> tuple[bool, object]:
     """The input has 8 bits and one scale, or is i32 with one scale and zero point 0."""
     grid = grid_at(data)
@@ -157,8 +165,8 @@ def weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
     return fits and grid.axis in (None, output_axis(m)), shown(grid)
 
 
-@quantized_conv.where
-@quantized_matmul.where
+@quantized_conv.where(fix=SYMMETRIC_INPUT)
+@quantized_matmul.where(fix=SYMMETRIC_INPUT)
 def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
     """The input has zero point 0, or the weight is a constant."""
     grid, weight = grid_at(data), constant_array(m["w"].value)
@@ -166,7 +174,7 @@ def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
     return known or grid is None or grid.symmetric, shown(grid)
 
 
-@quantized_matmul.where
+@quantized_matmul.where(fix="use the sum with the bias alone, a number for each output")
 def _product_is_not_used(product: Bound, b: Bound | None = None) -> tuple[bool, object]:
     """Nothing but the add of the bias uses the product, and the bias does not broadcast it."""
     if b is None:
@@ -198,8 +206,8 @@ def _range(scales: np.ndarray) -> str:
     return f"{scales.min():.6g} to {scales.max():.6g}" if scales.ndim else f"{scales:.6g}"
 
 
-@quantized_conv.where
-@quantized_matmul.where
+@quantized_conv.where(fix=FEWER_PRODUCTS)
+@quantized_matmul.where(fix=FEWER_PRODUCTS)
 def sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[bool, int]:
     """No sum of products can leave i32."""
     if not all(_is_byte(each) for each in (x, w)):

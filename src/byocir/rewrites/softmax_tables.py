@@ -26,6 +26,7 @@ from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, grid_at, known_grid
 from byocir.rewrites.grid import quantize as quantized
+from byocir.rewrites.integers import ONE_SCALE
 from byocir.rewrites.matching import rewrites
 from byocir.rewrites.tabulate_bytes import look_up
 
@@ -71,7 +72,7 @@ def _axis(softmax: Bound) -> int:
     return softmax.op.axis.value.data
 
 
-@softmax_to_table.where
+@softmax_to_table.where(fix=ONE_SCALE)
 def input_and_result_have_one_scale(data: Bound, quantize: Bound) -> tuple[bool, str]:
     """Input and result have 8 bits and one scale."""
     grids = [grid_at(each) for each in (data, quantize)]
@@ -79,7 +80,7 @@ def input_and_result_have_one_scale(data: Bound, quantize: Bound) -> tuple[bool,
     return fits, " and ".join(map(str, grids))
 
 
-@softmax_to_table.where
+@softmax_to_table.where(fix="quantise the result more coarsely, or sum over fewer elements")
 def the_sum_is_close_enough(x: Bound, softmax: Bound, quantize: Bound) -> tuple[bool, float]:
     """What rounding the entries does to the result is far from a step."""
     grid, count = grid_at(quantize), x.type.shape[_axis(softmax)]

@@ -24,7 +24,13 @@ from byocir.dialects.types import i32
 from byocir.patterns import Bound, Match, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import Grid, dequantize, grid_at, known_grid
-from byocir.rewrites.integers import ONE_SCALE, brought_to_grid, one_scale, to_integers
+from byocir.rewrites.integers import (
+    CLOSER_SCALES,
+    ONE_SCALE,
+    brought_to_grid,
+    one_scale,
+    to_integers,
+)
 from byocir.rewrites.matching import MatchedRewrite
 
 
@@ -62,7 +68,7 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
     residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
-    @residual_add.where
+    @residual_add.where(fix=CLOSER_SCALES)
     def sum_fits(m: Match) -> tuple[bool, str]:
         """The sum on a fine grid fits in i32."""
         grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]

@@ -34,7 +34,14 @@ from byocir.dialects.types import Shape, shape_of
 from byocir.patterns import Bound, Match, op, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, dequantize, grid_at, known_grid, shown
-from byocir.rewrites.integers import ONE, Integers, requantized, to_integers
+from byocir.rewrites.integers import (
+    FEWER_PRODUCTS,
+    ONE,
+    ONE_SCALE,
+    Integers,
+    requantized,
+    to_integers,
+)
 from byocir.rewrites.qdq_to_integer import (
     BIAS,
     DATA,
@@ -62,9 +69,9 @@ def transposed_conv_to_convs(m: Match, quantize: Bound, new: NewOps) -> SSAValue
     return made.side_by_side(results, new)
 
 
-transposed_conv_to_convs.where(input_is_on_one_grid)
+transposed_conv_to_convs.where(fix=ONE_SCALE)(input_is_on_one_grid)
 transposed_conv_to_convs.where(fix=SCALED_BIAS)(bias_is_on_the_grid_of_the_sums)
-transposed_conv_to_convs.where(sums_fit)
+transposed_conv_to_convs.where(fix=FEWER_PRODUCTS)(sums_fit)
 
 
 @transposed_conv_to_convs.where(fix=SIGNED_WEIGHT)

@@ -20,10 +20,18 @@ from byocir.dialects.types import i8
 from byocir.patterns import Bound, Match
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, grid_at, known_grid, shown
-from byocir.rewrites.integers import ONE, Integers, requantized, to_integers
+from byocir.rewrites.integers import (
+    FEWER_PRODUCTS,
+    ONE,
+    ONE_SCALE,
+    Integers,
+    requantized,
+    to_integers,
+)
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.qdq_to_integer import (
     PRODUCT,
+    SIGNED_WEIGHT,
     input_is_on_one_grid,
     quantized_conv,
     quantized_matmul,
@@ -37,7 +45,7 @@ def _with_wide_weights(narrow: MatchedRewrite) -> MatchedRewrite:
     made = MatchedRewrite(narrow.composite.patterns[0], narrow.replace)
     kept = [rule for rule in narrow.composite.rules if rule.name != weight_has_8_bits.__name__]
     made.composite.rules += kept
-    made.where(weight_has_9_bits)
+    made.where(fix=SIGNED_WEIGHT)(weight_has_9_bits)
     return made
 
 
@@ -85,10 +93,10 @@ def _joined(parts: list[SSAValue], axis: int, new: NewOps) -> SSAValue:
     return new.add(ConcatOp.make(*parts, axis=axis)).result if len(parts) > 1 else parts[0]
 
 
-product_of_two.where(input_is_on_one_grid)
+product_of_two.where(fix=ONE_SCALE)(input_is_on_one_grid)
 
 
-@product_of_two.where
+@product_of_two.where(fix="give both factors at least two dimensions")
 def factors_are_computed_matrices(x: Bound, w: Bound) -> tuple[bool, object]:
     """Both factors are computed matrices of signed bytes, or several."""
     known = constant_array(w.value) is not None
@@ -97,14 +105,14 @@ def factors_are_computed_matrices(x: Bound, w: Bound) -> tuple[bool, object]:
     return fits and not known, ", ".join(map(str, seen))
 
 
-@product_of_two.where
+@product_of_two.where(fix=ONE_SCALE)
 def second_factor_is_on_one_grid(weight: Bound) -> tuple[bool, object]:
     """The second factor has 8 bits and one scale."""
     grid = grid_at(weight)
     return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
 
-@product_of_two.where
+@product_of_two.where(fix=FEWER_PRODUCTS)
 def its_sums_fit(x: Bound) -> tuple[bool, int]:
     """No sum of products can leave i32."""
     worst = 4 * 2**14 * x.type.shape[-1]

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
-from byocir.dialects.tir import bodies
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from byocir.dialects.tir import BlockOp, bodies
 from byocir.dialects.types import i8, i16, i32, i64, shape_of
 from byocir.lowering.tir_to_vta.layout import contraction_roles
+from byocir.lowering.tir_to_vta.legalise_verdict import refusal
 from byocir.patterns import (
     Match,
     Pattern,
@@ -23,8 +27,26 @@ from byocir.patterns import (
     within,
 )
 from byocir.patterns.blocks import Access
+from byocir.patterns.value_tests import ValueTest
 
 S = ScalarPattern
+
+_ROUND_AS_FIX_POINT = (
+    "round by half of what the shift divides by, with factors and zero points that fit 32 bits "
+    "together, as fix-point chooses them"
+)
+
+
+def _is_tensor(value: SSAValue) -> tuple[bool, str]:
+    return isinstance(value.type, TensorType), "one in memory"
+
+
+_TENSOR = ValueTest("a tensor (raise-scf-to-tir makes tensors of memory)", _is_tensor)
+
+
+def _input(name: str) -> Pattern:
+    """Bytes that the composite is given."""
+    return wildcard(name, dtype=i8, where=_TENSOR)
 
 
 def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
@@ -139,12 +161,12 @@ def _conv(spaces: str, x: Pattern, index: str, weight: Access, out: str | None =
 @composite("contraction")
 def contraction():
     """A convolution or product of matrices as blocks, with its integer epilogue."""
-    x, w = wildcard("x", dtype=i8), weights("w")
+    x, w = _input("x"), weights("w")
     conv2d = _conv("n o h w | c r s", x, f"n c {_ROW} {_COLUMN}", w["o c r s"])
     conv1d = _conv("n o h | c r", x, f"n c {_ROW}", w["o c r"])
     dense = block("*m n | k", x["*m k"], w["k n"], _product)
     turned = block("*m n | k", x["*m k"], w["n k"], _product)
-    y = wildcard("y", dtype=i8)
+    y = _input("y")
     batched = block("*b *m n | k", x["*b *m k"], y["*b k n"], _product)
     crossed = block("*b *m n | k", x["*b *m k"], y["*b n k"], _product)
     channel, output = "(g*inputs + c)", "(g*outputs + o)"
@@ -166,7 +188,7 @@ def contraction():
 def _window(
     body: Callable[[S, S], S], pad: int | str, init: int | None = None
 ) -> tuple[Pattern, Pattern]:
-    x = wildcard("x", dtype=i8)
+    x = _input("x")
     made: list[Pattern] = []
     for spaces, index in (("n c h w | r s", f"n c {_ROW} {_COLUMN}"), ("n c h | r", f"n c {_ROW}")):
         rank = 4 if _COLUMN in index else 3
@@ -202,7 +224,7 @@ def _term(zero: S | None) -> Callable[[S, S, S], S]:
 
 def _rescaled(name: str) -> Pattern:
     """Bytes as wider integers: scaled without rounding, their zero point taken off."""
-    x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
+    x, m = _input(name), constant(f"scale_{name}", dtype=i32)
     zero = number(f"zero_{name}")
     scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
     return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
@@ -227,7 +249,7 @@ def elementwise():
     a, b = _rescaled("a"), _rescaled("b")
     total = block("*i", a["*i"], b["*i"], lambda acc, x, y: x + y)
     product = block("*i", a["*i"], b["*i"], lambda acc, x, y: x * y)
-    x = wildcard("x", dtype=i8)
+    x = _input("x")
     start = optional(x, lambda v: _each(v, lambda e: e.to(i32) + number("offset")))
     return tuple(
         _bounded(_rescale(optional(value, lambda v: _each(v, lambda e: e.max(0)))))
@@ -251,10 +273,19 @@ def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
     return shapes[0] == shapes[1], shapes
 
 
+@contraction.rule(fix=_ROUND_AS_FIX_POINT)
+@window_sum.rule(fix=_ROUND_AS_FIX_POINT)
+@elementwise.rule(fix=_ROUND_AS_FIX_POINT)
+def steps_fit_the_alu(m: Match) -> tuple[bool, Any]:
+    """VTA's ALU has each step, in 32 bits."""
+    found = refusal([op for op in reversed(m.ops) if isinstance(op, BlockOp)])
+    return not found, found or "all"
+
+
 @composite("bound")
 def bound():
     """A relu or clip as a block."""
-    x = wildcard("x", dtype=i8)
+    x = _input("x")
     return (
         _each(x, lambda e: e.max(number("low")).min(number("high")))
         | _each(x, lambda e: e.max(number("low")))
@@ -265,7 +296,7 @@ def bound():
 @composite("view_block", glue=True)
 def view_block():
     """A change of shape as a block that moves nothing."""
-    x = wildcard("x", dtype=i8)
+    x = _input("x")
     return (
         block("n c", x["n c (0) (0)"], lambda acc, e: e),
         block("n c", x["n c (0)"], lambda acc, e: e),

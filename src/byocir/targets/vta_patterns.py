@@ -9,13 +9,16 @@ the same computations as blocks, whoever wrote them (`vta_blocks`).
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
-from byocir.dialects.graph import ConstantOp, FixedAttr
-from byocir.dialects.types import i8, i32
+from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
+from byocir.dialects.graph.fixed_point import Rounding
+from byocir.dialects.intervals import integer_range
+from byocir.dialects.types import element_type_of, i8, i32
 from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
+from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 from byocir.patterns import (
     Composite,
     Match,
@@ -28,6 +31,7 @@ from byocir.patterns import (
     optional_operand,
     wildcard,
 )
+from byocir.patterns.match import constant_array
 from byocir.patterns.nodes import OptionalOperand
 from byocir.patterns.rules import Check
 from byocir.patterns.value_tests import ValueTest
@@ -48,6 +52,7 @@ _PER_TENSOR = "quantise it with one scale, per tensor"
 _PER_CHANNEL = "quantise weights per tensor or per output channel, and the result per tensor"
 _PER_OUTPUT = "quantise weights per tensor or per output, and give each output one bias"
 _EXPAND = "expand the smaller operand to the shape of the other"
+_FIXED = "let fix-point choose factors and shifts: it runs where a target asks for fixed point"
 _POOL_FIRST = "pool or reduce the other dimensions to size 1 before"
 
 # Graph level.
@@ -175,7 +180,7 @@ def _is_per_output(shape: tuple[int, ...], m: Match) -> bool:
 def _term(name: str) -> Pattern:
     """Bytes as wider integers: scaled without rounding, their zero point taken off."""
     x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-    return op("graph.requantize", x, m) @ f"rescale_{name}"
+    return op("graph.requantize", x, m, to=i32) @ f"rescale_{name}"
 
 
 @composite("add", zero_points=True)
@@ -215,9 +220,9 @@ def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
     return sizes == (1, 1), sizes
 
 
-@add.rule
-@multiply.rule
-@leaky_relu.rule
+@add.rule(fix=_FIXED)
+@multiply.rule(fix=_FIXED)
+@leaky_relu.rule(fix=_FIXED)
 def terms_are_exact(m: Match) -> tuple[bool, Any]:
     """Operands are scaled without rounding."""
     names = (name for name in ("rescale_a", "rescale_b") if name in m)
@@ -299,7 +304,7 @@ def view_keeps_channels(m: Match) -> tuple[bool, Any]:
     return fits and shapes[0][:2] == shapes[1][:2], shapes
 
 
-@requantize.rule
+@requantize.rule(fix=_FIXED)
 def offset_is_exact(m: Match) -> tuple[bool, Any]:
     """A zero point is taken off without scaling."""
     if "offset" not in m:
@@ -309,9 +314,26 @@ def offset_is_exact(m: Match) -> tuple[bool, Any]:
     return exact and m["offset"].type.element == i32, rounding
 
 
+def _numbers_fit(m: Match) -> tuple[bool, Any]:
+    """Factors and shifts of requantisation fit 32 bits."""
+    found = [op for op in m.ops if isinstance(op, RequantizeOp) and not _fits(op)]
+    return not found, ", ".join(f"{op.rounding}" for op in found) or "they do"
+
+
+def _fits(op: RequantizeOp) -> bool:
+    """Tells if the sums of a requantise and its rounding stay in 32 bits."""
+    scale, rounding = constant_array(op.scales[0]), op.rounding
+    if not isinstance(rounding, FixedAttr) or scale is None or not scale.present:
+        return True
+    rescaling = rounding.shift.data, cast("Rounding", rounding.ties.data), op.zero_point.value.data
+    ranges = [integer_range(element_type_of(value.type)) for value in (op.input, op.result)]
+    return requantise_fits(ranges[0], scale.values(), rescaling, ranges[1])
+
+
 _SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)
 for _pattern in _SCALED:
-    _pattern.rule(_is_fixed)
+    _pattern.rule(fix=_FIXED)(_is_fixed)
+    _pattern.rule(fix=_FIXED)(_numbers_fit)
 for _pattern in (conv, add, multiply, requantize):
     _pattern.rule(fix=_PER_CHANNEL)(_one_scale_per_channel)
 

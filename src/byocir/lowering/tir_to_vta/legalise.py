@@ -55,7 +55,11 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
-from byocir.lowering.tir_to_vta.legalise_space import evaluated, normalise
+from byocir.lowering.tir_to_vta.legalise_space import (
+    evaluated,
+    normalise,
+    spread,
+)
 from byocir.lowering.tir_to_vta.legalise_wide import with_bytes_as_weights
 
 
@@ -200,7 +204,7 @@ class _Reader:
         if isinstance(owner, FillOp):
             return Constant.uniform(owner.value.value.data, len(block.extents))  # pyright: ignore
         if isinstance(owner, ConstantOp):
-            return Constant(_spread(owner.value.data.values(), map_, block.extents))
+            return Constant(spread(owner.value.data.values(), map_, block.extents))
         view = _view(map_, block.extents, shape_of(value.type))
         if value in self.ranges and view is not None:
             return self._widened(block, value, view)
@@ -223,13 +227,6 @@ class _Reader:
 
 def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
-
-
-def _spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
-    """The elements that a block reads, int64, with size 1 along iterators it does not depend on."""
-    index = tuple(evaluated(map_, extents))
-    read = np.asarray(values[index] if index else values, np.int64)
-    return read.reshape(read.shape or (1,) * len(extents))
 
 
 def _view(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:

@@ -27,7 +27,7 @@ from byocir.dialects.tir.affine import division_of, form_of, linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import i8
 from byocir.dialects.uses import replace_uses
-from byocir.lowering.tir_to_vta.legalise_space import evaluated
+from byocir.lowering.tir_to_vta.legalise_space import evaluated, without_units
 
 
 def sharing(inputs: int, outputs: int, block: int) -> int:
@@ -94,11 +94,8 @@ class _Groups:
         if len(op.ins) != 2 or len(weights) != 1 or not op.reductions:
             return None
         w, x = weights[0], 1 - weights[0]
-        read, written = _channel(op.in_maps[x]), _channel(op.out_maps[0])
-        if read is None or written is None:
-            return None
-        groups = [i for i, _ in read.terms if i in op.parallels and written.coefficient(i)]
-        if len(groups) != 1:
+        read, written, groups = _channel(op.in_maps[x]), _channel(op.out_maps[0]), _counting(op, x)
+        if read is None or written is None or len(groups) != 1:
             return None
         summed = next((i for i, _ in read.terms if i != groups[0]), None)
         output = next((i for i, _ in written.terms if i != groups[0]), None)
@@ -114,6 +111,14 @@ def _channel(map_: AffineMap) -> Linear[int] | None:
     return linear(map_.results[1]) if len(map_.results) > 2 else None
 
 
+def _counting(op: BlockOp, x: int) -> list[int]:
+    """Lists the iterators over groups: those by which channels of input x and of the result go."""
+    read, written = _channel(op.in_maps[x]), _channel(op.out_maps[0])
+    if read is None or written is None:
+        return []
+    return [i for i, _ in read.terms if i in op.parallels and written.coefficient(i)]
+
+
 def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool:
     """Tells if this is `group * count + inner`."""
     expected = {group: count, **({} if inner is None else {inner: 1})}
@@ -123,6 +128,8 @@ def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool
 def regrouped(op: BlockOp, block: int) -> BlockOp:
     """A grouped contraction with one iterator over all output channels and one over the inputs of
     the groups that share a block; other blocks stay as they are."""
+    units = {i for x in range(len(op.ins)) for i in _counting(op, x) if op.extents[i] == 1}
+    op = without_units(op, units)
     found = _Groups.of(op)
     if found is None or not groups_fit(found.groups, found.inputs, found.outputs, block):
         return op

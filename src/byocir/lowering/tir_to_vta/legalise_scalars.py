@@ -153,11 +153,11 @@ class _Reader:
 def _zero_point(numbers: Numbers, shift: int, rounding: Rounding) -> int | None:
     """Finds the number added after rounding; None where the rounding term is another. Rounded half
     up, a zero point may have joined the term."""
-    added = int(numbers.get("zero", 0))
+    added, term = int(numbers.get("zero", 0)), int(numbers.get("term", 0))
     if shift == 0:
-        return added
+        return None if rounding == "half_even" else added + term
     half = (1 << (shift - 1)) - (1 if rounding == "half_even" else 0)
-    joined = int(numbers.get("term", 0)) - half
+    joined = term - half
     if joined and (rounding == "half_even" or joined % (1 << shift)):
         return None
     return added + (joined >> shift)

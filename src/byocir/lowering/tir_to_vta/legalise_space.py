@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
-from byocir.dialects.types import shape_of
+from byocir.dialects.tir.affine import canonical
+from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.lowering.tir_to_vta.layout import weights_of
 
@@ -21,6 +22,29 @@ def evaluated(map_: AffineMap, extents: Sequence[int]) -> list[np.ndarray]:
     grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
     exprs = map_.results
     return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]
+
+
+def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
+    """The elements that a block reads, int64, with size 1 along iterators it does not depend on."""
+    index = tuple(evaluated(map_, extents))
+    read = np.asarray(values[index] if index else values, np.int64)
+    return read.reshape(read.shape or (1,) * len(extents))
+
+
+def without_units(op: BlockOp, units: Collection[int]) -> BlockOp:
+    """The same block with 0 for these iterators of extent 1 where an index computes with them. A
+    block without such indices stays; else the new one takes its place."""
+    count = len(op.extents)
+    dims = [_ZERO if i in units else AffineExpr.dimension(i) for i in range(count)]
+    old = [*op.in_maps, *op.out_maps]
+    maps = [AffineMap(count, 0, tuple(_without(e, dims) for e in m.results)) for m in old]
+    return op if maps == old else _with_maps(op, list(op.iterators), maps)
+
+
+def _without(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
+    if not isinstance(expr, AffineBinaryOpExpr):
+        return expr
+    return canonical(expr.replace_dims_and_symbols(list(dims), []))
 
 
 def normalise(op: BlockOp) -> BlockOp:
@@ -37,13 +61,19 @@ def normalise(op: BlockOp) -> BlockOp:
     space = _Space.of(op)
     if space.is_of(op):
         return op
+    return _with_maps(op, space.iterators, [*space.in_maps, space.out_map])
+
+
+def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]) -> BlockOp:
+    """Puts a block that runs and reads otherwise in the place of another."""
     made = BlockOp(
-        space.iterators,
+        iterators,
         list(op.ins),
         list(op.outs),
-        [*space.in_maps, space.out_map],
+        maps,
         op.body.clone(),
         pads=op.pad_values,
+        where=op.where.data if op.where is not None else None,
         location=op.location,
     )
     block = op.parent

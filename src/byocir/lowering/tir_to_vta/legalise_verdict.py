@@ -1,0 +1,77 @@
+"""Tells if VTA computes what a pattern matched, before anything is taken: by the functions with
+which `vta-legalise` computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.graph.fixed_point import Rounding
+from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.types import Shape, element_type_of
+from byocir.errors import ByocirError
+from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Requantised, merge_clamps
+from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand, expand_all
+from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
+from byocir.lowering.tir_to_vta.legalise_space import spread
+
+BEYOND = "numbers beyond 32 bits"
+
+
+def requantise_fits(
+    operand: Interval,
+    multipliers: np.ndarray,
+    rescaling: tuple[int, Rounding, int],
+    result: Interval,
+) -> bool:
+    """Tells if 32 bits are enough to multiply integers in the range of `operand`, to round, shift
+    and add a zero point (`rescaling`), and to saturate to the range of `result`."""
+    shift, rounding, zero = rescaling
+    numbers = Constant(np.asarray(multipliers, np.int64).reshape(-1))
+    lane = Lane(operand, UNKNOWN_LOC)
+    try:
+        expand(Requantised(result, UNKNOWN_LOC, lane, numbers, shift, rounding, zero))
+    except NeedsMoreBits:
+        return False
+    return True
+
+
+def refusal(blocks: Sequence[BlockOp]) -> str:
+    """Words why VTA cannot compute the bodies of blocks, each of which comes after those that it
+    reads; empty if it can. Reductions may give any number of their type."""
+    lanes: dict[SSAValue, Lane] = {}
+    try:
+        for block in blocks:
+            if not block.reductions and block.in_value_form:
+                arguments = _arguments(block, lanes)
+                lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
+        expand_all(merge_clamps(list(lanes.values())[-1:]))
+    except NeedsMoreBits:
+        return BEYOND
+    except ByocirError as error:
+        return error.message
+    return ""
+
+
+def _arguments(block: BlockOp, lanes: dict[SSAValue, Lane]) -> dict[SSAValue, Value]:
+    values = [*block.ins, *block.outs]
+    maps = [*block.in_maps, *block.out_maps]
+    return {
+        argument: _value(value, map_, block.extents, lanes)
+        for argument, value, map_ in zip(block.body.block.args, values, maps, strict=True)
+        if argument.first_use is not None
+    }
+
+
+def _value(value: SSAValue, map_: AffineMap, extents: Shape, lanes: dict[SSAValue, Lane]) -> Value:
+    owner = value.owner
+    if isinstance(owner, ConstantOp):
+        if not owner.value.data.present:  # a rule on shapes alone can still be asked
+            return Constant.uniform(1, len(extents))
+        return Constant(spread(owner.value.data.values(), map_, extents))
+    return lanes.get(value) or Lane(integer_range(element_type_of(value.type)), UNKNOWN_LOC)
