@@ -8,14 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.ir import Operation
 
 import byocir
+from byocir.dialects.byoc import Node
 from byocir.dialects.types import i8
 from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
-from byocir.runtime.explain import by_op_type, explain, summary
-from byocir.runtime.report import Decision, Report
+from byocir.runtime.explain import by_op_type, closest_miss, explain, summary
+from byocir.runtime.report import Composite as Part
+from byocir.runtime.report import Decision, Region, Report, Rule
 from byocir.targets.base import MatchedOps
 
 
@@ -127,6 +130,85 @@ def test_what_matched_more_ops_is_closer_however_long_it_is():
     lines = explain(found, "first").splitlines()
     assert [line.split()[1:3] for line in lines[1:3]] == [["npu.long", "2/5"], ["npu.short", "1/2"]]
     assert lines[-1] == "  closest: npu.long"
+
+
+def test_a_placement_that_cannot_be_names_the_pattern_that_explain_calls_closest():
+    value = op("graph.matmul", wildcard(), wildcard())
+    short = Composite("npu.short", (op("graph.relu", value),))
+    for name in ("softmax", "exp", "abs", "tanh"):
+        value = op(f"graph.{name}", value)
+
+    @dataclass(frozen=True)
+    class Npu(byocir.Target):
+        name: ClassVar[str] = "npu"
+        patterns: ClassVar[tuple[Composite, ...]] = (short, Composite("npu.long", (value,)))
+
+    with pytest.raises(byocir.ByocirError, match=r"npu\.long") as error:
+        byocir.partition(byocir.import_onnx(model()), [Npu()], placement={"first": "npu"})
+    assert error.value.code == "B244"
+
+
+def test_a_pattern_that_shares_no_op_is_never_called_close():
+    """Blocks are all of one kind: one that computes something else is no part of the pattern."""
+
+    def told(pattern: str, matched: int, reason: str) -> Decision:
+        return Decision("npu", "tensor", pattern, False, ["soft"], matched, 2, reason, [])
+
+    far = told("npu.window_max", 1, "expected body acc.max(x), found x + 1")
+    other = told("npu.product", 0, "expected a block of 2 inputs, found 1")
+    found = replace(report(), decisions=[far, other])
+    lines = explain(found).splitlines()
+    first = lines.index("soft  Softmax  host")
+    assert lines[first : first + 3] == [
+        "soft  Softmax  host",
+        "  npu: no pattern has such an op",
+        "sum  Add  host",
+    ]
+    assert "closest" not in explain(found, "soft")
+    assert closest_miss(found, "soft") == ""
+    near = told("npu.bound", 1, "expected x of i8, found f32")
+    found = replace(report(), decisions=[far, near])
+    assert "npu.bound" in closest_miss(found, "soft")
+
+
+def shared() -> Report:
+    """Four convolutions, each between a dequantize and a quantize node: one of a target, three that
+    it declines for a zero point."""
+    names = [f"{kind}{i}" for i in range(4) for kind in ("dq", "conv", "q")]
+    kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear"}
+    nodes = [Node(n, kinds[n[:-1]], 100 * n.startswith("conv")) for n in names]
+    each = [[f"q{i}", f"conv{i}", f"dq{i}"] for i in range(4)]
+    decisions = [Decision("npu", "graph", "npu.conv", True, each[0], 2, 2, "", [])]
+    for i in range(1, 4):
+        rules = [
+            Rule("It has rows", True, "4", ""),
+            Rule("It is 0", False, str(i % 2), "calibrate"),
+        ]
+        reason = "1 of 2 rules fail"
+        decisions.append(Decision("npu", "graph", "npu.conv", False, each[i], 2, 2, reason, rules))
+    taken = [Part("npu.conv", "graph", each[0])]
+    region = Region("npu_0", "npu", "graph", taken, each[0], [], [], 0, [])
+    return Report(nodes, ["npu"], [region], names[3:], [], decisions)
+
+
+def test_what_many_nodes_share_is_told_once_with_what_it_would_gain():
+    assert explain(shared()).splitlines() == [
+        "conv0  Conv  npu_0 (graph level, npu.conv)",
+        "  with q0, dq0",
+        *(
+            line
+            for i in (1, 2, 3)
+            for line in (
+                f"conv{i}  Conv  host",
+                f"  with q{i}, dq{i}",
+                "  for reason 1, below",
+            )
+        ),
+        "reason 1: 3 Conv, 300 MACs (75.0 %)",
+        "  graph npu.conv",
+        "         rule fails: It is 0" + 38 * " " + "seen 1; 0",
+        "         to fix it: calibrate",
+    ]
 
 
 def test_heavy_nodes_on_the_host_are_named_never_silent():

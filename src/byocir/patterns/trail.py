@@ -26,6 +26,21 @@ TAKEN, DECLINED = "taken", "declined"
 _Fits = tuple[list[State], Progress]
 
 
+def distance(*, is_match: bool, matched: int, total: int, failed: int) -> tuple[object, ...]:
+    """Tells how far a pattern was from being taken, so that the closest comes first. One that
+    matched as a whole is closest, whatever it was refused for; then those that matched more ops, of
+    these those with fewer left, or rules that failed. A short pattern that shares no more than an
+    activation is not close."""
+    missing = 1 - matched / total if total else 1.0
+    return not is_match, -matched, missing, failed
+
+
+def is_whole(reason: str, matched: int, rules: int) -> bool:
+    """Tells if a pattern that was declined for this reason matched as a whole. What a pattern
+    misses is told as what it expected."""
+    return rules > 0 or (matched > 0 and not reason.startswith("expected "))
+
+
 @lru_cache(maxsize=4096)
 def _text(text: str) -> StringAttr:
     return StringAttr(text)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.errors import ByocirError, did_you_mean, escaped
 from byocir.runtime.report import SCHEMA_VERSION, Composite, Decision, Region, Report
+from byocir.runtime.shared_reasons import Shared, companions_of, shared_reasons
 
 
 def summary(report: Report) -> str:
@@ -100,11 +101,44 @@ def explain(report: Report, node: str | None = None) -> str:
     have."""
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
-    lines = [f"note: {escaped(note)}" for note in report.notes]
-    lines.extend(line for about in node_lines(report).values() for line in about)
-    found = _Found(report)
-    lines.extend(escaped(line) for region in report.regions for line in _cuts(region, found))
-    return "\n".join(lines)
+    found, companions = _Found(report), companions_of(report)
+    shared = shared_reasons(report, _deciding, companions)
+    lines = [f"note: {note}" for note in report.notes]
+    lines += _grouped(found, shared, companions)
+    total = sum(each.macs for each in report.nodes)
+    lines += [line for i, each in enumerate(shared, 1) for line in each.lines(i, total)]
+    lines += [line for region in report.regions for line in _cuts(region, found)]
+    return "\n".join(map(escaped, lines))
+
+
+def _grouped(
+    found: _Found, shared: Sequence[Shared], companions: Mapping[str, str]
+) -> Iterator[str]:
+    """Describes each node, its quantize and dequantize nodes with it, and refers to the reasons
+    that many share."""
+    numbers = dict[str, int]()
+    for i, each in enumerate(shared, 1):
+        numbers.update((node.name, i) for node in each.nodes)
+    around: dict[str, list[str]] = {}
+    for name, main in companions.items():
+        around.setdefault(main, []).append(name)
+    for node in found.report.nodes:
+        if node.name in companions:
+            continue
+        first, *lines = _node(node, found, verbose=False)
+        if node.name in numbers:
+            lines = [f"  for reason {numbers[node.name]}, below"]
+        yield first
+        if node.name in around:
+            yield f"  with {', '.join(around[node.name])}"
+        yield from lines
+
+
+def _deciding(decisions: Sequence[Decision]) -> Sequence[Decision]:
+    """Picks the decisions that keep a node on the host: those that left it in float, else the
+    closest miss."""
+    left = [decision for decision in decisions if not decision.target]
+    return left or _furthest(decisions)[:1]
 
 
 def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]:
@@ -176,7 +210,8 @@ def closest_miss(report: Report, node: str) -> str:
     """The pattern that came closest to a node, how far it came, every rule that failed, and why the
     node stayed in float if it did, in one line; empty if none was tried and declined."""
     decisions = report.reasons.get(node, [])
-    lines = [*_declined(_furthest(decisions)[:1]), *_left_in_float(decisions)]
+    closest = [each for each in _furthest(decisions)[:1] if each.shares_an_op]
+    lines = [*_declined(closest), *_left_in_float(decisions)]
     return "; ".join(" ".join(line.split()) for line in lines)
 
 
@@ -229,11 +264,11 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     if node.name in report.called_back:
         yield f"  called back from C: {report.called_back[node.name]}"
     declined = _furthest(decisions)
-    yield from _declined(declined if verbose else declined[:1])
-    if len(declined) > 1:
-        others = f"; {len(declined) - 1} more were tried, see --node {node.name}"
-        yield f"  closest: {declined[0].pattern}{'' if verbose else others}"
-    if not declined:
+    yield from _declined(declined if verbose else [d for d in declined[:1] if d.shares_an_op])
+    tried = f"; {len(declined) - 1} more were tried, see --node {node.name}"
+    if len(declined) > 1 and declined[0].shares_an_op:
+        yield f"  closest: {declined[0].pattern}{'' if verbose else tried}"
+    if not any(decision.shares_an_op for decision in declined):
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
 
@@ -269,7 +304,7 @@ def _named(nodes: list[str]) -> str:
     return nodes[-1] if nodes else "?"
 
 
-def _furthest(decisions: list[Decision]) -> list[Decision]:
+def _furthest(decisions: Sequence[Decision]) -> list[Decision]:
     """Of each pattern that declined the attempt that came furthest, the closest miss first."""
     furthest: dict[tuple[str, str], Decision] = {}
     for decision in decisions:
@@ -277,7 +312,7 @@ def _furthest(decisions: list[Decision]) -> list[Decision]:
         tried = decision.target and not decision.taken
         if tried and (known is None or decision.matched > known.matched):
             furthest[decision.level, decision.pattern] = decision
-    return sorted(furthest.values(), key=_distance)
+    return sorted(furthest.values(), key=lambda each: (not each.shares_an_op, each.distance))
 
 
 def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
@@ -288,15 +323,6 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
         why = f", {decision.reason}" if not decision.rules else ""
         yield f"  stays float: {decision.pattern}{why}"
         yield from _failed(decision)
-
-
-def _distance(decision: Decision) -> tuple[bool, int, float, int]:
-    """Tells how far a pattern was from being taken. One that matched as a whole is closest,
-    whatever it was refused for; then those that matched more ops, of these those with fewer left,
-    or rules that failed. A short pattern that shares no more than an activation is not close."""
-    missing = 1 - decision.matched / decision.total if decision.total else 1.0
-    failed = sum(not rule.holds for rule in decision.rules)
-    return not decision.is_match, -decision.matched, missing, failed
 
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:

@@ -39,6 +39,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.turns import turns_around
 from byocir.patterns.targets import targets_of
+from byocir.patterns.trail import distance, is_whole
 from byocir.rewrites.byoc.work import macs_of, size_of
 from byocir.runtime.notes import notes_of
 from byocir.runtime.records import read_as
@@ -130,10 +131,24 @@ class Decision:
 
     @property
     def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though it may not have been taken. What a
-        pattern misses is told as what it expected."""
-        missed = self.reason.startswith("expected ")
-        return self.taken or bool(self.rules) or (self.matched > 0 and not missed)
+        """Tells if the pattern matched as a whole, though it may not have been taken."""
+        return self.taken or is_whole(self.reason, self.matched, len(self.rules))
+
+    @property
+    def shares_an_op(self) -> bool:
+        """Tells if the pattern has an op of the node: not if all that fitted is that both are
+        blocks, which compute something else."""
+        others = ("expected body ", "expected a block ")
+        differs = self.level == "tensor" and self.reason.startswith(others)
+        return self.is_match or self.matched > 1 or not differs
+
+    @property
+    def distance(self) -> tuple[object, ...]:
+        """Tells how far the pattern was from being taken: the least is the closest."""
+        failed = sum(not rule.holds for rule in self.rules)
+        return distance(
+            is_match=self.is_match, matched=self.matched, total=self.total, failed=failed
+        )
 
 
 @dataclass

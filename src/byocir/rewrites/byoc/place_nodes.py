@@ -49,6 +49,7 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
+from byocir.patterns.trail import distance, is_whole
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.markers import erase_markers, marked_ops
 
@@ -195,8 +196,18 @@ def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
     floats = "".join(f"; stays float, {_said(decision)}" for decision in declined[""])
     if not declined[target]:
         return f"no pattern with such an op{floats}"
-    nearest = max(declined[target], key=lambda each: each.matched.data / each.total.data)
+    nearest = min(declined[target], key=_distance)
     return f"{_said(nearest)}{floats}"
+
+
+def _distance(decision: DecisionAttr) -> tuple[object, ...]:
+    reason, matched, rules = decision.reason.data, decision.matched.data, decision.rules
+    return distance(
+        is_match=is_whole(reason, matched, len(rules)),
+        matched=matched,
+        total=decision.total.data,
+        failed=sum(rule.outcome.data == "fails" for rule in rules),
+    )
 
 
 def _said(decision: DecisionAttr) -> str:

@@ -1,0 +1,96 @@
+"""Groups nodes of a report for readers: what belongs to an op, and what many nodes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from byocir.dialects.byoc import HOST, Node
+from byocir.runtime.report import Decision, Report
+
+CHANGES_OF_GRID = frozenset({"QuantizeLinear", "DequantizeLinear"})
+"""ONNX's operators that stand around the op that is quantised."""
+MANY = 3
+"""As many nodes at least have their reason told once for all."""
+SEEN = 3
+"""As many of the things that a rule saw are shown."""
+
+
+def companions_of(report: Report) -> dict[str, str]:
+    """Maps each quantize or dequantize node to the node that it belongs to: one of the composite
+    that took both, or one that stayed in float, or was declined as a whole, with it."""
+    types = {node.name: node.op_type for node in report.nodes}
+    found: dict[str, str] = {}
+    taken = (composite.nodes for region in report.regions for composite in region.composites)
+    floats = (decision.nodes for decision in report.decisions if not decision.target)
+    declined = (decision.nodes for decision in report.decisions if decision.is_match)
+    for nodes in (*taken, *floats, *declined):
+        known = [name for name in nodes if name in types]
+        main = next((name for name in known if types[name] not in CHANGES_OF_GRID), None)
+        around = [name for name in known if types[name] in CHANGES_OF_GRID]
+        if main is not None:
+            found = {**dict.fromkeys(around, main), **found}
+    placement = report.placement
+    return {name: main for name, main in found.items() if placement[name] == placement[main]}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A reason that many nodes of one op type stay on the host for: the decisions on each of
+    them."""
+
+    nodes: Sequence[Node]
+    decisions: Sequence[Sequence[Decision]]
+
+    def lines(self, number: int, total: int) -> Iterator[str]:
+        """Words the reason, with what the nodes would gain of `total` multiply-accumulates."""
+        macs = sum(node.macs for node in self.nodes)
+        gain = f", {macs:,} MACs ({100 * macs / total:.1f} %)" if macs else ""
+        yield f"reason {number}: {len(self.nodes):,} {self.nodes[0].op_type}{gain}"
+        for index, decision in enumerate(self.decisions[0]):
+            kind = f"{decision.level} " if decision.target else "stays float: "
+            yield f"  {kind}{decision.pattern}"
+            for place, rule in enumerate(decision.rules):
+                if rule.holds:
+                    continue
+                seen = dict.fromkeys(each[index].rules[place].seen for each in self.decisions)
+                yield f"         rule fails: {rule.sentence:<44} seen {_some([*seen])}"
+                if rule.fix:
+                    yield f"         to fix it: {rule.fix}"
+
+
+def _some(seen: Sequence[str]) -> str:
+    """The first of what was seen, and how many more there are."""
+    more = f" and {len(seen) - SEEN:,} others" if len(seen) > SEEN else ""
+    return "; ".join(seen[:SEEN]) + more
+
+
+def shared_reasons(
+    report: Report,
+    deciding: Callable[[Sequence[Decision]], Sequence[Decision]],
+    besides: Container[str],
+) -> list[Shared]:
+    """Lists the reasons that many nodes on the host share, those of the most work first; `deciding`
+    picks the decisions that keep a node there, and nodes `besides` are not counted."""
+    groups: dict[tuple[object, ...], list[tuple[Node, Sequence[Decision]]]] = {}
+    placement = report.placement
+    for node in report.nodes:
+        decisions = deciding(report.reasons.get(node.name, ()))
+        failed = [(d.level, d.pattern, *_failed(d)) for d in decisions]
+        if node.name in besides or placement[node.name] != HOST:
+            continue
+        if any(rest for _, _, *rest in failed):
+            groups.setdefault((node.op_type, *failed), []).append((node, decisions))
+    many = [group for group in groups.values() if len(group) >= MANY]
+    shared = [Shared([n for n, _ in group], [d for _, d in group]) for group in many]
+    return sorted(shared, key=lambda each: -sum(node.macs for node in each.nodes))
+
+
+def _failed(decision: Decision) -> Iterable[int | str]:
+    """Tells the rules of a decision apart that failed, by place and fix."""
+    return [
+        part
+        for place, rule in enumerate(decision.rules)
+        if not rule.holds
+        for part in (place, rule.sentence, rule.fix)
+    ]
