@@ -8,11 +8,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from xdsl.ir import Block
 
 import byocir
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
+from byocir.dialects.types import f32
 from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate
+from byocir.evaluate.room import Held
 from byocir.files import read_all, read_whole
 from byocir.memory import VARIABLE, ask, max_bytes, read_bytes
 
@@ -122,6 +126,69 @@ def test_the_memory_of_the_hosts_c_is_asked_for():
     model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]))
     with byocir.limit_memory("20K"), pytest.raises(ByocirError, match=r"B140.*in which the host"):
         byocir.compile(model, targets=[], host="c")
+
+
+MEGA = 2**20
+
+
+def chain(count: int, *, outputs: int = 1, size: object = 256) -> onnx.ModelProto:
+    """A model of one node after the other, each of which gives one mega byte; the last ones are
+    outputs."""
+    x = helper.make_tensor_value_info("v0", TensorProto.FLOAT, [size, 1024])
+    nodes = [helper.make_node("Sin", [f"v{i}"], [f"v{i + 1}"], name=f"n{i}") for i in range(count)]
+    made = [f"v{i}" for i in range(count + 1 - outputs, count + 1)]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in made]
+    return helper.make_model(
+        helper.make_graph(nodes, "g", [x], ports), opset_imports=[helper.make_opsetid("", 21)]
+    )
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_what_is_held_at_once_counts(host):
+    """The input, and nine outputs beside it."""
+    model, x = chain(9, outputs=9), np.ones((256, 1024), np.float32)
+    with byocir.limit_memory(10 * MEGA):
+        assert len(byocir.compile(model, targets=[], host=host).run({"v0": x})) == 9
+    refused = pytest.raises(ByocirError, match=r"B140.*held beside it, found 10,485,760(.|\n)*'n8'")
+    with byocir.limit_memory(10 * MEGA - 1), refused:
+        byocir.compile(model, targets=[], host=host)
+
+
+@pytest.mark.parametrize("size", [256, "n"])
+def test_what_nothing_needs_any_more_does_not_count(size):
+    package, x = byocir.compile(chain(40, size=size), targets=[]), np.ones((256, 1024), np.float32)
+    with byocir.limit_memory(3 * MEGA):
+        assert package.run({"v0": x})["v40"].nbytes == MEGA
+
+
+def test_what_is_held_at_once_counts_where_only_a_run_tells_it():
+    """Each node's own part would fit."""
+    module = byocir.import_onnx(chain(9, outputs=9, size="n"))
+    x = np.ones((256, 1024), np.float32)
+    with byocir.limit_memory(10 * MEGA):
+        evaluate(module, {"v0": x})
+    with byocir.limit_memory(9 * MEGA), pytest.raises(ByocirError, match=r"B140(.|\n)*'n8'"):
+        evaluate(module, {"v0": x})
+
+
+def test_views_take_what_they_are_of_once():
+    held, x = Held(), np.zeros(1024)
+    first, second = Block(arg_types=[f32, f32]).args
+    held.keep(first, [x[1:], x[:5].reshape(5, 1)])
+    held.keep(second, x.T)
+    assert held.total == x.nbytes
+    held.keep(first, np.zeros(1))
+    assert held.total == x.nbytes + 8
+    held.free(second)
+    held.free(second)
+    assert held.total == 8
+
+
+@pytest.mark.parametrize("verb", ["compile", "explain"])
+def test_a_batch_of_any_size_is_asked_for_before_it_is_compiled(verb, capsys):
+    given = ["examples/digits/digits_int8.onnx", "--target", "vta", "--max-bytes", "1G"]
+    assert main([verb, *given, "--shape", "image=2000000,1,8,8"]) == 1
+    assert "makes and what is held beside it" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")

@@ -33,6 +33,7 @@ from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
+from byocir.evaluate.room import ask_for_program
 from byocir.files import read_whole
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
@@ -109,6 +110,7 @@ def partition(
     """
     check(module=(module, MODULE))
     _check_request(levels, placement, objective, costs)
+    ask_for_program(module)
     if placement:
         set_placement(module, placement)
     passes = partition_pipeline(module, targets, levels, objective, _costs(costs))

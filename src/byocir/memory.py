@@ -1,8 +1,8 @@
 """The one limit on memory: what would take more bytes is refused before it is made.
 
 Files and models can ask for any amount in a few bytes. Everything that is as large as they say, a
-file, an input, the result of an op, asks here first. The limit holds for each such thing, not for
-all of them together. It is, in this order, that of `limit_memory` (`--max-bytes` on the command
+file, an input, the result of an op and what is held beside it, asks here first. The limit is, in
+this order, that of `limit_memory` (`--max-bytes` on the command
 line), that of the environment variable BYOCIR_MAX_BYTES, or half of the memory that the machine and
 the container have.
 

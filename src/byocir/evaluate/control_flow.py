@@ -70,7 +70,7 @@ def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) 
         for elements, element in zip(scanned, made[len(carried) :], strict=True):
             elements.append(element)
             nbytes += element.nbytes
-        ask(nbytes, "what the turns of Loop leave", place(op.location))
+        ask(nbytes + interpreter.held.total, "what the turns of Loop leave", place(op.location))
         count += 1
     types = [value.type for value in _yielded(block)[1 + len(carried) :]]
     return [*carried, *(_stacked(e, t, 0) for e, t in zip(scanned, types, strict=True))]

@@ -141,10 +141,11 @@ class _Plan:
     def run(self, op: Operation, values: Sequence[Value]) -> list[Value]:
         feeds = dict(zip(self._runner.inputs, values, strict=True))
         is_open = any(static_shape(result.type) is None for result in op.results)
-        told = tuple(map(told_of, values)) if is_open and not op.regions else None
-        if told is not None and told not in self._asked:
-            ask_for_outputs(op, self._model, feeds)
-            self._asked.add(told)
+        if isinstance(op, FuncOp) or (is_open and not op.regions):
+            told = tuple(map(told_of, values))
+            if told not in self._asked:
+                ask_for_outputs(op, self._model, feeds)
+                self._asked.add(told)
         with refused(f"room for {kind_of(op)}", place(op.location)):
             return list(self._runner.run(feeds))
 
@@ -161,16 +162,16 @@ def run_whole(
     interpreter: Interpreter, function: FuncOp, arguments: Sequence[Value]
 ) -> list[Value]:
     """The results of a function of foreign ops as those of one model; op by op where nothing runs
-    it, so that an error is that of an operator."""
-    runner: ModelRunner | None = interpreter.plans.get(function)
-    if interpreter.whole is None or (runner is None and function in interpreter.plans):
+    it, or where there is no room for it, so that an error is that of an operator."""
+    plan: _Plan | None = interpreter.plans.get(function)
+    if interpreter.whole is None or (plan is None and function in interpreter.plans):
         return interpreter.call(function, arguments)
     try:
-        if runner is None:
+        if plan is None:
             interpreter.plans[function] = None
-            runner = interpreter.whole(_model_of_function(function, arguments))
-            interpreter.plans[function] = runner
-        made = list(runner.run(dict(zip(runner.inputs, arguments, strict=True))))
+            model = _model_of_function(function, arguments)
+            plan = interpreter.plans[function] = _Plan(interpreter.whole(model), model)
+        made = plan.run(function, arguments)
     except (NotComputed, ByocirError):
         return interpreter.call(function, arguments)
     types = function.function_type.outputs.data

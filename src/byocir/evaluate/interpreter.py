@@ -17,17 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from byocir.dialects.locations import place
+from byocir.dialects.tir import EmptyOp
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.room import ask_for_results
+from byocir.evaluate.room import Held, ask_for_held, ask_for_results, last_uses, made_by
 from byocir.evaluate.scalar import unknown
 
 if TYPE_CHECKING:
@@ -99,7 +100,15 @@ def rule_of(op: Operation) -> Rule:
     return RULES[kind]
 
 
-_Step = tuple[Rule, Operation, tuple[SSAValue, ...], tuple[SSAValue, ...]]
+class _Room(NamedTuple):
+    """The memory of a step with arrays: the bytes of what it makes, as far as its types tell, and
+    the values that nothing needs when it is done."""
+
+    made: int
+    dead: Sequence[SSAValue]
+
+
+_Step = tuple[Rule, Operation, tuple[SSAValue, ...], tuple[SSAValue, ...], _Room | None]
 
 
 class Interpreter:
@@ -129,6 +138,8 @@ class Interpreter:
         self._programs = {name: op for op in module.ops if (name := _symbol(op)) is not None}
         self._steps: dict[Block, list[_Step]] = {}
         self._values: dict[SSAValue, Value] = {}
+        self.held = Held()
+        """What the values known so far take of the memory."""
 
     def function(self, name: str) -> FuncOp:
         """The function of this name; raises ByocirError B302 when there is none with a body."""
@@ -159,6 +170,8 @@ class Interpreter:
     def assume(self, values: Mapping[SSAValue, Value]) -> None:
         """Makes values known that were computed elsewhere."""
         self._values.update(values)
+        for key, value in values.items():
+            self.held.keep(key, value)
 
     def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
         """The results of a function."""
@@ -170,17 +183,24 @@ class Interpreter:
         try:
             return self.run(block, arguments)
         finally:
+            for key in self._values:
+                self.held.free(key)
             self._values = outside
 
     def run(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
         """Runs a block among the values known so far; gives its terminator's operands."""
         values = self._values
-        values.update(zip(block.args, arguments, strict=True))
+        for argument, value in zip(block.args, arguments, strict=True):
+            values[argument] = value
+            if _is_array(argument):
+                self.held.keep(argument, value)
         steps = self._steps.get(block)
         if steps is None:
-            steps = self._steps[block] = [_step(op) for op in block.ops if not _ends(op)]
-        for rule, op, operands, results in steps:
+            steps = self._steps[block] = _planned(block)
+        for rule, op, operands, results, room in steps:
             try:
+                if room is not None and room.made:
+                    ask_for_held(op, room.made + self.held.total)
                 made = rule(self, op, [values[operand] for operand in operands])
             except ByocirError as error:
                 error.at(place(op.location))
@@ -188,8 +208,20 @@ class Interpreter:
             values.update(zip(results, made, strict=True))
             if self._observe is not None:
                 self._observe(op, made)
+            if room is not None:
+                self._settle(op, made, room.dead)
         last = block.last_op
         return [values[v] for v in last.operands] if last is not None and _ends(last) else []
+
+    def _settle(self, op: Operation, made: Sequence[Value], dead: Sequence[SSAValue]) -> None:
+        """Counts what was made, of which types do not tell all, and lets go of what nothing needs
+        any more."""
+        for result, value in zip(op.results, made, strict=True):
+            self.held.keep(result, value)
+        ask_for_held(op, self.held.total)
+        for value in dead:
+            self.held.free(value)
+            self._values.pop(value, None)
 
 
 def _symbol(op: Operation) -> str | None:
@@ -202,9 +234,24 @@ def _ends(op: Operation) -> bool:
     return op.has_trait(IsTerminator)
 
 
-def _step(op: Operation) -> _Step:
+def _planned(block: Block) -> list[_Step]:
+    """The steps of a block. Raises ByocirError B140 for one that no limit on memory allows."""
+    last = last_uses(block)
+    return [_step(op, last.get(op, ())) for op in block.ops if not _ends(op)]
+
+
+def _step(op: Operation, last: Sequence[SSAValue]) -> _Step:
     ask_for_results(op)
-    return rule_of(op), op, tuple(op.operands), tuple(op.results)
+    arrays = [result for result in op.results if _is_array(result)]
+    dead = [value for value in last if _is_array(value)]
+    counts = (arrays and not isinstance(op, EmptyOp)) or dead
+    room = _Room(made_by(op), dead) if counts else None
+    return rule_of(op), op, tuple(op.operands), tuple(op.results), room
+
+
+def _is_array(value: SSAValue) -> bool:
+    """Tells if a value stands for arrays, as far as its type tells; others are numbers."""
+    return not isinstance(value.type, IndexType | IntegerType | AnyFloat)
 
 
 def as_array(value: Value) -> np.ndarray:

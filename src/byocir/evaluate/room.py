@@ -1,26 +1,37 @@
 """Asks for the memory of what ops make, before they are run (`byocir.memory`).
 
-What is told by types is asked for when a block is first run, all of it before its first op. What
-only values tell, as the shape that an Expand is given, is inferred from them by ONNX's own rules.
-What a rule needs beside its results it asks for itself (`ask_for`).
+What is told by types is asked for when a block is first run, all of it before its first op, and
+again before each op together with what is held then (`Held`). What only values tell, as the shape
+that an Expand is given, is inferred from them by ONNX's own rules. What a rule needs beside its
+results it asks for itself (`ask_for`). Of a whole program `ask_for_program` asks by types alone,
+before it is compiled.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import MemRefType, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph import (
+    FlattenOp,
+    ForeignOp,
+    ReshapeOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
 from byocir.dialects.locations import place
+from byocir.dialects.tir import EmptyOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, holds_numbers, shape_of
-from byocir.frontend.onnx.infer import SMALL, infer_outputs
+from byocir.frontend.onnx.infer import SMALL, inferred
 from byocir.frontend.onnx.tensors import any_dtype
 from byocir.memory import ask
 
@@ -28,9 +39,107 @@ from byocir.memory import ask
 def ask_for_results(op: Operation) -> None:
     """Raises ByocirError B140 for an op whose results would take too much memory, as far as types
     tell. Constants are there already."""
-    nbytes = sum(nbytes_of(result.type) for result in op.results)
-    if nbytes > _LITTLE and not op.has_trait(ConstantLike):
+    nbytes = made_by(op)
+    if nbytes > _LITTLE:
         ask(nbytes, f"what {kind_of(op)} makes", place(op.location))
+
+
+def ask_for_held(op: Operation, nbytes: int) -> None:
+    """Raises ByocirError B140 for an op with which too many bytes would be held at once: what it
+    makes, and what is there beside it."""
+    if nbytes > _LITTLE:
+        ask(nbytes, f"what {kind_of(op)} makes and what is held beside it", place(op.location))
+
+
+class Held:
+    """The arrays that values stand for at one time, and how much memory they take. An array that is
+    part of another takes what that one does, once."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._roots: dict[SSAValue, list[np.ndarray]] = {}
+        self._users: dict[int, int] = {}
+
+    def keep(self, key: SSAValue, value: Any) -> None:
+        """Counts the arrays that a value stands for from now on, instead of others."""
+        if key in self._roots:
+            self.free(key)
+        self._roots[key] = roots = list(_roots(value))
+        for root in roots:
+            users = self._users.get(id(root), 0)
+            self._users[id(root)] = users + 1
+            self.total += 0 if users else root.nbytes
+
+    def free(self, key: SSAValue) -> None:
+        """Counts them no longer."""
+        for root in self._roots.pop(key, ()):
+            self._users[id(root)] -= 1
+            if not self._users[id(root)]:
+                del self._users[id(root)]
+                self.total -= root.nbytes
+
+
+def _roots(value: Any) -> Iterator[np.ndarray]:
+    """The arrays that have the memory of a value."""
+    if isinstance(value, list | tuple):
+        for each in cast(Sequence[Any], value):
+            yield from _roots(each)
+    elif _is_array(value):
+        while _is_array(value.base):
+            value = value.base
+        yield value
+
+
+def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
+    """Lists by op what nothing behind it in the block reads of what ops of the block made. What is
+    returned is read behind all of them; constants are there anyway."""
+    last: dict[SSAValue, Operation] = {}
+    for op in block.ops:
+        values = (value for each in op.walk() for value in each.operands) if op.regions else ()
+        last.update((value, op) for value in (*op.operands, *values, *op.results))
+    found: dict[Operation, list[SSAValue]] = {}
+    for value, op in last.items():
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.has_trait(ConstantLike):
+            continue
+        if owner.parent is block and op is not block.last_op:
+            found.setdefault(op, []).append(value)
+    return found
+
+
+def ask_for_program(module: ModuleOp) -> None:
+    """Raises ByocirError B140 where a function would hold more at once than the limit, as far as
+    types tell. Graphs inside of ops are not looked into."""
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and not function.is_declaration:
+            _ask_for_block(function.body.block)
+
+
+_MOVING = (FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp)
+"""Ops whose results may be in the memory of what they are given."""
+
+
+def made_by(op: Operation) -> int:
+    """The bytes that an op makes, as far as types tell. Constants are there already, and what is
+    empty is no memory before something is made in its place."""
+    if isinstance(op, (*_MOVING, EmptyOp)) or op.has_trait(ConstantLike):
+        return 0
+    return sum(nbytes_of(result.type) for result in op.results)
+
+
+def _ask_for_block(block: Block) -> None:
+    held = sum(nbytes_of(argument.type) for argument in block.args)
+    last, left = last_uses(block), dict[SSAValue, int]()
+    for op in block.ops:
+        made, dead = made_by(op), last.get(op, [])
+        ask_for_results(op)
+        ask_for_held(op, made + held if made else 0)
+        if isinstance(op, _MOVING):
+            left[op.results[0]] = left.pop(op.operands[0], 0) if op.operands[0] in dead else 0
+        elif made:
+            held += made
+            left.update((result, nbytes_of(result.type)) for result in op.results)
+        held -= sum(left.pop(value, 0) for value in dead)
 
 
 def kind_of(op: Operation) -> str:
@@ -75,8 +184,8 @@ def _may_be_sizes(value: np.ndarray) -> bool:
 
 
 def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> None:
-    """Raises ByocirError B140 if the outputs of a model, which stands for an op, would take too
-    much memory for these inputs."""
+    """Raises ByocirError B140 if the outputs of a model, which stands for an op or a function, or
+    one of its other values would take too much memory for these inputs."""
     known = onnx.ModelProto()
     known.CopyFrom(model)
     for port in known.graph.input:
@@ -91,9 +200,10 @@ def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, A
                 known.graph.initializer.append(onnx.numpy_helper.from_array(value, port.name))
     for port in known.graph.output:  # what is inferred must not be at odds with what is declared
         port.type.tensor_type.ClearField("shape")
-    outputs = infer_outputs(known)
-    nbytes = sum(_of_port(port.type.tensor_type) for port in outputs)
-    ask(nbytes, f"what {kind_of(op)} makes", place(op.location))
+    graph = inferred(known)
+    values = [_of_port(value.type.tensor_type) for value in graph.value_info]
+    outputs = sum(_of_port(port.type.tensor_type) for port in graph.output)
+    ask(max(outputs, *values, 0), f"what {kind_of(op)} makes", place(op.location))
 
 
 def _of_port(type_: onnx.TypeProto.Tensor) -> int:

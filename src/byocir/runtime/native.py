@@ -26,7 +26,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
-from byocir.evaluate.room import ask_for_results
+from byocir.evaluate.room import ask_for_results, nbytes_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
 from byocir.lowering.tir_to_c.literals import NoC
@@ -61,8 +61,11 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     for op in module.walk():
         ask_for_results(op)
     with collector_paused():  # steps stay until the last line of C is written
-        code = emit_host(Interpreter(module).function(MAIN), name, c_host_of(module))
-    ask(code.program.arena.nbytes, "the memory in which the host's C works")
+        main = Interpreter(module).function(MAIN)
+        code = emit_host(main, name, c_host_of(module))
+    ports = (*main.function_type.inputs, *main.function_type.outputs)
+    own = code.program.arena.nbytes + code.program.constant_bytes
+    ask(own + sum(map(nbytes_of, ports)), "the memory in which the host's C works")
     return code
 
 

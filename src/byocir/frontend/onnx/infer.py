@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import onnx
 from google.protobuf.message import EncodeError
@@ -55,14 +55,14 @@ def why_invalid(
     return ""
 
 
-def infer_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
-    """The outputs of a model of one node with their types, as far as they are known."""
+def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
+    """The graph of a model with the types of all values, as far as they are known."""
     if any(_wrong_count(node) or _has_odd_term(node) for node in model.graph.node):
-        return ()
+        return onnx.GraphProto()
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, EncodeError):
-        return ()
+        return onnx.GraphProto()
 
 
 def _wrong_count(node: onnx.NodeProto) -> bool:
