@@ -11,12 +11,12 @@ another. Where that refuses what ONNX allows, the op has a rule here. Raises Byo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
@@ -24,13 +24,21 @@ from xdsl.rewriter import Rewriter
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
 from byocir.dialects.locations import place
-from byocir.dialects.types import DYNAMIC, Shape, dtype_of, element_of, has_dtype, static_shape
+from byocir.dialects.types import (
+    DYNAMIC,
+    Shape,
+    dtype_of,
+    element_of,
+    has_dtype,
+    is_float,
+    static_shape,
+)
 from byocir.dialects.uses import set_operand
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
+from byocir.evaluate.foreign_rules import FOREIGN_RULES
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
 from byocir.evaluate.room import ask_for_outputs, kind_of, told_of
-from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
 from byocir.memory import refused
@@ -45,12 +53,13 @@ def evaluate_foreign(
         interpreter.engine is None or _is_mixed(interpreter, op) or may_outgrow(op, arguments)
     ):
         outputs = run_control_flow(interpreter, op, arguments)
-    elif interpreter.engine is None and not op.domain.data and op.op_type.data in _RULES:
+    elif interpreter.engine is None and not op.domain.data and op.op_type.data in FOREIGN_RULES:
         outputs = _by_rule(op, arguments)
     else:
         captures = op.captures()
         values = [*arguments, *(interpreter.value(value) for value in captures)]
         outputs = run_as_model(interpreter, op, values, captures)
+    outputs = [_in_type(v, r.type) for v, r in zip(outputs, op.results, strict=True)]
     for value, result in zip(outputs, op.results, strict=True):
         found = mismatch(value, result.type)
         if found and not (_is_only_returned(result) and _has_element_type(value, result.type)):
@@ -71,34 +80,23 @@ def _has_element_type(value: Value, type_: Attribute) -> bool:
     )
 
 
+def _in_type(value: Value, type_: Attribute) -> Value:
+    """A value with floats of the width that they should have: onnx's reference widens some."""
+    if not isinstance(value, np.ndarray) or not isinstance(type_, TensorType | UnrankedTensorType):
+        return cast(Value, value)
+    array, element = cast(np.ndarray, value), cast("TensorType", type_).element_type
+    is_wide = is_float(element) and array.dtype.kind == "f" and array.dtype != dtype_of(element)
+    return array.astype(dtype_of(element)) if is_wide else array
+
+
 def _by_rule(op: ForeignOp, arguments: Sequence[Value]) -> list[Value]:
     given = iter(arguments)
     inputs = [None if value is None else next(given) for value in op.optional_inputs()]
     try:
-        return list(_RULES[op.op_type.data](op, cast("Sequence[np.ndarray | None]", inputs)))
+        made = FOREIGN_RULES[op.op_type.data](op, cast("Sequence[np.ndarray | None]", inputs))
     except ValueError as error:  # of shapes that do not fit
         raise _not_run(op, error) from error
-
-
-def _non_max_suppression(
-    op: ForeignOp, inputs: Sequence[np.ndarray | None]
-) -> Sequence[np.ndarray]:
-    """The reference wants the numbers as vectors; ONNX has scalars, too."""
-    boxes, scores = cast("Sequence[np.ndarray]", inputs[:2])
-    if scores.ndim != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
-        raise ValueError(f"boxes of {boxes.shape} for scores of {scores.shape}")
-    zero = np.zeros((), np.float32)
-    numbers = [zero if value is None else value for value in [*inputs[2:], None, None, None][:3]]
-    center = op.attrs.data.get("center_point_box")
-    is_center = isinstance(center, IntegerAttr) and bool(cast("IntegerAttr", center).value.data)
-    has_least = len(inputs) > 4 and inputs[4] is not None
-    return non_max_suppression([boxes, scores, *numbers], is_center, has_least)[:1]
-
-
-_RULES: Mapping[str, Callable[[ForeignOp, Sequence[np.ndarray | None]], Sequence[np.ndarray]]] = {
-    "NonMaxSuppression": _non_max_suppression
-}
-"""By the operator."""
+    return [value for value, there in zip(made, op.present_outputs(), strict=False) if there]
 
 
 def _is_mixed(interpreter: Interpreter, op: ForeignOp) -> bool:

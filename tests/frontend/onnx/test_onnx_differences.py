@@ -114,7 +114,7 @@ def agrees(given: Case, against: Reference) -> bool | None:
 
 
 def near(found: np.ndarray, expected: np.ndarray) -> bool:
-    if found.shape != expected.shape:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
         return False
     if found.dtype.kind != "f":
         return np.array_equal(found, expected)
@@ -194,6 +194,10 @@ SHOWN: dict[str, list[Case]] = {
         case("AveragePool", ROW, kernel_shape=[3], dilations=[2], auto_pad="SAME_UPPER"),
         case("LpPool", ROW, kernel_shape=[3], dilations=[2], **SAME),
     ],
+    "valid-dilated": [
+        case(kind, ROW, kernel_shape=[2], dilations=[2], auto_pad="VALID")
+        for kind in ("AveragePool", "LpPool")
+    ],
     "same-lower": [case("MaxPool", ROW, kernel_shape=[3], strides=[2], **SAME)],
     "same-sparse": [
         case(kind, ROW, kernel_shape=[1], strides=[4], auto_pad="SAME_UPPER")
@@ -219,6 +223,7 @@ SHOWN: dict[str, list[Case]] = {
     ],
     "max-pool-nan": [case("MaxPool", HOLED, kernel_shape=[2])],
     "global-max-pool-nan": [case("GlobalMaxPool", HOLED[None])],
+    "global-max-pool-rank": [case("GlobalMaxPool", ROW.reshape(1, 2, 4))],
     "pool-nan": [case(kind, HOLED, kernel_shape=[2]) for kind in ("AveragePool", "LpPool")],
     "lp-pool-ceil": [case("LpPool", ROW, kernel_shape=[3], strides=[2], ceil_mode=1)],
     "quantised-mean-ceil": [
@@ -271,6 +276,10 @@ SHOWN: dict[str, list[Case]] = {
         case("InstanceNormalization", ROW, floats(INF), floats(INF)),
         case("LayerNormalization", floats(INF, 1, 2, 3, 4, shape=(1, 5)), *FIVE, outputs=3),
     ],
+    "layer-norm-statistics": [
+        case("LayerNormalization", np.arange(5, dtype=kind), np.ones(5, kind), outputs=2)
+        for kind in (np.float16, np.float64)
+    ],
     "batch-norm-in-place": [training_step()],
     "log-softmax-not-finite": [case("LogSoftmax", np.array([1, bad, 3])) for bad in (NAN, INF)],
     "lp-normalization-signs": [case("LpNormalization", floats(-1, 2), p=1)],
@@ -307,6 +316,9 @@ SHOWN: dict[str, list[Case]] = {
     ],
     "hardmax-joined": [case("Hardmax", np.zeros((1, 2, 1), np.float32))._replace(opset=9)],
     "unique-nan": [case("Unique", floats(NAN, 1, NAN))],
+    "unique-unsorted": [
+        case("Unique", floats(3, 1, 3, 2, shape=(1, 4)), axis=axis, sorted=0) for axis in (1, -1)
+    ],
     "instance-norm-flat": [
         case("InstanceNormalization", np.ones((1, 1, 1), np.float32), floats(-2.326), floats(0.001))
     ],
@@ -490,8 +502,8 @@ SHOWN: dict[str, list[Case]] = {
         case(f"Reduce{kind}", np.full((2, 1), 1923050368, np.int32), np.array([0]), weights=(1,))
         for kind in ("Sum", "Prod", "L1", "SumSquare")
     ],
-    "squares-beyond": [
-        case("ReduceSumSquare", np.full((2, 1), 1923050368, np.int32), np.array([0]), weights=(1,))
+    "squares-type": [
+        case("ReduceSumSquare", np.array([3, 1], kind)) for kind in (np.int32, np.uint32)
     ],
     "loop-no-condition": [loop_without_condition()],
     "recurrent-not-finite": [recurrent(kind, NAN) for kind in ("LSTM", "GRU", "RNN")],
@@ -514,6 +526,10 @@ SHOWN: dict[str, list[Case]] = {
         case("Attention", *(np.arange(4.0).reshape(1, 1, 2, 2) for _ in range(3)))
     ],
     "attention-mask": [attention(mode=2)],
+    "brain-floats": [
+        case("AffineGrid", np.ones((1, 2, 3), bfloat16), np.array([1, 1, 2, 2]), weights=(1,)),
+        case("Det", np.ones((2, 2), bfloat16)),
+    ],
     "clip-open-bound": [
         case("Clip", floats(INF, 1), np.float32(0)),
         case("Clip", floats(-INF, 1), None, np.float32(2)),

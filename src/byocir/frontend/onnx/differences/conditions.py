@@ -83,6 +83,18 @@ def is_same_short(call: Call) -> bool:
     return call.is_same_padded and any(axis.extent + extra < axis.stride for axis in call.axes())
 
 
+def is_valid_dilated(call: Call) -> bool:
+    """No pads, for windows with holes, by `auto_pad`."""
+    is_valid = call.attribute("auto_pad") == "VALID"
+    return is_valid and any(each > 1 for each in call.attribute("dilations", []))
+
+
+def is_no_image(call: Call) -> bool:
+    """There are not two spatial dimensions."""
+    x = call.array(0)
+    return x is not None and x.ndim != 4
+
+
 def has_window_of_padding(call: Call) -> bool:
     """A window lies in padding alone."""
     return any(
@@ -213,6 +225,11 @@ def takes_extremes(call: Call) -> bool:
 def is_unsorted(call: Call) -> bool:
     """The elements may come in any order."""
     return call.attribute("sorted", 1) == 0
+
+
+def is_unsorted_along(call: Call) -> bool:
+    """The elements may come in any order, along an axis that is given."""
+    return is_unsorted(call) and call.attribute("axis") is not None
 
 
 def shows_masked_scores(call: Call) -> bool:
@@ -430,6 +447,12 @@ def reduces_beyond(call: Call) -> bool:
     return most > np.iinfo(x.dtype).max
 
 
+def widens_squares(call: Call) -> bool:
+    """The squares of integers are of another type as numpy adds them."""
+    x = call.array(0)
+    return x is not None and x.dtype.name in ("int32", "uint32")
+
+
 def has_nan_halves(call: Call) -> bool:
     """A NaN among floats of 16 bits."""
     x = call.array(0)
@@ -523,6 +546,18 @@ def has_no_condition(call: Call) -> bool:
 def scales_zero_by_no_number(call: Call) -> bool:
     """A slope is NaN or infinite where the input is 0."""
     return transposes_not_finite(call) and not all(x.all() for x in call.arrays[:1])
+
+
+def is_brain_float(call: Call) -> bool:
+    """The first input is bfloat16."""
+    x = call.array(0)
+    return x is not None and x.dtype.name == "bfloat16"
+
+
+def shows_statistics(call: Call) -> bool:
+    """The mean or the deviation is an output, and floats are not of 32 bits."""
+    x = call.array(0)
+    return len(call.node.output) > 1 and x is not None and x.dtype != np.float32
 
 
 def sums_many_halves(call: Call) -> bool:

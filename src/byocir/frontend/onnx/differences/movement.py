@@ -62,6 +62,15 @@ MOVEMENT = (
         onnxruntime="NaN swallows what it is compared with",
     ),
     Difference(
+        "unique-unsorted",
+        ("Unique",),
+        "`sorted` is 0, and an `axis`",
+        on.is_unsorted_along,
+        "in the order of the input, along the axis",
+        "the standard says so; ONNX Runtime does so, too",
+        reference="takes them along the first dimension, or refuses; sorts where that is all",
+    ),
+    Difference(
         "instance-norm-flat",
         ("InstanceNormalization",),
         "a channel that hardly varies around its mean",

@@ -18,6 +18,15 @@ WINDOWS = (
         reference="pads for the kernel alone, or as for SAME_UPPER, or refuses",
     ),
     Difference(
+        "valid-dilated",
+        ("AveragePool", "LpPool"),
+        "`auto_pad` VALID with `dilations` over 1",
+        on.is_valid_dilated,
+        "windows that lie inside with their whole reach",
+        "the standard counts the reach, (kernel - 1) * dilation + 1; ONNX Runtime does so, too",
+        reference="counts the kernel alone: more results",
+    ),
+    Difference(
         "same-lower",
         ("MaxPool",),
         "`auto_pad` SAME_LOWER with an odd number of pads along one spatial dimension",
@@ -100,6 +109,15 @@ WINDOWS = (
         "NaN",
         f"{SILENT}; all have NaN for Max",
         onnxruntime="by place: NaN never compares as greater",
+    ),
+    Difference(
+        "global-max-pool-rank",
+        ("GlobalMaxPool",),
+        "one spatial dimension, or more than two",
+        on.is_no_image,
+        "the greatest along all spatial dimensions",
+        "the standard says so; ONNX Runtime does so, too",
+        reference="the greatest along two others",
     ),
     Difference(
         "pool-nan",
@@ -201,6 +219,15 @@ WINDOWS = (
         "subtracts, then divides, then scales; the mean is infinite",
         f"{SILENT} on infinities",
         onnxruntime="scales before it subtracts: NaN where infinities meet; the mean NaN by place",
+    ),
+    Difference(
+        "layer-norm-statistics",
+        ("LayerNormalization",),
+        "the mean or the inverse deviation is an output, of floats not of 32 bits",
+        on.shows_statistics,
+        "floats of 32 bits, as `stash_type` says",
+        "the standard says so; ONNX Runtime does so, too",
+        reference="floats of the type of the input",
     ),
     Difference(
         "batch-norm-in-place",
