@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -212,3 +215,21 @@ def test_it_is_an_entry_point() -> None:
     entry = project["project"]["entry-points"]["byocir.targets"]["ort"]
     module, _, name = entry.partition(":")
     assert getattr(import_module(module), name) is Ort
+
+
+def test_an_interrupt_ends_a_loop_without_end():
+    """In a program of one's own, too, which byocir's tools would end as a whole."""
+
+    def flag(name: str) -> Any:
+        return port(name, [], TensorProto.BOOL)
+
+    same = [node("Identity", ["c"], ["d"]), node("Not", ["v"], ["w"])]
+    count = port("i", [], TensorProto.INT64)
+    ports = [count, flag("c"), flag("v")], [flag("d"), flag("w")]
+    loop = node("Loop", ["", "t", "t"], ["y"], body=helper.make_graph(same, "body", *ports))
+    session = ort_session.Session(model(loop, inputs=[flag("t")], outputs=[flag("y")]))
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.run({"t": np.array(True)})
+    (made,) = session.run({"t": np.array(False)})
+    assert made.item() is False

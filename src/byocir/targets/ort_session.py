@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from byocir.frontend.onnx.reference import NotComputed, as_value
+from byocir.frontend.onnx.stripped import nodes_in
 from byocir.frontend.onnx.tensors import any_dtype
 
 
@@ -32,9 +35,12 @@ class Session:
         except ImportError as error:
             raise NoRuntime(f"no ONNX Runtime: {error}") from error
         try:
-            graph = _graph(model)
+            proto = _proto(model)
         except (OSError, DecodeError) as error:
             raise NotComputed(_first_line(error)) from error
+        self._ort = ort
+        self._has_loops = any(node.op_type == "Loop" for node in nodes_in(proto))
+        graph = proto.graph
         self.inputs = [value.name for value in graph.input]
         self.outputs = [value.name for value in graph.output]
         self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in graph.output]
@@ -55,19 +61,31 @@ class Session:
             raise NotComputed(_first_line(error)) from error
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """The outputs in order for the inputs by name; raises NotComputed."""
+        """The outputs in order for the inputs by name; raises NotComputed. An interrupt ends a loop
+        that has no end."""
+        is_heard = current_thread() is main_thread()  # Python has interrupts in no other
+        run = self._run_beside if self._has_loops and is_heard else self._session.run
         try:
-            outputs = [as_value(each) for each in self._session.run(None, dict(feeds))]
+            outputs = [as_value(each) for each in run(None, dict(feeds))]
         except Exception as error:
             raise NotComputed(_first_line(error)) from error
         return list(map(_as_dtype, outputs, self._dtypes))
 
+    def _run_beside(self, names: None, feeds: Mapping[str, Any]) -> Any:
+        """Runs the model in another thread, while this one waits for it or an interrupt."""
+        options = self._ort.RunOptions()
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self._session.run, names, feeds, options)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                options.terminate = True
+                raise
 
-def _graph(model: onnx.ModelProto | Path) -> onnx.GraphProto:
-    """The graph of a model, without weights that are beside its file."""
-    if isinstance(model, Path):
-        model = onnx.load_model_from_string(model.read_bytes())
-    return model.graph
+
+def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:
+    """A model, without weights that are beside its file."""
+    return onnx.load_model_from_string(model.read_bytes()) if isinstance(model, Path) else model
 
 
 def _first_line(error: Exception) -> str:
