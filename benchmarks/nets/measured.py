@@ -30,12 +30,13 @@ class Offload:
     """Of a net at some levels: how much a target took, its cycles and its results.
 
     `share` is of all multiply-accumulates, 0 to 1; `unknown` counts operators that nobody knows the
-    multiply-accumulates of.
+    multiply-accumulates of; `products` are the steps of the target's GEMM, one cycle each.
     """
 
     share: float
     unknown: int
     cycles: int
+    products: int
     results: Sequence[Mapping[str, np.ndarray]]
     report: Report
 
@@ -46,12 +47,12 @@ def offload(
     """Compiles a net, and runs it with the target's own checks on."""
     package = byocir.compile(model, targets=[target], levels=levels)
     report = package.report
-    cycles = sum(
-        report.device.get(r.symbol, {}).get("cycles", 0) * (r.turns or 1) for r in report.regions
-    )
+    devices = [(report.device.get(r.symbol, {}), r.turns or 1) for r in report.regions]
+    cycles = sum(device.get("cycles", 0) * turns for device, turns in devices)
+    products = sum(device.get("bounds", {}).get("gemm", 0) * turns for device, turns in devices)
     share = report.macs[target] / max(sum(report.macs.values()), 1)
     results = [package.run(feed, check=True) for feed in feeds]
-    return Offload(share, len(report.unknown_macs), cycles, results, report)
+    return Offload(share, len(report.unknown_macs), cycles, products, results, report)
 
 
 def same_results(ways: Sequence[Offload]) -> bool:
