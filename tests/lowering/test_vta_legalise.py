@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,8 +47,13 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     Requantised,
     Step,
     is_immediate,
+    step,
 )
-from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand
+from byocir.lowering.tir_to_vta.legalise_requantise import (
+    NeedsMoreBits,
+    expand,
+    with_late_bias,
+)
 
 ALU = (arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp, arith.ShRSIOp)
 
@@ -122,16 +130,47 @@ def requantised(draw: st.DrawFn) -> Requantised:
 
 @given(requantised(), st.data())
 def test_requantise_is_exact_for_every_accumulator(lane: Requantised, data: st.DataObject) -> None:
-    made = expand(lane)
+    assert_exact(expand(lane), lane, data)
+
+
+@given(requantised(), st.data())
+def test_a_bias_behind_the_product_is_exact_for_every_accumulator(
+    lane: Requantised, data: st.DataObject
+) -> None:
+    """The clamps and the product see the accumulator without the bias."""
+    count = lane.multiplier.values.size
+    ends = data.draw(st.sampled_from([9, 2**15, 2**21, 2**30]))
+    bias = data.draw(st.lists(st.integers(-ends, ends), min_size=count, max_size=count))
+    low, high = (end // 4 for end in lane.operand.range)
+    x = Lane(Interval(low, high), lane.location)
+    biased = step("add", x, Constant(np.array(bias).reshape(1, -1)), lane.location)
+    made = with_late_bias(replace(lane, operand=biased))
+    if made is None:
+        assert lane.rounding == "half_even" or not lane.shift or ends > 2**29
+        return
+    sums = Requantised(**{**vars(lane), "operand": x})
+    assert_exact(made, sums, data, bias)
+
+
+def assert_exact(
+    made: Lane, lane: Requantised, data: st.DataObject, bias: Sequence[int] = ()
+) -> None:
+    """The steps give what a requantise does, of accumulators to which a bias is added."""
+    bias = bias or [0] * lane.multiplier.values.size
     low, high = lane.operand.range
     factors = [int(m) for m in lane.multiplier.values.reshape(-1)]
-    near = [r * 2**lane.shift // max(m, 1) for m in factors for r in (-128, -1, 0, 3, 127)]
+    near = [
+        r * 2**lane.shift // max(m, 1) - b
+        for m, b in zip(factors, bias, strict=True)
+        for r in (-128, -1, 0, 3, 127)
+    ]
     tries = [low, high, *(n + k for n in near for k in (-1, 0, 1))]
     tries += data.draw(st.lists(st.integers(low, high), max_size=20))
     for index, multiplier in enumerate(factors):
         for x in tries:
             if low <= x <= high:
-                exact = rescale(x, multiplier, lane.shift, lane.rounding) + lane.zero
+                biased = x + bias[index]
+                exact = rescale(biased, multiplier, lane.shift, lane.rounding) + lane.zero
                 clamped = min(max(exact, lane.range[0]), lane.range[1])
                 assert value_of(made, x, index, lane.operand) == clamped
     lanes, stack = [], [made]

@@ -17,6 +17,7 @@ import numpy as np
 from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, clamp_bounds, rescale
 from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I32_RANGE,
     IMMEDIATE,
     WIDEST_SHIFT,
     Constant,
@@ -46,6 +47,41 @@ def expand(lane: Requantised) -> Lane:
     return steps.clamp_after(result)
 
 
+def with_late_bias(lane: Requantised) -> Lane | None:
+    """The steps of a requantise of `x + bias` that clamp x, multiply it, and add what the bias
+    brings there together with the rounding term and the zero point; None where that number is not
+    known or a sum may wrap. The product alone may: the sum brings it back."""
+    biased = lane.operand
+    if not isinstance(biased, Step) or not isinstance(biased.rhs, Constant) or not lane.shift:
+        return None
+    exact = biased.name == "add" and biased.range != I32_RANGE
+    if not exact or lane.rounding != "half_up" or lane.multiplier.range.low < 0:
+        return None
+    bias, factors = biased.rhs.values, lane.multiplier.values
+    steps = _Steps(lane)
+    result, clamps = steps.clamp_before(), steps.made()
+    ends = [np.full_like(bias + factors, end) for end in biased.range]
+    for clamp, bound in clamps:
+        ends = [_CLAMPS[clamp](end, bound.values) for end in ends]
+    term = (1 << lane.shift >> 1) + (lane.zero << lane.shift)
+    low, high = (end * factors + term for end in ends)
+    known = Interval(int(low.min()), int(high.max()))
+    late = [(clamp, Constant(bound.values - bias)) for clamp, bound in clamps]
+    if not all(I32_RANGE.contains(i) for i in (known, *(bound.range for _, bound in late))):
+        return None
+    steps = _Steps(replace(lane, operand=biased.lhs))
+    for clamp, bound in late:
+        steps.apply(clamp, bound)
+    steps.multiply()
+    added = (bias * factors + term).astype(np.int32).astype(np.int64)  # wraps around
+    steps.apply("add", Constant(added), known)
+    steps.shift(lane.shift, result)
+    return steps.clamp_after(result)
+
+
+_CLAMPS = {"max": np.maximum, "min": np.minimum}
+
+
 def expand_all(roots: Sequence[Lane]) -> list[Lane]:
     """These lanes with every requantise expanded; raises NeedsMoreBits."""
     made, uses = dict[Lane, Lane](), count_uses(roots)
@@ -60,9 +96,13 @@ def expand_all(roots: Sequence[Lane]) -> list[Lane]:
 
 def _expanded(lane: Lane, uses: Counter[Lane], expanded: Callable[[Lane], Lane]) -> Lane:
     if isinstance(lane, Requantised):
-        plain = expand(replace(lane, operand=expanded(lane.operand)))
-        total = gathered(lane, uses)
-        return plain if total is None else min(plain, _shifted(total, expanded), key=cycles)
+        given = replace(lane, operand=expanded(lane.operand))
+        ways, total = [expand(given)], gathered(lane, uses)
+        if total is not None:
+            ways.append(_shifted(total, expanded))
+        elif uses[lane.operand] == 1 and (late := with_late_bias(given)) is not None:
+            ways.append(late)
+        return min(ways, key=cycles)
     if not isinstance(lane, Step):
         return lane
     rhs = expanded(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
@@ -103,6 +143,17 @@ class _Steps:
         if isinstance(rhs, int):
             rhs = Constant.uniform(rhs, self.rank)
         self.value = step(name, self.value, rhs, self.lane.location, known)
+
+    def made(self) -> list[tuple[str, Constant]]:
+        """The steps on the operand so far, all with constants, first to last."""
+        found: list[tuple[str, Constant]] = []
+        value = self.value
+        while value is not self.lane.operand:
+            assert isinstance(value, Step)
+            assert isinstance(value.rhs, Constant)
+            found.append((value.name, value.rhs))
+            value = value.lhs
+        return found[::-1]
 
     def clamp_before(self) -> Interval:
         """Clamps the operand where its product would leave i32; gives the range of the result
