@@ -1,23 +1,21 @@
 // RUN: byocir-opt --no-debuginfo -p vta-legalise %s | filecheck %s
 
-// A dense layer with relu: the bias is an operand; the relu and the lower clamp of the result are one;
-// no accumulator's product leaves i32, so none is clamped before it; the shift by 20 goes in two
-// steps, so that the rounding term is an immediate.
+// A dense layer with relu: the bias times 9000 and the half that rounds are one operand, added behind
+// the product; the relu and the lower clamp of the result are one; no accumulator's product leaves
+// i32, so none is clamped before it; the shift by 20 goes in two steps.
 // CHECK-LABEL: @dense
 // CHECK:         %[[W:.*]] = tir.constant {{.*}} : tensor<3x2xi8>
 // CHECK-NEXT:    %[[ZERO:.*]] = tir.fill 0 : i32 : tensor<1x2xi32>
 // CHECK-NEXT:    %[[ACC:.*]] = tir.block [n: 1, m: 2 | k: 3] ins({{.*}}[n, k] : tensor<1x3xi8>, %[[W]][k, m] : tensor<3x2xi8>) outs(%[[ZERO]][n, m]
-// CHECK:         %[[B:.*]] = tir.constant <[70000, -5] : tensor<2xi32>>
-// CHECK-NEXT:    %[[SUM:.*]] = tir.block [n: 1, c: 2] ins(%[[B]][c] : tensor<2xi32>) outs(%[[ACC]][n, c]
-// CHECK:           arith.addi
-// CHECK:         tir.block [n: 1, c: 2] outs(%[[SUM]][n, c]
+// CHECK:         %[[PRODUCT:.*]] = tir.block [n: 1, c: 2] outs(%[[ACC]][n, c]
 // CHECK:           arith.constant 9000 : i32
 // CHECK-NEXT:      arith.muli
-// CHECK:         arith.constant 5 : i32
-// CHECK-NEXT:      arith.shrsi
-// CHECK:         arith.constant 16384 : i32
-// CHECK-NEXT:      arith.addi
+// CHECK:         %[[B:.*]] = tir.constant <[630524288, 479288] : tensor<2xi32>>
+// CHECK-NEXT:    tir.block [n: 1, c: 2] ins(%[[B]][c] : tensor<2xi32>) outs(%[[PRODUCT]][n, c]
+// CHECK:           arith.addi
 // CHECK:         arith.constant 15 : i32
+// CHECK-NEXT:      arith.shrsi
+// CHECK:         arith.constant 5 : i32
 // CHECK-NEXT:      arith.shrsi
 // CHECK:         arith.constant 0 : i32
 // CHECK-NEXT:      arith.maxsi

@@ -2,7 +2,8 @@
 
 The accumulators beyond the clamp saturate anyway (`byocir.dialects.graph.fixed_point`), so the
 product never leaves i32 and the result is exact for every accumulator. Clamps that the range of the
-accumulator makes idle are left out.
+accumulator makes idle are left out. Where a bias is added behind the product, the product alone may
+wrap around, and the sum wraps it back.
 """
 
 from __future__ import annotations
