@@ -22,7 +22,7 @@ import byocir
 from byocir.compiler import generate, hand_over
 from byocir.dialects import uses
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import Node, YieldOp
+from byocir.dialects.byoc import CompositeOp, Node, YieldOp
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
@@ -113,6 +113,15 @@ def test_importing_runs_no_collections():
         gc.set_threshold(*usual)
         gc.callbacks.remove(note)
     assert collections["start"] <= 2  # before the pause and after it
+
+
+def test_composites_that_are_alike_are_verified_once(monkeypatch):
+    seen: list[CompositeOp] = []
+    verify = CompositeOp.verify_
+    monkeypatch.setattr(CompositeOp, "verify_", lambda op: (seen.append(op), verify(op))[1])
+    module = byocir.import_onnx(growing("chain", NODES))
+    hand_over(module, [Npu()], runner=PassRunner(keeps_start=False))
+    assert len(seen) == 2  # a sum and a relu
 
 
 def test_blocks_with_the_same_content_are_held_against_a_pattern_once(monkeypatch):

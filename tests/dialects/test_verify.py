@@ -7,6 +7,8 @@ from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import Rewriter
 
+from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.dominance import InvalidOp
 from byocir.dialects.graph import ReluOp
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import f32, i8, tensor
@@ -179,6 +181,40 @@ def test_verifying_what_did_not_change_looks_at_no_op(monkeypatch):
     change_nothing.properties["note"] = StringAttr("")
     verifier.verify(module)
     assert seen == [change_nothing]
+
+
+ALIKE = """
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = byoc.composite "npu.relu" at "graph" (%i = %x : tensor<4xf32>) -> tensor<4xf32> {
+    %r = graph.relu %i : (tensor<4xf32>) -> tensor<4xf32>
+    byoc.yield %r : tensor<4xf32>
+  }
+  %b = byoc.composite "npu.relu" at "graph" (%i = %a : tensor<4xf32>) -> tensor<4xf32> {
+    %r = graph.relu %i : (tensor<4xf32>) -> tensor<4xf32>
+    byoc.yield %r : tensor<4xf32>
+  }
+  func.return %b : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (lambda value, outside: YieldOp.create(), "expected yielded values"),
+        (lambda value, outside: YieldOp.create(operands=[outside]), "isolated from above"),
+    ],
+)
+def test_composites_like_a_right_one_must_end_right(last, told):
+    module = parse_module(ALIKE)
+    first, second = (op for op in module.walk() if isinstance(op, CompositeOp))
+    second.properties |= first.properties  # the same objects
+    end = second.body.block.last_op
+    (value,) = end.operands
+    end.detach()
+    second.body.block.add_op(last(value, first.outputs[0]))
+    with pytest.raises(InvalidOp, match=told):
+        verify_module(module)
 
 
 @given(st.data())

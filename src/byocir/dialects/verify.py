@@ -10,15 +10,17 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import HasAncestor, HasParent
 from xdsl.utils.exceptions import VerifyException
 
-from byocir.dialects.byoc import CallOp
+from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.byoc import YieldOp as CompositeYieldOp
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.tir import BlockOp, YieldOp
 from byocir.dialects.types import too_deep
+from byocir.dialects.walk import ops_of
 
 LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 """Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
@@ -95,7 +97,7 @@ class Verifier:
         facts = _facts(op)
         changed = facts is None or facts != before.get(op)
         if changed or (inside and not isinstance(op, FuncOp)):
-            key = _likeness(op, facts) if facts is not None and not op.regions else None
+            key = _likeness(op, facts) if facts is not None else None
             if key is None or key not in self._alike:
                 _verify_alone(op)
             if key is not None and facts is not None:
@@ -178,18 +180,27 @@ def _facts(op: Operation) -> _Facts | None:
 
 
 def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
-    """Makes a key that ops without regions share if they are right or wrong alike: the same types
-    and attributes in the same places. None where the rules look at more."""
-    if not isinstance(facts.around, type) and not isinstance(op, YieldOp):
+    """Makes a key that ops share if they are right or wrong alike: the same types and attributes in
+    the same places. None where the rules look at more. Those of composites look at the ends of
+    their bodies; that what is inside stays isolated is checked with the definitions."""
+    if not isinstance(facts.around, type) and not isinstance(op, YieldOp | CompositeYieldOp):
+        return None
+    if op.regions and not isinstance(op, CompositeOp):
         return None
     return (
         type(op),
         facts.around if _looks_around(type(op)) else isinstance(facts.around, type),
         facts.counts,
+        *(_end(block) for region in op.regions for block in region.blocks),
         *map(id, facts.types),
         *_identities(facts.properties),
         *_identities(facts.attributes),
     )
+
+
+def _end(block: Block) -> tuple[object, ...]:
+    last = block.last_op
+    return (type(last), *(() if last is None else (value.type for value in last.operands)))
 
 
 @cache
@@ -212,7 +223,7 @@ def verify_calls(module: ModuleOp) -> None:
         for op in module.body.block.ops
         if isinstance(name := op.properties.get("sym_name"), StringAttr)
     }
-    for op in module.walk():
+    for op in ops_of(module):
         if not isinstance(op, CallOp):
             continue
         name = op.callee.root_reference.data

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp
-from byocir.dialects.locations import names
+from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp, shared_text
+from byocir.dialects.locations import named, names
 from byocir.patterns.alike import Alike
 from byocir.patterns.composite import Composite
 from byocir.patterns.dataflow import Producer, produced, uses
@@ -41,11 +41,6 @@ def is_whole(reason: str, matched: int, rules: int) -> bool:
     return rules > 0 or (matched > 0 and not reason.startswith("expected "))
 
 
-@lru_cache(maxsize=4096)
-def _text(text: str) -> StringAttr:
-    return StringAttr(text)
-
-
 @lru_cache(maxsize=256)
 def _number(number: int) -> IntAttr:
     return IntAttr(number)
@@ -58,22 +53,22 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
     nodes = dict.fromkeys(name for op in ops for name in names(op.location))
     rules = [
         RuleAttr(
-            _text(rule.sentence),
-            _text("holds" if rule.holds else "fails"),
-            _text(rule.seen),
-            _text(rule.fix),
+            shared_text(rule.sentence),
+            shared_text("holds" if rule.holds else "fails"),
+            shared_text(rule.seen),
+            shared_text(rule.fix),
         )
         for rule in attempt.rules
     ]
     return DecisionAttr(
-        _text(target),
-        _text(attempt.composite.level),
-        _text(attempt.composite.name),
-        _text(TAKEN if attempt.fits else DECLINED),
-        ArrayAttr([_text(node) for node in nodes]),
+        shared_text(target),
+        shared_text(attempt.composite.level),
+        shared_text(attempt.composite.name),
+        shared_text(TAKEN if attempt.fits else DECLINED),
+        ArrayAttr([named(node).desc for node in nodes]),
         _number(len(attempt.matched)),
         _number(attempt.total),
-        _text(attempt.reason or note),
+        shared_text(attempt.reason or note),
         ArrayAttr(rules),
     )
 

@@ -41,16 +41,16 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
 from byocir.dialects.uses import replace_uses
+from byocir.dialects.walk import blocks_of
 from byocir.patterns import Bound, Match, either, wildcard
 from byocir.patterns import Pattern as ValuePattern
 from byocir.patterns import op as op_pattern
 from byocir.rewrites.driver import (
     NewOps,
     Pattern,
-    blocks_of,
     erase_dead,
     is_dead,
-    rewrite_module,
+    rewrite_blocks,
 )
 from byocir.rewrites.matching import rewrites
 
@@ -65,29 +65,34 @@ class CleanUpPass(ModulePass):
     name = "clean-up"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for block in blocks_of(op):
-            _erase_unused(block)
-        rewrite_module(op, [DropIdentity(), merge_reshapes, merge_transposes, drop_second_relu])
-        for block in blocks_of(op):  # without those of ops that were erased
+        blocks = blocks_of(op)
+        if any([_erase_unused(block) for block in blocks]):
+            blocks = blocks_of(op)  # without those of ops that were erased
+        patterns = [DropIdentity(), merge_reshapes, merge_transposes, drop_second_relu]
+        if rewrite_blocks(blocks, patterns):
+            blocks = blocks_of(op)
+        for block in blocks:
             _merge_equal(block)
 
 
-def _erase_unused(block: Block) -> None:
-    op = block.last_op
+def _erase_unused(block: Block) -> bool:
+    """Erases the ops of a block that nothing uses; tells if there were any."""
+    erased, op = False, block.last_op
     while op is not None:
         before = op.prev_op
         if is_dead(op):
             op.detach()
             op.erase()
+            erased = True
         op = before
+    return erased
 
 
 def _merge_equal(block: Block) -> None:
     known: dict[Hashable, Operation] = {}
     gone: dict[Operation, list[LocationAttr]] = {}
-    for op in block.ops:
-        if not _may_merge(op):
-            continue
+    able = [op for op in block.ops if _may_merge(op)]
+    for op in able if len(able) > 1 else ():
         first = known.setdefault(_content(op), op)
         if first is op:
             continue

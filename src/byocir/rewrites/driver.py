@@ -27,6 +27,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
 from byocir.dialects.locations import flat, join, named, names
 from byocir.dialects.uses import replace_uses
+from byocir.dialects.walk import blocks_of
 from byocir.errors import ByocirError
 from byocir.patterns.match import Bound
 
@@ -118,20 +119,10 @@ def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool
     return bool(changed)
 
 
-def blocks_of(op: Operation) -> list[Block]:
-    """All blocks of a module, or of any op, outer ones first."""
-    found: list[Block] = []
-    left = [op]
-    while left:  # a third of the time that `op.walk()` takes, and it is asked for again and again
-        blocks = [block for region in left.pop().regions for block in region.blocks]
-        found += blocks
-        inside = [inner for block in blocks for inner in block.ops if inner.regions]
-        left += reversed(inside)
-    return found
-
-
 def _rewrite_block(block: Block, by_root: Mapping[str, Sequence[Pattern]]) -> bool:
-    queue = deque(op for op in block.ops if op.name in by_root)
+    queue = deque([op for op in block.ops if op.name in by_root])
+    if not queue:
+        return False
     limit = REWRITES_PER_OP * (len(queue) + 1)
     applied = Counter[str]()
     while queue:

@@ -29,9 +29,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
+from byocir.dialects.walk import blocks_of
 from byocir.errors import ByocirError
 from byocir.patterns.files import import_file, imported_from
-from byocir.rewrites.driver import Pattern, blocks_of, rewrite_blocks
+from byocir.rewrites.driver import Pattern, rewrite_blocks
 
 
 @dataclass(frozen=True)

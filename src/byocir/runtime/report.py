@@ -38,6 +38,7 @@ from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.turns import turns_around
+from byocir.dialects.walk import ops_of
 from byocir.patterns.targets import targets_of
 from byocir.patterns.trail import distance, is_whole
 from byocir.rewrites.byoc.work import macs_of, size_of
@@ -277,7 +278,7 @@ def report_of(module: ModuleOp) -> Report:
     """The report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
     nodes = source.entries() if source is not None else []
-    regions = [_region(op) for op in module.walk() if isinstance(op, CallOp) and op.handed_off]
+    regions = [_region(op) for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off]
     taken = {name for region in regions for name in region.nodes}
     with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
     on_host, on_both = with_host_ops - taken, with_host_ops & taken
@@ -339,7 +340,7 @@ def _host_ops(module: ModuleOp) -> Iterable[Operation]:
     """Walks the ops that the host executes; constants are not executed."""
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
-            for op in function.body.walk():
+            for op in ops_of(function)[1:]:
                 if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
                     yield op
 
@@ -357,7 +358,7 @@ def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
 
 def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for op in module.walk():
+    for op in ops_of(module):
         if isinstance(op, ForeignOp) and op.reason is not None:
             found.update(dict.fromkeys(names(op.location), op.reason.data))
     return {node: found[node] for node in known if node in found}

@@ -49,6 +49,7 @@ from byocir.dialects.byoc.records import (
     TakenAttr,
     TargetAttr,
     TrailOp,
+    shared_text,
 )
 from byocir.dialects.byoc.stored import STORED, keep_stored, stored
 
@@ -101,5 +102,6 @@ __all__ = [
     "enclosing_body",
     "inline",
     "keep_stored",
+    "shared_text",
     "stored",
 ]

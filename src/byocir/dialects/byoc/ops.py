@@ -36,7 +36,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEffect
 
-from byocir.dialects.byoc.records import LEVELS, CutAttr, HandedOffAttr, TargetAttr
+from byocir.dialects.byoc.records import (
+    LEVELS,
+    CutAttr,
+    HandedOffAttr,
+    TargetAttr,
+    shared_text,
+)
 from byocir.dialects.checks import expect
 from byocir.dialects.uses import replace_uses
 
@@ -116,7 +122,7 @@ class CompositeOp(_Enclosing):
         return CompositeOp.create(
             operands=inputs,
             result_types=result_types,
-            properties={"pattern": StringAttr(pattern), "level": StringAttr(level)},
+            properties={"pattern": shared_text(pattern), "level": shared_text(level)},
             regions=[body],
             location=location or UNKNOWN_LOC,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
@@ -61,6 +62,13 @@ DEFAULT = "byoc.default"
 """Argument attribute: the array that an input has where it is not fed."""
 INITIALISED = "byoc.initialised"
 """Function attribute: inputs of the model with values of their own, which are constants here."""
+
+
+@lru_cache(maxsize=4096)
+def shared_text(text: str) -> StringAttr:
+    """The attribute of a text that is said again and again, such as a pattern's name. It is the
+    same object each time, which checks that compare by identity count on."""
+    return StringAttr(text)
 
 
 @irdl_attr_definition

@@ -28,8 +28,9 @@ from byocir.dialects.byoc import (
     YieldOp,
 )
 from byocir.dialects.collector import collector_paused
-from byocir.dialects.locations import fuse, names
+from byocir.dialects.locations import fuse, named, names
 from byocir.dialects.uses import replace_op
+from byocir.dialects.walk import ops_of
 from byocir.rewrites.byoc.join import Replaced
 
 
@@ -42,7 +43,7 @@ class OutlineRegionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         defined = [f.properties.get("sym_name") for f in op.body.block.ops]
         symbols = {name.data for name in defined if isinstance(name, StringAttr)}
-        symbols |= {f.callee.root_reference.data for f in op.walk() if isinstance(f, CallOp)}
+        symbols |= {f.callee.root_reference.data for f in ops_of(op) if isinstance(f, CallOp)}
         numbers: dict[str, int] = {}
         with collector_paused():
             same: dict[Hashable, list[RegionOp]] = {}
@@ -65,7 +66,7 @@ def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
     """The regions of functions that are no target's, and the functions."""
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
-            for op in function.walk():
+            for op in ops_of(function):
                 if isinstance(op, RegionOp):
                     yield function, op
 
@@ -152,7 +153,7 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
 def handed_off(region: RegionOp) -> HandedOffAttr:
     """Records the work that a call of this region stands for."""
     taken = [
-        TakenAttr(op.pattern, op.level, ArrayAttr([StringAttr(n) for n in names(op.location)]))
+        TakenAttr(op.pattern, op.level, ArrayAttr([named(n).desc for n in names(op.location)]))
         for op in region.body.block.ops
         if isinstance(op, CompositeOp)
     ]
