@@ -30,6 +30,25 @@ def test_run_reads_and_writes_arrays(tmp_path: Path):
     assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 2
 
 
+def test_a_number_with_a_value_of_its_own_is_fed(tmp_path: Path):
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [2]), ("scale", []), ("y", [2]))
+    ]
+    node = helper.make_node("Mul", ["x", "scale"], ["y"])
+    own = [helper.make_tensor("scale", TensorProto.FLOAT, [], [3.0])]
+    graph = helper.make_graph([node], "g", ports[:2], ports[2:], own)
+    opsets = [helper.make_opsetid("", 17)]
+    model, feeds, found = (str(tmp_path / name) for name in ("m.onnx", "in.npz", "out.npz"))
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), model)
+    np.savez(feeds, x=np.float32([1, 2]), scale=np.float32(5))
+    ran = ["run", model, "--input", feeds, "--output", found]
+    assert main(ran) == 1
+    assert main([*ran, "--shape", "scale=scalar"]) == 0
+    with np.load(found) as outputs:
+        assert outputs["y"].tolist() == [5, 10]
+
+
 def test_a_seed_chooses_the_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     found: list[np.ndarray] = []
     for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):

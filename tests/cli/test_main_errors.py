@@ -45,6 +45,7 @@ def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.Capt
         (["run", "none.onnx"], "B1", "none.onnx"),
         (["run", MODEL], "B1", "batch"),
         (["run", MODEL, "--shape", "image"], "B110", "NAME="),
+        (["run", MODEL, "--shape", "image="], "B110", "or x=scalar"),
         (["run", MODEL, "--shape", "imgae=1,1,8,8"], "B1", "did you mean 'image'"),
         (["run", MODEL, *SHAPE, "--target", "vtaa"], "B210", "did you mean 'vta'"),
         (["run", MODEL, *SHAPE, "--target", "vta{rounding=up}"], "B213", "half_even"),

@@ -137,6 +137,7 @@ def test_what_is_no_tensor_of_numbers_stays_on_the_host() -> None:
     assert [rule.sentence for rule in declined.rules] == [
         "ONNX Runtime takes its values, weights aside, from Python, and is right about them"
     ]
+    assert [rule.fix for rule in declined.rules] == ["leave it on the host"]
     np.testing.assert_array_equal(package.run({"x": X})["y"], np.abs(np.concatenate([X, -X])))
 
 
@@ -149,6 +150,9 @@ def test_corners_that_onnx_runtime_puts_elsewhere_stay_on_the_host() -> None:
     (declined,) = package.report.reasons["Resize_0"]
     assert [rule.seen for rule in declined.rules] == [
         "align_corners with scales that lead to no whole size"
+    ]
+    assert [rule.fix for rule in declined.rules] == [
+        "give a Resize the sizes of its output in place of scales"
     ]
 
 
@@ -166,6 +170,10 @@ def test_numbers_that_numpy_lacks_stay_on_the_host() -> None:
     made.graph.initializer.append(helper.make_tensor("w", int4, (4,), [1, -2, 3, -4]))
     package = compiled(made)
     assert package.report.host == ["Cast_0", "Add_1", "Cast_2"]
+    (declined,) = package.report.reasons["Add_1"]
+    assert [rule.fix for rule in declined.rules] == [
+        "compute it in a type that numpy has, such as f32: cast what goes in and comes out"
+    ]
     exact = X.astype(ml_dtypes.bfloat16).astype(np.float32) * 2
     np.testing.assert_array_equal(package.run({"x": X})["y"], exact * [0.5, -1, 1.5, -2])
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from byocir.errors import ByocirError
 
+SCALAR = "scalar"
+"""What is written for a shape without dimensions, as messages do."""
+
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -21,17 +24,20 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:
-    """`--shape x=1,3,8,8`, once for each input, as a mapping; raises ByocirError B110."""
+    """`--shape x=1,3,8,8`, once for each input, as a mapping; `x=scalar` is a shape without
+    dimensions. Raises ByocirError B110."""
     shapes: Shapes = {}
     for text in texts:
         name, _, dims = text.rpartition("=")
         try:
-            shape = tuple(int(dim) for dim in dims.split(","))
+            shape = () if dims == SCALAR else tuple(int(dim) for dim in dims.split(","))
         except ValueError:
-            shape = ()
-        if not name or not shape:
+            shape = None
+        if not name or shape is None:
             raise ByocirError(
-                "B110", f"expected --shape NAME=D,D,…, found '{text}'", help="e.g. x=1,3,32,32"
+                "B110",
+                f"expected --shape NAME=D,D,…, found '{text}'",
+                help=f"e.g. x=1,3,32,32, or x={SCALAR}",
             )
         if name in shapes:
             raise ByocirError("B110", f"expected one --shape for each input, found two for {name}")

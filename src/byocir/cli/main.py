@@ -107,7 +107,8 @@ def _add_model(
         action="append",
         default=[],
         metavar="NAME=D,D,…",
-        help="the shape of an input with symbolic dimensions; repeat for each input",
+        help="the shape of an input with symbolic dimensions, or of one with a value of its own, "
+        "which can then be fed (NAME=scalar if it has none); repeat for each input",
     )
 
 

@@ -116,7 +116,7 @@ def _about(entry: FuncOp, name: str) -> str:
         return ""
     return (
         f"the model has a value of its own for '{name}', which is compiled in: give its shape, "
-        f"--shape {name}=D,D,…, when it is compiled, to feed it"
+        f"--shape {name}=D,D,… or {name}=scalar, when it is compiled, to feed it"
     )
 
 

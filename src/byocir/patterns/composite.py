@@ -282,16 +282,18 @@ def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
     return alternatives
 
 
-def supports(op_name: str, *, name: str | None = None) -> Callable[[Check], Composite]:
+def supports(
+    op_name: str, *, name: str | None = None, fix: Fix = ""
+) -> Callable[[Check], Composite]:
     """Decorator: turns a checker of one op into a composite with that one rule, e.g.
     `@supports("graph.relu")`. The op is `m["op"]`. Without a `name` the composite is called as the
-    function, after the target that lists it."""
+    function, after the target that lists it. `fix` is as in `Composite.rule`."""
 
     check_op(op_name)
 
     def build(checker: Check) -> Composite:
         made = Composite(name or checker.__name__, (AnyOperandsPattern(op_name) @ "op",))
-        made.rule(checker)
+        made.rule(fix=fix)(checker)
         return made
 
     return build

@@ -1,5 +1,7 @@
 """The base class of targets: declarations and hooks that byocir calls.
 
+What serves described machines is imported by the hooks that need it: `byocir targets` does not.
+
 ```python
 @dataclass(frozen=True)
 class Npu(Target):
@@ -15,7 +17,7 @@ class Npu(Target):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
@@ -28,21 +30,11 @@ from xdsl.utils.arg_spec import ArgSpecConvertible
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.machine import Machine
-from byocir.machine.checks import check_machine
-from byocir.machine.numbers import model_of
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
-from byocir.rewrites.machine.search import schedule_for
-from byocir.targets.described import (
-    TEXT,
-    busy_by_node,
-    programs_of,
-    runner,
-    times_of_programs,
-)
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
@@ -65,6 +57,8 @@ class Target(ArgSpecConvertible):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if isinstance(cls.machine, Machine):
+            from byocir.machine.checks import check_machine
+
             check_machine(cls.machine)
 
     name: ClassVar[str]
@@ -144,7 +138,11 @@ class Target(ArgSpecConvertible):
         asked for composites that are blocks: of the tensor level and, where `codegen_level` is
         "tensor", of both. Where the target's machine is described, the default is what a search
         finds for it."""
-        return schedule_for(self.machine, composite) if isinstance(self.machine, Machine) else None
+        if not isinstance(self.machine, Machine):
+            return None
+        from byocir.rewrites.machine.search import schedule_for
+
+        return schedule_for(self.machine, composite)
 
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
@@ -162,24 +160,32 @@ class Target(ArgSpecConvertible):
         bodies leave the module once there are blobs. The default gives none: the functions stay
         and run through the evaluator. For a described machine it gives its programs, to be
         simulated."""
-        if isinstance(self.machine, Machine):
-            return programs_of(self.machine, module, symbols)
-        return {}
+        if not isinstance(self.machine, Machine):
+            return {}
+        from byocir.targets.described import programs_of
+
+        return programs_of(self.machine, module, symbols)
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """Makes the runner of what `emit` made, for the in-process runtime: a function of a
         region's symbol and its inputs, which it must not write. Its results are copied. None means
         that it cannot run, and running a package raises ByocirError B227. Programs of a
         described machine are simulated."""
-        return runner(self.machine, blobs) if isinstance(self.machine, Machine) else None
+        if not isinstance(self.machine, Machine):
+            return None
+        from byocir.targets.described import runner
+
+        return runner(self.machine, blobs)
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack
         of synchronisation, and raises on the first: slower, and for tests. The default looks for
         those of described machines, and else for none."""
-        if isinstance(self.machine, Machine) and type(self).load is Target.load:
-            return runner(self.machine, blobs, check=True)
-        return self.load(blobs)
+        if not isinstance(self.machine, Machine) or type(self).load is not Target.load:
+            return self.load(blobs)
+        from byocir.targets.described import runner
+
+        return runner(self.machine, blobs, check=True)
 
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
         """Gives what exported C projects need to run what `emit` made: programs and the C of a
@@ -189,20 +195,11 @@ class Target(ArgSpecConvertible):
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Profiles the target's programs, if it can tell where their time goes: those of a
         described machine by what the description says that instructions cost."""
-        if not isinstance(self.machine, Machine) or TEXT not in blobs:
+        if not isinstance(self.machine, Machine):
             return ()
-        return [
-            Profile(
-                symbol,
-                times.cycles,
-                busy_by_node(calls),
-                {unit.name: asdict(spent) for unit, spent in zip(units, times.units, strict=True)},
-                {unit.name: spent.busy for unit, spent in zip(units, times.units, strict=True)},
-                {"instructions": len(calls)},
-            )
-            for symbol, calls, times in times_of_programs(self.machine, blobs)
-            for units in [model_of(self.machine).units]
-        ]
+        from byocir.targets.described import costs_of_programs
+
+        return [Profile(*costs) for costs in costs_of_programs(self.machine, blobs)]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from math import ceil
 from typing import Any
@@ -23,9 +24,8 @@ from byocir.evaluate.ports import ports_of
 from byocir.machine import Call, Machine
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
-from byocir.machine.numbers import check_order, times_of
+from byocir.machine.numbers import check_order, model_of, times_of
 from byocir.machine.simulator import Simulator
-from byocir.machine_sim import Times
 
 TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
@@ -79,16 +79,33 @@ def runner(
     return run
 
 
-def times_of_programs(
+Cycles = Mapping[str, int]
+
+
+def costs_of_programs(
     machine: Machine, blobs: Mapping[str, bytes]
-) -> Iterator[tuple[str, Sequence[Call], Times]]:
-    """Times the calls of each program."""
-    for symbol, function in _functions_of(blobs).items():
+) -> Iterator[
+    tuple[str, int, Sequence[tuple[str, str, int]], Mapping[str, Cycles], Cycles, Mapping[str, int]]
+]:
+    """Times the calls of each program. Gives the fields of a `Profile` in order."""
+    units = [unit.name for unit in model_of(machine).units]
+    for symbol, function in (_functions_of(blobs) if TEXT in blobs else {}).items():
         calls = calls_in(machine, function.body.block)
-        yield symbol, calls, times_of(machine, calls)
+        times = times_of(machine, calls)
+        spent = dict(zip(units, times.units, strict=True))
+        causes = {unit: asdict(each) for unit, each in spent.items()}
+        bounds = {unit: each.busy for unit, each in spent.items()}
+        yield (
+            symbol,
+            times.cycles,
+            _busy_by_node(calls),
+            causes,
+            bounds,
+            {"instructions": len(calls)},
+        )
 
 
-def busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
+def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
     """The cycles that units are busy for each node of the model."""
     busy: Counter[tuple[str, str]] = Counter()
     for call in calls:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeOp
-from byocir.dialects.types import dtype_of, holds_numbers
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers
 from byocir.patterns import Composite, Match, supports
 from byocir.targets.onnx import OnnxTarget, Opened
 from byocir.targets.ort_cost import cost_of
@@ -62,17 +62,32 @@ def _composites() -> tuple[Composite, ...]:
 
 
 def _composite(kind: type[Operation]) -> Composite:
-    @supports(kind.name, name=kind.name.removeprefix("graph."))
+    @supports(kind.name, name=kind.name.removeprefix("graph."), fix=_fix)
     def takes(match: Match) -> tuple[bool, str]:
         """ONNX Runtime takes its values, weights aside, from Python, and is right about them."""
         op = cast(Operation, match["op"].op)
         if isinstance(op, ResizeOp) and _moves_corners(op):
             return False, "align_corners with scales that lead to no whole size"
-        values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
-        others = [v.type for v in (*values, *op.results) if not _crosses(v.type)]
+        others = _others(op)
         return not others, str(others[0]) if others else "tensors of numbers"
 
     return takes
+
+
+def _others(op: Operation) -> list[Attribute]:
+    """The types of values, weights aside, that ONNX Runtime does not take from Python."""
+    values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
+    return [v.type for v in (*values, *op.results) if not _crosses(v.type)]
+
+
+def _fix(match: Match) -> str:
+    """Says what a user can do where ONNX Runtime does not take an op."""
+    others = _others(cast(Operation, match["op"].op))
+    if not others:
+        return "give a Resize the sizes of its output in place of scales"
+    if others[0].name == TensorType.name and holds_numbers(element_type_of(others[0])):
+        return "compute it in a type that numpy has, such as f32: cast what goes in and comes out"
+    return "leave it on the host"
 
 
 def _moves_corners(op: ResizeOp) -> bool:
