@@ -139,7 +139,7 @@ def class_section(kind: type) -> Iterator[str]:
     """A class: its words and its fields."""
     yield f"### {kind.__name__}"
     yield wrapped(inspect.getdoc(kind) or "")
-    rows = [field_row(kind, field) for field in fields(kind)]
+    rows = [field_row(kind, each) for each in fields(kind) if not each.name.startswith("_")]
     if rows:
         yield "\n".join(["| field | type | default | |", "| --- " * 4 + "|", *rows])
 

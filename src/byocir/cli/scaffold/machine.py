@@ -24,7 +24,7 @@ machine.order(Counted())  # a command waits until few enough of another unit are
 
 def words(call: Call) -> bytes:
     """The code of a call: its opcode, how much may be outstanding, sizes and where operands lie."""
-    waits = call.op.counts
+    waits = call.waits
     numbers = [call.instruction.opcode or 0, waits.get("dma", 255), waits.get("core", 255)]
     numbers += call.sizes.values()
     for place in call.places.values():
