@@ -42,6 +42,7 @@ DECLARED = (
     "machine",
     "constants",
     "signed_bytes",
+    "non_finite",
     "tables",
 )
 CALLED = (

@@ -7,31 +7,32 @@ import re
 from pathlib import Path
 
 import pytest
+from seeded_bugs import BUGS, Bug
 
 from byocir.cli.main import main
 from byocir.testing import conform
 
+NAMES = ("toy_npu", "tile_npu", "counted_engine", "gemmini")
+ROOT = Path(__file__).parents[2]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOY = EXAMPLES / "toy_npu.py"
+TOYS = [ROOT / "tests" / "programs" / f"{name}.py" for name in ("byte_npu", "c_npu")]
+SHIPPED = [
+    *("json", "ort", "vta"),
+    *(str(path) for path in (*(EXAMPLES / f"{n}.py" for n in NAMES), *TOYS)),
+]
 
 
-def broken(folder: Path, old: str, new: str, example: Path = TOY) -> str:
-    """A copy of an example with a bug, as a target."""
-    text = example.read_text()
-    assert text.count(old) == 1, f"{text.count(old)} of {old}"
-    path = folder / example.name
-    path.write_text(text.replace(old, new))
-    return str(path)
-
-
-@pytest.mark.parametrize("name", ["toy_npu", "tile_npu"])
-def test_the_examples_conform(name, conforms):
-    score = conforms(str(EXAMPLES / f"{name}.py"), rounds=3)
+@pytest.mark.parametrize(
+    "target", [TOY, EXAMPLES / "tile_npu.py", *TOYS], ids=lambda path: path.stem
+)
+def test_the_toys_conform(target, conforms):
+    score = conforms(str(target), rounds=2)
     assert score.never == []
 
 
 def test_a_problem_is_made_small_and_shown_again(tmp_path, capsys):
-    target = broken(tmp_path, "np.maximum(result, 0) if len(step.steps) > 1 else result", "result")
+    target = next(bug for bug in BUGS if bug.name == "relu missing").write(tmp_path)
     folder = tmp_path / "found"
     assert main(["conform", target, "--rounds", "2", "-o", str(folder)]) == 3
     told = capsys.readouterr().out
@@ -50,10 +51,10 @@ def test_a_problem_is_made_small_and_shown_again(tmp_path, capsys):
 
 
 def test_the_same_seed_gives_the_same_score(capsys):
-    scores = [conform(str(TOY), rounds=2, seed=seed).to_dict() for seed in (3, 3, 4)]
+    scores = [conform(str(TOY), rounds=1, seed=seed).to_dict() for seed in (3, 3, 4)]
     assert scores[0] == scores[1]
     assert scores[0]["wrong"] == 0
-    assert main(["conform", str(TOY), "--rounds", "2", "--seed", "3", "--json"]) == 0
+    assert main(["conform", str(TOY), "--rounds", "1", "--seed", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == scores[0]
 
 
@@ -62,3 +63,35 @@ def test_a_pattern_that_there_is_not(capsys):
     assert "error[B388]: expected a pattern of target 'npu', found 'npu.con'" in (
         capsys.readouterr().err
     )
+
+
+QUICK = ("last tile lost", "relu missing", "input written", "emit differs", "saturation missing")
+
+
+def check(bug: Bug, folder: Path) -> None:
+    """A target with a bug is found out, by that problem alone, within a minute."""
+    score = conform(bug.write(folder), seconds=60, first=True)
+    assert [failure.problem.code for failure in score.failures] == [bug.code], score.text()
+
+
+@pytest.mark.parametrize(
+    "bug", [bug for bug in BUGS if bug.name in QUICK], ids=lambda bug: bug.name
+)
+def test_bugs_are_found(bug, tmp_path):
+    check(bug, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bug", [bug for bug in BUGS if bug.name not in QUICK], ids=lambda bug: bug.name
+)
+def test_all_bugs_are_found(bug, tmp_path):
+    check(bug, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("target", SHIPPED, ids=lambda target: Path(target).stem)
+def test_shipped_targets_conform(target, seed):
+    score = conform(target, seconds=60, seed=seed)
+    assert not score.wrong, score.text()

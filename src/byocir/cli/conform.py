@@ -20,6 +20,7 @@ from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.errors import ByocirError
 from byocir.targets.base import Target
 from byocir.testing.conformance import Score, Session, the_target
+from byocir.testing.conformance.exported import has_device
 from byocir.testing.conformance.saved import FEEDS, read_case
 from byocir.testing.conformance.trial import Trial
 
@@ -34,7 +35,7 @@ def conform(options: argparse.Namespace) -> int:
     try:
         with Console(stderr=True).status("") as status:
             session.progress = _Progress(status, options.seconds)
-            session.run(options.seconds, options.rounds)
+            session.run(options.seconds, options.rounds, first=options.first)
     finally:  # of what was interrupted, too
         _print(session.score, options.json)
     return CHECK_FAILED if session.score.wrong else OK
@@ -60,7 +61,8 @@ def _again(target: Target, path: Path) -> int:
     """Tries one program that was saved, with its inputs."""
     if path.suffix != ".mlir":
         raise ByocirError("B101", "expected a program (.mlir)", where=str(path))
-    trial = Trial(read_case(path, read_arrays(path.with_suffix(FEEDS))), target).run()
+    case = read_case(path, read_arrays(path.with_suffix(FEEDS)))
+    trial = Trial(case, target, is_exported=has_device(target)).run()
     if trial.problem is None:
         print("ok" if trial.is_run else "the program means nothing on these inputs")
         return OK

@@ -285,6 +285,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where programs that show a problem are written (default: conform-NAME)",
     )
+    parser.add_argument("--first", action="store_true", help="end with the first problem")
     parser.add_argument(
         "--case", type=Path, metavar="FILE", help="try one program again that was written"
     )

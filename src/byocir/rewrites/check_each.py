@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -26,6 +27,8 @@ from byocir.evaluate.ports import port_names
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """How far floats may move: relative to the value, and to the largest value beside it."""
+STEPS = 8
+"""How many steps of their own short floats may move."""
 
 CHANGES_MEANING = ("fix-point",)
 """Passes whose purpose is to choose other numbers, each by at most one step."""
@@ -227,15 +230,24 @@ def pairs(before: Arrays, after: Arrays) -> list[tuple[str, np.ndarray, np.ndarr
     return [*found, *((name, array, other) for (name, array), other in tail)]
 
 
+def _relative(dtype: np.dtype[Any]) -> float:
+    """How far floats may move, relative to the value: short ones by a few of their steps."""
+    return max(RELATIVE, STEPS * float(cast(Any, ml_dtypes.finfo(dtype)).eps))
+
+
+def _is_far(array: np.ndarray, before: np.ndarray, relative: float) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        scale = float(np.abs(before[np.isfinite(before)]).max(initial=0.0))
+        absolute = relative * ABSOLUTE / RELATIVE * scale
+        return ~np.isclose(array, before, relative, absolute, equal_nan=True)
+
+
 def first_difference(array: np.ndarray, before: np.ndarray) -> Difference | None:
     """The first element that is not what it was; None when there is none."""
     if array.shape != before.shape:
         return Difference((), str(before.shape), str(array.shape))
-    if array.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            finite = np.abs(before[np.isfinite(before)])
-            scale = float(finite.max(initial=0.0))
-            wrong = ~np.isclose(array, before, RELATIVE, ABSOLUTE * scale, equal_nan=True)
+    if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16:
+        wrong = _is_far(array.astype(np.float64), before.astype(np.float64), _relative(array.dtype))
     else:
         wrong = array != before
     places = np.argwhere(wrong)

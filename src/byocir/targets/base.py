@@ -87,6 +87,10 @@ class Target(ArgSpecConvertible):
     """Where constants go that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""
 
+    non_finite: ClassVar[bool] = True
+    """Whether it computes with NaN and infinities as the evaluator does. Where it does not say so,
+    `byocir conform` compares no numbers that come from these."""
+
     tables: ClassVar[bool] = False
     """Whether it has tables of 256 entries: functions of one byte between dequantize and quantize
     (sigmoid, gelu, …) then become `graph.gather` from a constant at `graph.cast` of the byte, and

@@ -31,9 +31,8 @@ from byocir.patterns.blocks import Access, BlockPattern
 from byocir.patterns.index import Affine, Group, Index
 from byocir.patterns.scalars import emit_pattern
 from byocir.testing.choose import Choose, pick
-from byocir.testing.draft import Slot, Unfit
+from byocir.testing.draft import NARROW, Breadth, Slot, Unfit
 
-EXTENTS = (1, 2, 3, 4)
 NUMBERS = (0, 1, 8, 64)
 """Numbers in bodies that a pattern leaves open."""
 
@@ -114,9 +113,10 @@ def plan_block(
     slots: Sequence[Slot],
     element: Attribute,
     wants: Mapping[Any, Any],
+    breadth: Breadth = NARROW,
 ) -> Plan:
     """A block for these inputs; raises Unfit where a draw came to nothing."""
-    space = _Space(choose, pattern, wants)
+    space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
         space.learn(index, slot)
@@ -154,10 +154,17 @@ def _shape(choose: Choose, space: _Space, exprs: Sequence[AffineExpr], read: Acc
 class _Space:
     """The iterators of a block to be, their extents, and the numbers that indices leave open."""
 
-    def __init__(self, choose: Choose, pattern: BlockPattern, wants: Mapping[Any, Any]) -> None:
+    def __init__(
+        self,
+        choose: Choose,
+        pattern: BlockPattern,
+        wants: Mapping[Any, Any],
+        options: Sequence[int],
+    ) -> None:
         self.choose = choose
         self.pattern = pattern
         self.wants = wants
+        self.options = options
         self.extents: dict[str, int] = {}
         self.order: list[str] = []
         self.groups: dict[str, list[str]] = {}
@@ -211,7 +218,7 @@ class _Space:
         missing = [name for name in iterators.parallel if name not in self.order]
         self.order += [*missing, *self._reduced()]
         for name in self.order:
-            self.extents.setdefault(name, pick(self.choose, EXTENTS))
+            self.extents.setdefault(name, pick(self.choose, self.options))
 
     def _reduced(self) -> list[str]:
         iterators = self.pattern.iterators

@@ -32,7 +32,7 @@ from byocir.dialects.graph import ForeignOp, Graph, GraphOp
 from byocir.dialects.graph.base import PropertyValue, int_tuple, is_number
 from byocir.dialects.types import Shape, element_type_of, named_elements, shape_of
 from byocir.testing.choose import pick
-from byocir.testing.draft import SIZES, Draft, Properties, Proposal, Unfit
+from byocir.testing.draft import Draft, Properties, Proposal, Unfit
 
 MANY = 1000
 """More operands than ops are tried with."""
@@ -176,7 +176,7 @@ def _sizes(types: Sequence[TensorType], d: Draft) -> dict[int, int]:
                 raise Unfit
     for size in dict.fromkeys(size for type_ in types for size in shape_of(type_)):
         keep = size == 1 or d.choose(0, 3)
-        sizes.setdefault(size, size if keep else pick(d.choose, SIZES))
+        sizes.setdefault(size, size if keep else pick(d.choose, d.breadth.sizes))
     return sizes
 
 

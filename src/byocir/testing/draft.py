@@ -15,8 +15,20 @@ from byocir.patterns.match import python_value
 from byocir.patterns.rules import Vary
 from byocir.testing.choose import Choose, pick
 
-SIZES = (1, 2, 3, 4, 8, 16)
-"""Sizes of dimensions that nothing else tells."""
+
+@dataclass(frozen=True)
+class Breadth:
+    """The numbers among which draws choose: `sizes` of dimensions and `extents` of iterators that
+    nothing else tells, and `steps`, the longest of windows, beside the even ones."""
+
+    sizes: tuple[int, ...] = (1, 2, 3, 4, 8, 16)
+    extents: tuple[int, ...] = (1, 2, 3, 4)
+    steps: int = 0
+
+
+NARROW = Breadth()
+WIDE = Breadth((1, 2, 3, 5, 7, 8, 9, 16, 17, 24, 33), (1, 2, 3, 5, 8, 9, 16, 17, 20), 3)
+"""Sizes that devices which work in tiles fill, and those one beside."""
 
 Properties = dict[str, PropertyValue]
 
@@ -51,6 +63,7 @@ class Draft:
     """Sizes and attributes to be tried, by name and axis or attribute."""
     recent: list[Shape] = field(default_factory=list[Shape])
     """Shapes of inputs drawn before: branches that meet again need the same."""
+    breadth: Breadth = NARROW
 
     def known(self, i: int) -> Shape | None:
         type_ = self.slots[i].type
@@ -66,7 +79,7 @@ class Draft:
         known = self.known(i)
         return pick(self.choose, options) if known is None else len(known)
 
-    def size(self, *places: tuple[int, int], options: Sequence[int] = SIZES) -> int:
+    def size(self, *places: tuple[int, int], options: Sequence[int] = ()) -> int:
         """A size that is the same at each of these places (operand and axis)."""
         for i, axis in places:
             known = self.known(i) if i < len(self.slots) else None
@@ -76,7 +89,7 @@ class Draft:
             wanted = self.wanted(i, axis)
             if wanted is not None:
                 return wanted
-        return pick(self.choose, options)
+        return pick(self.choose, options or self.breadth.sizes)
 
     def kind(self, i: int, default: Attribute) -> Attribute:
         """The element type of an operand."""

@@ -53,7 +53,7 @@ from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPatter
 from byocir.testing.blocks import plan_block
 from byocir.testing.by_example import graph_ops, operand_range
 from byocir.testing.choose import Choose, pick
-from byocir.testing.draft import Draft, Proposal, Slot, Unfit
+from byocir.testing.draft import NARROW, Breadth, Draft, Proposal, Slot, Unfit
 from byocir.testing.grids import KEEP_SHAPE, numbers_on_grid, operand_type
 from byocir.testing.proposals import propose
 
@@ -87,11 +87,13 @@ def draw_graph(
     level: str,
     wants: Mapping[Any, Any],
     rare: Sequence[Attribute] = RARE,
+    breadth: Breadth = NARROW,
 ) -> Drawn:
     """A graph of ops, or of blocks at level "tensor", in which the pattern might match; `rare` are
     element types that inputs have now and then. Raises Unfit where a draw came to nothing."""
     builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 4) else rare))
     builder.tensor_level = level == "tensor"
+    builder.breadth = breadth
     value = builder.value(pattern)
     if not isinstance(value.owner, tir.BlockOp | GraphOp | ForeignOp) or not value.owner.operands:
         raise Unfit
@@ -109,6 +111,7 @@ class _Builder:
         self.nodes: dict[Pattern, SSAValue] = {}
         self.recent: list[Shape] = []
         self.tensor_level = False
+        self.breadth = NARROW
 
     def value(self, pattern: Pattern) -> SSAValue:
         """Gives the value made for a pattern of ops; always the same."""
@@ -158,7 +161,8 @@ class _Builder:
         slots = [self._slot(self._chosen(operand)) for operand in operands]
         if result is not None:
             slots[0].type = operand_type(self.choose, name, result, slots[0].element)
-        draft = Draft(self.choose, slots, fixed, label, self.element, self.wants, self.recent)
+        facts = self.choose, slots, fixed, label, self.element, self.wants, self.recent
+        draft = Draft(*facts, self.breadth)
         types, properties = _proposal(name, draft)
         values = [
             self._operand(operand, type_, (name, i))
@@ -176,7 +180,7 @@ class _Builder:
             if not isinstance(self._chosen(part), ValuePattern):
                 self.value(part)
         slots = [self._slot(self._chosen(part)) for part in parts]
-        plan = plan_block(self.choose, pattern, slots, self.element, self.wants)
+        plan = plan_block(self.choose, pattern, slots, self.element, self.wants, self.breadth)
         values = [self._operand(p, t) for p, t in zip(parts, plan.types, strict=False)]
         count = sum(1 for _ in self.block.ops)
         made = plan.build(values, named(f"n{count}"))

@@ -39,7 +39,7 @@ from byocir.patterns.legality import describe
 from byocir.patterns.rules import Rule
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.testing.choose import Choose, pick, seeded
-from byocir.testing.draft import Unfit, wants_of
+from byocir.testing.draft import NARROW, Breadth, Unfit, wants_of
 from byocir.testing.flips import Flip, OtherNode, flips_of
 from byocir.testing.graphs import ANY, RARE, Drawn, draw_graph
 
@@ -165,9 +165,9 @@ def any_miss(composite: Composite, seed: int) -> Example | None:
     return None
 
 
-def find_match(composite: Composite, seed: int) -> Example | None:
+def find_match(composite: Composite, seed: int, breadth: Breadth = NARROW) -> Example | None:
     """A program that the composite takes, the same for the same seed; None when none is found."""
-    for drawn in _drawn(composite, seed, composite.rules, None):
+    for drawn in _drawn(composite, seed, composite.rules, None, breadth):
         if composite.attempt(drawn.root).fits:
             return Example(composite, drawn.module, drawn.root)
     return None
@@ -204,26 +204,40 @@ def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
 
 
 def _drawn(
-    composite: Composite, seed: int, holding: Sequence[Rule], failing: Rule | None
+    composite: Composite,
+    seed: int,
+    holding: Sequence[Rule],
+    failing: Rule | None,
+    breadth: Breadth = NARROW,
 ) -> Iterator[Drawn]:
     choose = seeded(seed)
     for _ in range(DRAWS):
-        wants = _wants(choose, holding, failing)
+        wants = _wants(choose, holding, failing, breadth)
         pattern, rare = pick(choose, composite.patterns), RARE if failing is None else ANY
         try:
-            yield draw_graph(choose, pattern, composite.level, wants, rare)
+            yield draw_graph(choose, pattern, composite.level, wants, rare, breadth)
         except Unfit:
             continue
 
 
 def _wants(
-    choose: Choose, holding: Sequence[Rule], failing: Rule | None
+    choose: Choose, holding: Sequence[Rule], failing: Rule | None, breadth: Breadth = NARROW
 ) -> dict[tuple[str, int | str], Any]:
     """Draws from the hints of rules, most of the time."""
-    hints = [(r.vary, pick(choose, r.vary.holds)) for r in holding if r.vary and r.vary.holds]
+    hints = [
+        (r.vary, _beyond(choose, pick(choose, r.vary.holds), breadth))
+        for r in holding
+        if r.vary and r.vary.holds
+    ]
     if failing is not None and failing.vary is not None and failing.vary.fails:
         hints.append((failing.vary, pick(choose, failing.vary.fails)))
     return wants_of(hints if choose(0, 3) else [])
+
+
+def _beyond(choose: Choose, value: Any, breadth: Breadth) -> Any:
+    """A value for which a rule holds or, where draws go far, several times that."""
+    times = choose(1, breadth.steps) if breadth.steps and type(value) is int else 1
+    return times * value
 
 
 def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example | None:

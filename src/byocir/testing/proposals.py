@@ -30,23 +30,27 @@ from byocir.dialects.types import (
 )
 from byocir.testing.by_example import attributes_of, by_example, elements_of, is_elementwise
 from byocir.testing.choose import pick
-from byocir.testing.draft import SIZES, Draft, Properties, Proposal, Unfit
+from byocir.testing.draft import Draft, Properties, Proposal, Unfit
 
 Propose = Callable[[Draft], Proposal]
 
 
 def _windows(d: Draft, count: int) -> Properties:
-    c = d.choose
+    c, most = d.choose, d.breadth.steps
+    strides, dilations = [[1] * count, [2] * count], [[1] * count]
+    if most:
+        strides.append([c(1, most) for _ in range(count)])
+        dilations.append([c(1, most - 1) for _ in range(count)])
     return {
-        "strides": d.attribute("strides", [1] * count, [2] * count),
-        "dilations": d.attribute("dilations", [1] * count),
+        "strides": d.attribute("strides", *strides),
+        "dilations": d.attribute("dilations", *dilations),
         "pads": d.attribute("pads", [0] * (2 * count), [c(0, 1) for _ in range(2 * count)]),
     }
 
 
 def _conv(d: Draft) -> Proposal:
     rank = d.rank(0, 4, 3, 5) if d.known(0) else d.rank(1, 4, 3, 5)
-    group = d.attribute("group", 1, 1, 2)
+    group = d.attribute("group", 1, 1, 2, *((3, 4) if d.breadth.steps else ()))
     element = d.kind(0, d.kind(1, d.element))
     channels, out = d.size((1, 1)), d.size((1, 0), (2, 0))
     known = d.known(0)
@@ -124,7 +128,7 @@ def _any_shape(d: Draft, i: int = 0) -> Shape:
     if d.recent and d.choose(0, 3):
         return d.recent[-1]
     rank = d.rank(i, 4, 2, 3, 1)
-    options = [(1, 2), *[SIZES] * (rank - 1)]
+    options = [(1, 2), *[d.breadth.sizes] * (rank - 1)]
     shape = tuple(d.size((i, axis), options=each) for axis, each in enumerate(options))
     d.recent.append(shape)
     return shape

@@ -35,13 +35,15 @@ def conform(
     seed: int = 0,
     patterns: Sequence[str] = (),
     folder: str | Path | None = None,
+    first: bool = False,
 ) -> Score:
     """Tries a target, given as in `byocir.compile`, for some seconds; with `rounds`, so many of
     each pattern and kind instead, and so always the same. `patterns` are names of composites: all
-    by default. Programs that show a problem are written into `folder`. Raises ByocirError B210 to
-    B217 for what is no target, B388 for no pattern."""
+    by default. It ends with the `first` problem, if that is said. Programs that show a problem are
+    written into `folder`. Raises ByocirError B210 to B217 for what is no target, B388 for no
+    pattern."""
     session = Session(the_target(target), seed, patterns, Path(folder) if folder else None)
-    return session.run(seconds, rounds)
+    return session.run(seconds, rounds, first=first)
 
 
 def the_target(target: str | Target) -> Target:

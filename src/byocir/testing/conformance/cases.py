@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.context import load_context
@@ -48,13 +48,32 @@ class Case:
             if target.fixed_point or target.signed_bytes or target.tables:
                 module = module.clone()
                 run_passes(module, load_context(), meaning_pipeline(module, [target]))
-            outputs: dict[str, Any] = evaluate(module, self.feeds)
+            seen = _NonFinite(self.feeds)
+            interpreter = Interpreter(module, observe=None if target.non_finite else seen)
+            outputs: dict[str, Any] = evaluate(module, self.feeds, interpreter=interpreter)
         except ByocirError as error:
             if error.code not in NO_MEANING:
                 raise
             return None
         is_arrays = all(isinstance(value, np.ndarray) for value in outputs.values())
-        return outputs if is_arrays else None
+        return outputs if is_arrays and (target.non_finite or not seen.any) else None
+
+
+class _NonFinite:
+    """Notes whether a program computes with NaN or infinities."""
+
+    def __init__(self, feeds: Arrays) -> None:
+        self.any = any(map(_is_non_finite, feeds.values()))
+
+    def __call__(self, op: Operation, results: Sequence[Any]) -> None:
+        self.any = self.any or any(map(_is_non_finite, results))
+
+
+def _is_non_finite(value: Any) -> bool:
+    array = cast(np.ndarray, value)
+    if not isinstance(value, np.ndarray) or array.dtype.kind not in "fcV":
+        return False
+    return not bool(np.isfinite(array).all())
 
 
 def draw_feeds(choose: Choose, module: ModuleOp, *, special: bool) -> Arrays | None:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import GraphOp
 from byocir.dialects.graph.base import PropertyValue
 from byocir.dialects.locations import named
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.testing.by_example import graph_ops
 from byocir.testing.choose import Choose, pick
 
-SAME_TYPE = ("graph.abs", "graph.neg", "graph.relu")
-"""Ops that stand between programs: what they give has the type of what they take."""
+UNARY: tuple[tuple[str, Mapping[str, int]], ...] = (
+    ("graph.abs", {}),
+    ("graph.neg", {}),
+    ("graph.relu", {}),
+    ("graph.clip", {"min": 0}),
+    ("graph.clip", {"min": 0, "max": 2}),
+    ("graph.sigmoid", {}),
+)
+"""Ops that stand between programs, with attributes: what they give has the type of what they
+take."""
 
 
 def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
@@ -73,7 +83,10 @@ class _Net:
         return self._unary(turned or value)
 
     def _unary(self, value: SSAValue) -> SSAValue:
-        return self._op(pick(self.choose, SAME_TYPE), [value]) or value
+        name, bounds = pick(self.choose, UNARY)
+        dtype = dtype_of(element_type_of(value.type))
+        numbers = {key: ArrayAttr.of(np.array(bound, dtype)) for key, bound in bounds.items()}
+        return self._op(name, [value], **numbers) or value
 
     def _beside(self, value: SSAValue) -> None:
         """Uses a value once more, outside of the pattern that it came from."""

@@ -20,7 +20,7 @@ LIBRARIES = frozenset({"byocir", "numpy", "onnxruntime", "xdsl", "concurrent", "
 """Folders and files whose code is nobody's target."""
 ROUNDS = 2
 """How often two threads run side by side."""
-STOPS = 8
+STOPS = 16
 """At how many of its lines, or a few more, a function is stopped."""
 PATIENCE = 0.05
 """Seconds to wait for the other function: one that waits for the first holds a lock."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from byocir.dialects.text import print_module
+from byocir.dialects.types import dtype_of, element_type_of
 from byocir.dialects.weights import SUFFIX, dump_weights, large_arrays
 from byocir.errors import ByocirError
 from byocir.files import write_whole
@@ -20,6 +21,7 @@ from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.runtime.saved import load_module
 from byocir.targets.base import Target
 from byocir.testing.conformance.cases import Case
+from byocir.testing.conformance.nets import main_of
 from byocir.testing.conformance.score import Failure
 
 FEEDS = ".npz"
@@ -60,7 +62,11 @@ def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
     """A program that was saved, and its inputs. Raises ByocirError B101, B120 to B122."""
     module = load_module(path)
     levels = levels_left(module)
-    case = Case(module, feeds)
+    types = main_of(module).function_type.inputs
+    dtypes = [dtype_of(element_type_of(type_)) for type_ in types]
+    pairs = zip(feeds.items(), dtypes, strict=False)
+    # Files of arrays know the bytes of types that numpy does not have, and no more.
+    case = Case(module, {n: a.view(d) if a.dtype.kind == "V" else a for (n, a), d in pairs})
     return case if levels is None else replace(case, levels=tuple(levels))
 
 

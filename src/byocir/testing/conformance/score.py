@@ -12,6 +12,9 @@ from typing import Any
 from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.trial import Problem
 
+SHOWN = 8
+"""How much of what was never reached is listed in a text."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -64,7 +67,9 @@ class Score:
 
     def text(self) -> str:
         """Everything that is to be told: failures, what was never reached, the sentence."""
-        never = [f"never reached: {each}" for each in self.never]
+        never = [f"never reached: {each}" for each in self.never[:SHOWN]]
+        if len(self.never) > SHOWN:
+            never.append(f"never reached: {len(self.never) - SHOWN} more")
         return "\n".join([*map(str, self.failures), *never, str(self)])
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,16 +19,17 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.rules import Rule
 from byocir.targets.base import Target
-from byocir.testing.choose import seeded
+from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds
+from byocir.testing.conformance.exported import has_device
 from byocir.testing.conformance.nets import net_of
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
 from byocir.testing.conformance.shrink import shrink
 from byocir.testing.conformance.trial import Problem, Trial
+from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import (
-    SEEDS,
     Example,
     Miss,
     find_match,
@@ -39,6 +41,8 @@ MATCH, NEAR_MISS, NET = "match", "near miss", "net"
 LEVELS_OF_NETS = (LEVELS, LEVELS, ("graph",), ("tensor",))
 THOROUGH = 3
 """Of so many cases one has its calls repeated."""
+EXPORTED = 30
+"""Of so many cases of a pattern one is exported, where the target has a device."""
 REDRAWS = 40
 """How many programs of a pattern are looked at for a smaller one."""
 
@@ -75,15 +79,18 @@ class Session:
         self.settings = [
             Setting(each, _chosen(each, self.patterns)) for each in settings_of(self.target)
         ]
+        self._matches = Counter[str]()
         self._known: set[tuple[str, str]] = set()
-        self._tried: dict[tuple[str, str], int] = {}
         first = self.settings[0]
         rules = [(each.name, rule.sentence) for each in first.composites for rule in each.rules]
         names = [each.name for each in first.composites]
         self.score = Score(str(self.target.spec()), names, list(dict.fromkeys(rules)))
 
-    def run(self, seconds: float = 60.0, rounds: int | None = None) -> Score:
-        """Tries cases until time is over; with `rounds`, so many of each pattern and kind."""
+    def run(
+        self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
+    ) -> Score:
+        """Tries cases until time is over; with `rounds`, so many of each pattern and kind; with
+        `first`, until something is wrong."""
         end = time.monotonic() + seconds
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
@@ -91,6 +98,8 @@ class Session:
                 if rounds is None and time.monotonic() > end:
                     break
                 step()
+                if first and self.score.wrong:
+                    break
         return self.score
 
     def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
@@ -114,7 +123,8 @@ class Session:
 
     def _match(self, setting: Setting, composite: Composite, count: int) -> None:
         seed = self._seed(setting.shown, composite.name, MATCH, count)
-        example = self._drawn(composite, partial(find_match, composite, seed), setting)
+        find = partial(find_match, composite, seed, WIDE if count % 2 == 0 else NARROW)
+        example = self._drawn(composite, find, setting)
         if example is not None:
             self._try(setting, composite, MATCH, seed, example)
 
@@ -124,7 +134,7 @@ class Session:
             return
         miss = misses[count % len(misses)]
         seed = self._seed(setting.shown, composite.name, NEAR_MISS, count)
-        find = partial(find_near_miss, composite, miss, seed)
+        find = partial(_missed, composite, miss, seed)
         example = self._drawn(composite, find, setting)
         if example is None:
             self._unbroken(setting, composite, miss)
@@ -141,9 +151,9 @@ class Session:
             others = setting.composites
             made = composite if i == 0 else others[choose(0, len(others) - 1)]
             if made.level == composite.level:
-                programs.append(
-                    self._drawn(made, partial(find_match, made, choose(0, 99)), setting)
-                )
+                breadth = pick(choose, (NARROW, WIDE))
+                find = partial(find_match, made, choose(0, 99), breadth)
+                programs.append(self._drawn(made, find, setting))
         found = [each.module for each in programs if each is not None]
         if not found:
             return
@@ -158,16 +168,13 @@ class Session:
         try:
             return find()
         except ByocirError as error:
-            self._fail(setting, [composite.name], MATCH, Problem(error.code, str(error)), None)
+            told = str(error).removeprefix(f"error[{error.code}]: ")
+            self._fail(setting, [composite.name], MATCH, Problem(error.code, told), None)
             return None
 
     def _unbroken(self, setting: Setting, composite: Composite, miss: Miss) -> None:
-        """Notes a rule that refused nothing; one that says what it refuses is wrong."""
-        if not isinstance(miss, Rule):
-            return
-        key = (composite.name, miss.sentence)
-        self._tried[key] = self._tried.get(key, 0) + 1
-        if miss.vary is None or not miss.vary.fails or self._tried[key] < SEEDS:
+        """Tells of a rule that refused nothing, where it says what it refuses."""
+        if not isinstance(miss, Rule) or miss.vary is None or not miss.vary.fails:
             return
         place = f"[{miss.vary.axis}]" if miss.vary.axis is not None else f".{miss.vary.attribute}"
         text = (
@@ -185,7 +192,7 @@ class Session:
         self._trial(setting, composite, kind, self._case(seed, example.module, LEVELS))
 
     def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | None:
-        feeds = draw_feeds(seeded(seed), module, special=True)
+        feeds = draw_feeds(seeded(seed), module, special=self.target.non_finite)
         return None if feeds is None else Case(module, feeds, levels)
 
     def _trial(self, setting: Setting, composite: Composite, kind: str, case: Case | None) -> None:
@@ -193,13 +200,21 @@ class Session:
         if case is None:
             return
         thorough = self.score.cases % THOROUGH == 0
-        trial = Trial(case, setting.target, thorough).run()
+        exported = kind == MATCH and self._is_exported(setting, composite)
+        trial = Trial(case, setting.target, thorough, exported).run()
         if not trial.is_run:
             return
         self.score.cases += 1
         self.score.taken.update(trial.taken)
         if trial.problem is not None:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
+
+    def _is_exported(self, setting: Setting, composite: Composite) -> bool:
+        """Tells if a case is to be an exported project, too, which takes long: now and then."""
+        if not has_device(setting.target):
+            return False
+        self._matches[composite.name] += 1
+        return self._matches[composite.name] % EXPORTED == 1
 
     def _fail(
         self,
@@ -216,8 +231,9 @@ class Session:
         if case is not None:
             shows = partial(_shows, setting.target, problem.code)
             case = shrink(case, shows, self._redrawn(setting, names, case))
-            trial = Trial(case, setting.target).run()
-            problem = trial.problem or problem
+            trial = Trial(case, setting.target, is_exported=problem.code == "B386").run()
+            if trial.problem is not None and trial.problem.code == problem.code:
+                problem = trial.problem  # another code says that one trial leaves traces in others
             names = [*trial.taken] or names
         self._known.update((name, problem.code) for name in names)
         failure = Failure(", ".join(names), kind, text_of(setting.target), problem, case)
@@ -233,9 +249,16 @@ class Session:
                     yield made
 
 
+def _missed(composite: Composite, miss: Miss, seed: int) -> Example | None:
+    """A program that misses for this alone; of a rule that says what it refuses, more is tried."""
+    has_hint = isinstance(miss, Rule) and miss.vary is not None and bool(miss.vary.fails)
+    found = (find_near_miss(composite, miss, seed + i) for i in range(2 if has_hint else 1))
+    return next((each for each in found if each is not None), None)
+
+
 def _shows(target: Target, code: str, case: Case) -> bool:
     try:
-        problem = Trial(case, target, code in ("B384", "B385")).run().problem
+        problem = Trial(case, target, code in ("B384", "B385"), code == "B386").run().problem
     except ByocirError:  # a part that is no program
         return False
     return problem is not None and problem.code == code

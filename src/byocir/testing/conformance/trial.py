@@ -8,6 +8,7 @@
 | B383 | code writes its inputs |
 | B384 | a call gives something else than the same call before |
 | B385 | calls of two runners at once disturb each other |
+| B386 | an exported project does not run, or gives something else |
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from byocir.runtime.package import Package
 from byocir.targets.base import Runner, Target
 from byocir.targets.calls import loaded
 from byocir.testing.conformance.cases import NO_MEANING, Arrays, Case
+from byocir.testing.conformance.exported import NotBuilt, run_exported
 from byocir.testing.conformance.overlap import interleaved, side_by_side
 
 
@@ -77,6 +79,8 @@ class Trial:
     target: Target
     is_thorough: bool = True
     """Whether calls of regions are repeated in ways that must not matter."""
+    is_exported: bool = False
+    """Whether it runs as a project of its own, too."""
     taken: Counter[str] = field(default_factory=Counter[str])
     problem: Problem | None = None
     is_run: bool = False
@@ -103,6 +107,8 @@ class Trial:
         _compare_code(package, again)
         if package.blobs and _checks_itself(self.target):
             self._compare(package, expected, check=True)
+        if self.is_exported and package.blobs:
+            self._check_project(expected)
         for call in calls[:2] if self.is_thorough else ():
             _check_call(partial(self._loaded, package), call)
 
@@ -113,6 +119,17 @@ class Trial:
             report = hand_over(module, [self.target], levels=self.case.levels)
             copy, told = module.clone(), deepcopy(report)
             return generate(module, report), generate(copy, told)
+
+    def _check_project(self, expected: Arrays) -> None:
+        """Runs the program as an exported project and compares it with its meaning."""
+        with _failing("to be exported"):
+            try:
+                found = run_exported(self.case, self.target)
+            except NotBuilt as error:
+                told = f"expected an exported project that runs, found {error}"
+                raise Wrong("B386", told) from error
+        if found is not None:
+            _compare_meaning("B386", " of the exported project", found, expected)
 
     def _loaded(self, package: Package, check: bool = False) -> Runner:
         (blobs,) = package.blobs.values()
@@ -132,11 +149,16 @@ class Trial:
             found: Mapping[str, Any] = evaluate(
                 package.module, self.case.feeds, interpreter=interpreter
             )
-        for name, array in expected.items():
-            told = difference(found[name], array)
-            if told:
-                raise Wrong("B380", f"expected {name} as the evaluator computes it, {told}")
+        _compare_meaning("B380", "", found, expected)
         return calls
+
+
+def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Arrays) -> None:
+    """Raises Wrong for the first result that is not what the evaluator computes."""
+    for name, array in expected.items():
+        told = difference(found[name], array)
+        if told:
+            raise Wrong(code, f"expected {name}{which} as the evaluator computes it, {told}")
 
 
 def difference(found: Any, expected: np.ndarray) -> str:
@@ -214,7 +236,7 @@ def _check_call(load: Callable[[], Runner], call: Call) -> None:
         turned, other = call.inputs, call.outputs
     _same(call, "after another", lambda: first(call.symbol, call.inputs))
     _same(call, "by a second runner", lambda: second(call.symbol, call.inputs))
-    columns = [np.asfortranarray(array) for array in call.inputs]
+    columns = [np.asfortranarray(a) if a.ndim > 1 else a for a in call.inputs]
     _same(call, "on arrays in column-major order", lambda: first(call.symbol, columns))
     with _failing("to be run by two runners at once"):
         beside = Call(call.symbol, turned, other)
