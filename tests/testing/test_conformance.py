@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from seeded_bugs import BUGS, Bug
 
 from byocir.cli.main import main
+from byocir.patterns import Composite
+from byocir.patterns.files import import_file
+from byocir.targets.base import Target
 from byocir.testing import conform
+from byocir.testing.conformance.options import settings_of
+from byocir.testing.conformance.trial import Trial
 
 NAMES = ("toy_npu", "tile_npu", "counted_engine", "gemmini")
 ROOT = Path(__file__).parents[2]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOY = EXAMPLES / "toy_npu.py"
+
+
+def pattern_of(path: Path, name: str) -> Composite:
+    return getattr(import_file(path, "B217"), name)
+
+
 TOYS = [ROOT / "tests" / "programs" / f"{name}.py" for name in ("byte_npu", "c_npu")]
 SHIPPED = [
     *("json", "ort", "vta"),
@@ -63,6 +76,49 @@ def test_a_pattern_that_there_is_not(capsys):
     assert "error[B388]: expected a pattern of target 'npu', found 'npu.con'" in (
         capsys.readouterr().err
     )
+
+
+def test_an_interrupt_prints_the_score_so_far(monkeypatch, capsys):
+    run = Trial.run
+
+    def interrupted(trial):
+        if interrupted.left == 0:
+            raise KeyboardInterrupt
+        interrupted.left -= 1
+        return run(trial)
+
+    interrupted.left = 2
+    monkeypatch.setattr(Trial, "run", interrupted)
+    assert main(["conform", str(TOY)]) == 130
+    out, err = capsys.readouterr()
+    assert out.endswith("npu: patterns 1/3, rules 1/2, 2 cases, 0 wrong, 3 never reached\n")
+    assert err == "interrupted\n"
+
+
+@dataclass(frozen=True)
+class Optional(Target):
+    """A target of options, of which it refuses some."""
+
+    name = "optional"
+    patterns = (pattern_of(TOY, "dense"),)
+    fast: bool = False
+    mode: Literal["near", "far"] = "near"
+    lanes: int = 8
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.lanes > 8:
+            raise ValueError("expected at most 8 lanes")
+
+
+def test_each_option_is_tried():
+    told = [str(each.spec()) for each in settings_of(Optional())]
+    assert told == [
+        "optional",
+        "optional{fast=true}",
+        'optional{mode="far"}',
+        "optional{lanes=4}",
+    ]
 
 
 QUICK = ("last tile lost", "relu missing", "input written", "emit differs", "saturation missing")

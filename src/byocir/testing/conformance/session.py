@@ -41,8 +41,8 @@ MATCH, NEAR_MISS, NET = "match", "near miss", "net"
 LEVELS_OF_NETS = (LEVELS, LEVELS, ("graph",), ("tensor",))
 THOROUGH = 3
 """Of so many cases one has its calls repeated."""
-EXPORTED = 30
-"""Of so many cases of a pattern one is exported, where the target has a device."""
+EXPORTED, FIRST = 30, 3
+"""Of so many cases of a pattern one is exported, where the target has a device: the third first."""
 REDRAWS = 40
 """How many programs of a pattern are looked at for a smaller one."""
 
@@ -139,6 +139,10 @@ class Session:
         if example is None:
             self._unbroken(setting, composite, miss)
             return
+        if not example.named_by(composite.attempt(example.root)):
+            text = f"expected a program to be refused each time for '{example.flipped}', found not"
+            self._fail(setting, [composite.name], NEAR_MISS, Problem("B387", text), None)
+            return
         if isinstance(miss, Rule) and setting is self.settings[0]:
             self.score.refused.add((composite.name, miss.sentence))
         self._try(setting, composite, NEAR_MISS, seed, example)
@@ -214,7 +218,7 @@ class Session:
         if not has_device(setting.target):
             return False
         self._matches[composite.name] += 1
-        return self._matches[composite.name] % EXPORTED == 1
+        return self._matches[composite.name] % EXPORTED == FIRST
 
     def _fail(
         self,

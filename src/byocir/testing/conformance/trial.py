@@ -9,6 +9,7 @@
 | B384 | a call gives something else than the same call before |
 | B385 | calls of two runners at once disturb each other |
 | B386 | an exported project does not run, or gives something else |
+| B390 | inputs are taken that do not fit |
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ class Trial:
             self._compare(package, expected, check=True)
         if self.is_exported and package.blobs:
             self._check_project(expected)
+        if self.is_thorough:
+            _check_feeds(package, self.case.feeds)
         for call in calls[:2] if self.is_thorough else ():
             _check_call(partial(self._loaded, package), call)
 
@@ -188,6 +191,20 @@ def _failing(what: str) -> Generator[None]:
         is_told = isinstance(error, ByocirError)
         told = str(error) if is_told else f"{type(error).__name__}: {error}"
         raise Wrong("B381", f"expected what patterns take {what}, found {told}") from error
+
+
+def _check_feeds(package: Package, feeds: Arrays) -> None:
+    """Raises Wrong where inputs are taken that do not fit the program."""
+    for name, array in feeds.items():
+        others: list[dict[str, Any]] = [
+            {key: value for key, value in feeds.items() if key != name},
+            {**feeds, name: array[None]},
+            {**feeds, name: array.astype(np.complex64)},
+        ]
+        for wrong, what in zip(others, ("no", "one more dimension of", "complex"), strict=True):
+            with suppress(ByocirError):
+                package.run(wrong)
+                raise Wrong("B390", f"expected {what} {name} to be refused, found results")
 
 
 def _checks_itself(target: Target) -> bool:
