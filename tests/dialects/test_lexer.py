@@ -10,7 +10,22 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from byocir.dialects.lexer import QuickLexer
 
 PIECES = [
-    *("%0", "%x#1", "#-}", "{-#", "{-", "#a-b", "^bb0", "!t.u", "@f", '@"g"', "loc(", '"a\\22b"'),
+    *(
+        "%0",
+        "%x#1",
+        "#-}",
+        "{-#",
+        "{-",
+        "#a-b",
+        "^bb0",
+        "!t.u",
+        "@f",
+        '@"g"',
+        "loc(",
+        '"a\\22b"',
+        '"a b"',
+        '""',
+    ),
     *("0x1F", "0xi32", "4x4xf32", "0", "007", "1.5e-3", "12.", "3e5", "-1", "->", "--", "...", "."),
     *("_a$.b", "tir.block", "é", "/", "//c\n", "// c", " ", "\n", "\t", "\v", "*", "|", "?", "+"),
     *("(", ")", "[", "]", "<", ">", "=", ":", ",", "}", "#", "%", "^", "!", "@", '"', "\\"),
@@ -43,7 +58,7 @@ def test_most_tokens_take_one_step(monkeypatch):
         raise AssertionError(lexer.input.content[lexer.pos :])
 
     monkeypatch.setattr(MLIRLexer, "lex", slow)
-    text = "%y:2 = tir.block [m: 4 | k: 16] ins(%a[m, k] : tensor<4x16xi8>) { ^bb0(%x: i8): } loc("
+    text = '%y:2 = tir.block "t.é" [m: 4 | k: 16] ins(%a[m, k] : tensor<4x16xi8>) { ^bb0(): } loc('
     lexer = QuickLexer(Input(text, "input"))
     while lexer.pos < len(text):
         lexer.lex()

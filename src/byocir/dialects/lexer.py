@@ -22,6 +22,7 @@ _COMMON = re.compile(
       | (?P<HASH_IDENT>\#(?!-}}){_SUFFIX})
       | (?P<CARET_IDENT>\^{_SUFFIX})
       | (?P<INTEGER_LIT>(?:[1-9][0-9]*+|0(?![0-9x]))(?!\.))
+      | (?P<STRING_LIT>"[^"\\\n\v\f]*+")
       | (?P<punctuation>->|[:,()}}\[\]<>=+/*?|]|\{{(?!-\#)) )
     """,
     re.ASCII | re.VERBOSE,
