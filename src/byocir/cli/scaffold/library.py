@@ -109,6 +109,6 @@ class Acme(byocir.Target):
         def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
             call = calls[symbol]
             made = LIBRARY[call["function"]](call, *(inputs[i] for i in call["inputs"]))
-            return [np.maximum(made, 0) if call["relu"] else made]
+            return [np.asarray(np.maximum(made, 0) if call["relu"] else made)]
 
         return run
