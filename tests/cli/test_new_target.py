@@ -78,6 +78,7 @@ def named(folder: Path, name: str) -> Target:
         ("my-npu", "other characters than lower-case letters, digits and _ after a letter"),
         ("../npu", "other characters than lower-case letters, digits and _ after a letter"),
         ("", "other characters than lower-case letters, digits and _ after a letter"),
+        ("n" * 65, "one of 65 letters"),
         ("lambda", "a keyword of Python"),
         ("host", "a word that has a meaning where targets are named"),
         ("vta", "a target that is installed"),

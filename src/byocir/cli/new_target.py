@@ -21,6 +21,7 @@ from byocir.errors import ByocirError
 from byocir.patterns.targets import names
 
 SHARED = ("pyproject.toml", "README.md", "test_acme.py")
+MOST_LETTERS = 64
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = ("c", FOLDED, HOST)
 
@@ -43,6 +44,8 @@ def check_name(name: str) -> None:
     found = ""
     if not _NAME.fullmatch(name):
         found = "other characters than lower-case letters, digits and _ after a letter"
+    elif len(name) > MOST_LETTERS:
+        found = f"one of {len(name)} letters"
     elif keyword.iskeyword(name):
         found = "a keyword of Python"
     elif name in _RESERVED:
