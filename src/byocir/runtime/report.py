@@ -138,10 +138,15 @@ class Decision:
     @property
     def shares_an_op(self) -> bool:
         """Tells if the pattern has an op of the node: not if all that fitted is that both are
-        blocks, which compute something else."""
-        others = ("expected body ", "expected a block ")
-        differs = self.level == "tensor" and self.reason.startswith(others)
-        return self.is_match or self.matched > 1 or not differs
+        blocks, of which one sums up or copies, and the other does not."""
+        if self.is_match or self.matched > 1 or self.level == "graph":
+            return True
+        if self.reason.startswith("expected a block "):
+            return False
+        body = self.reason.removeprefix("expected body ")
+        expected, _, found = body.partition(", found ")
+        copies = expected.isidentifier() or found.isidentifier()
+        return body == self.reason or not (copies or ("acc" in expected) != ("acc" in found))
 
     @property
     def distance(self) -> tuple[object, ...]:

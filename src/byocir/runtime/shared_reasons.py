@@ -18,17 +18,17 @@ SEEN = 3
 
 def companions_of(report: Report) -> dict[str, str]:
     """Maps each quantize or dequantize node to the node that it belongs to: one of the composite
-    that took both, or one that stayed in float, or was declined as a whole, with it."""
+    that took both, or the one that it was tried with, as no other op was."""
     types = {node.name: node.op_type for node in report.nodes}
     found: dict[str, str] = {}
     taken = (composite.nodes for region in report.regions for composite in region.composites)
     floats = (decision.nodes for decision in report.decisions if not decision.target)
-    declined = (decision.nodes for decision in report.decisions if decision.is_match)
-    for nodes in (*taken, *floats, *declined):
+    tried = (decision.nodes for decision in report.decisions)
+    for nodes in (*taken, *floats, *tried):
         known = [name for name in nodes if name in types]
-        main = next((name for name in known if types[name] not in CHANGES_OF_GRID), None)
+        main, *others = [n for n in known if types[n] not in CHANGES_OF_GRID] or [None]
         around = [name for name in known if types[name] in CHANGES_OF_GRID]
-        if main is not None:
+        if main is not None and not others:
             found = {**dict.fromkeys(around, main), **found}
     placement = report.placement
     return {name: main for name, main in found.items() if placement[name] == placement[main]}
