@@ -52,6 +52,20 @@ func.func @main(%a: tensor<1x4x2x2xi8>, %b: tensor<1x4x2x2xi8>) -> tensor<1x4x2x
 }"""
 
 
+POOL_BEYOND_ITS_BORDER = """
+func.func @main(%x: tensor<1x3x3xi8>) -> tensor<1x3x2xi8> {
+  %p = graph.pad %x {mode = "constant", pads = array<i64: 0, 0, 1, 0, 0, 0>,
+    value = #graph.array<[5] : tensor<i8>>} : (tensor<1x3x3xi8>) -> tensor<1x3x4xi8>
+  %s = graph.sum_pool %p {strides = array<i64: 2>, dilations = array<i64: 1>,
+    pads = array<i64: 0, 0>, kernel_shape = array<i64: 3>, ceil_mode = 1 : i64}
+    : (tensor<1x3x4xi8>) -> tensor<1x3x2xi32>
+  %m = graph.constant #graph.array<[1] : tensor<i32>>
+  %r = graph.requantize %s, %m {rounding = #graph.fixed<shift = 0, half_up>, to = i8}
+    : (tensor<1x3x2xi32>, tensor<i32>) -> tensor<1x3x2xi8>
+  func.return %r : tensor<1x3x2xi8>
+}"""
+
+
 def rescaled(numbers: str, shift: int, *, grouped: bool = False) -> str:
     """A contraction, requantised by `(x * m + term) >> shift`; `numbers` is the factor and the
     term. If grouped, it has one group."""
@@ -118,6 +132,8 @@ def test_what_is_in_memory_is_declined_with_what_to_do():
 
 FOUND = {
     "terms of eight bits": (TERMS_OF_8_BITS, "graph", True),  # but for the sum
+    "windows beyond a border": (POOL_BEYOND_ITS_BORDER, "graph", True),  # but for the border
+    "the same as blocks": (POOL_BEYOND_ITS_BORDER, "tensor", True),
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
     "half of something else": (rescaled("3 5", 3), "tensor", False),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),

@@ -95,12 +95,18 @@ def _none(pads: tuple[int, ...]) -> bool:
     return not any(pads)
 
 
-def _windows(name: str, label: str, *others: Pattern | OptionalOperand) -> Pattern:
+def _several(kernel: tuple[int, ...]) -> bool:
+    """of more than one element"""
+    return max(kernel, default=1) > 1
+
+
+def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside: Any) -> Pattern:
     """An op that slides windows over an input of bytes, or over one with a number around it, as
-    zero points stand around what is padded."""
+    zero points stand around what is padded; attributes `inside` keep windows from reading zeros
+    outside of that."""
     x = wildcard("x", dtype=i8)
     padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
-    return (op(name, padded, *others, pads=_none) | op(name, x, *others)) @ label
+    return (op(name, padded, *others, pads=_none, **inside) | op(name, x, *others)) @ label
 
 
 @composite("conv", zero_points=True)
@@ -251,7 +257,7 @@ def max_pool():
 def avg_pool():
     """A sum over windows, less what its zero point brings, requantised: an average or global
     average pool."""
-    total = _windows("graph.sum_pool", "pool")
+    total = _windows("graph.sum_pool", "pool", ceil_mode=0, kernel_shape=_several)
     return _requantized(optional(total, lambda v: op("graph.add", v, constant("b"))))
 
 

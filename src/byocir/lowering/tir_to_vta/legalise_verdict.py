@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap
 
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import Interval, integer_range
@@ -47,15 +47,34 @@ def refusal(blocks: Sequence[BlockOp]) -> str:
     lanes: dict[SSAValue, Lane] = {}
     try:
         for block in blocks:
-            if not block.reductions and block.in_value_form:
-                arguments = _arguments(block, lanes)
-                lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
+            if block.reductions or not block.in_value_form or _is_read_through(block):
+                continue
+            if moved := next((m for m in block.in_maps if _moves(block, m)), None):
+                return f"elements read at {moved} and not summed"
+            arguments = _arguments(block, lanes)
+            lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
         expand_all(merge_clamps(list(lanes.values())[-1:]))
     except NeedsMoreBits:
         return BEYOND
     except ByocirError as error:
         return error.message
     return ""
+
+
+def _is_read_through(block: BlockOp) -> bool:
+    """Tells if reductions alone read a block: they read what is around its input as pads."""
+    users = [use.operation for use in block.results[0].uses]
+    return bool(users) and all(isinstance(u, BlockOp) and u.reductions for u in users)
+
+
+def _moves(block: BlockOp, map_: AffineMap) -> bool:
+    """Tells if an index computes with more than iterators that run over one element."""
+    dims = [
+        AffineExpr.constant(0) if extent == 1 else AffineExpr.dimension(i)
+        for i, extent in enumerate(block.extents)
+    ]
+    found = (expr.replace_dims_and_symbols(dims, []) for expr in map_.results)
+    return any(isinstance(expr, AffineBinaryOpExpr) for expr in found)
 
 
 def _arguments(block: BlockOp, lanes: dict[SSAValue, Lane]) -> dict[SSAValue, Value]:
