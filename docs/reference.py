@@ -19,6 +19,7 @@ from typing import Any
 from byocir import machine
 from byocir.cli.ops import DIALECTS, describe_op, wrapped
 from byocir.dialects.docstrings import fields_of, fields_of_module
+from byocir.frontend.onnx.table import TABLE
 from byocir.patterns import policy
 from byocir.patterns.policy import RegionPolicy
 from byocir.targets import base as targets
@@ -81,7 +82,16 @@ def ops() -> Iterator[str]:
     for name, (dialect, told) in DIALECTS.items():
         yield f"## {name}"
         yield told
+        if name == "graph":
+            yield wrapped(
+                f"Operators of ONNX that become several ops, others or constants: {others()}."
+            )
         yield from (describe_op(op.name, "###") for op in dialect.operations)
+
+
+def others() -> str:
+    """The operators that are read as ops which have another operator, or none, of their own."""
+    return ", ".join(sorted(entry.onnx for entry in TABLE if entry.onnx and entry.op is None))
 
 
 def declarations() -> Iterator[str]:
