@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.dialects.array import ALIGN, CHUNK, SharedMemory, aligned, aligned_zeros
+from byocir.dialects.array import CHUNK, SharedMemory
+from byocir.toolchain.calling import ALIGN, aligned, aligned_zeros
 
 SHAPES = st.lists(st.integers(1, 7), max_size=3).map(tuple)
 DTYPES = st.sampled_from([np.dtype(np.int8), np.dtype(np.float32), np.dtype(np.int64)])

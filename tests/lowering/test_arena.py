@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.dialects.array import ALIGN
 from byocir.lowering.tir_to_c import arena
 from byocir.lowering.tir_to_c.arena import Arena, Lifetime, lower_bound, plan
+from byocir.toolchain.calling import ALIGN
 
 lifetimes = st.builds(
     lambda nbytes, first, length: Lifetime(nbytes, first, first + length),

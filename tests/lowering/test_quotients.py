@@ -15,7 +15,7 @@ from byocir.dialects.graph import FloatHalfEvenAttr
 from byocir.dialects.types import i8, ui8
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c.quotients import reciprocal_of
-from byocir.runtime.native import FLAGS
+from byocir.runtime.c_function import FLAGS
 from byocir.toolchain import x86_64_level
 
 STRICT_FMA = ("-march=x86-64-v3",) if x86_64_level() >= 3 else ()

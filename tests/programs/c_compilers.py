@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from byocir.runtime.native import FLAGS, made_for
+from byocir.runtime.c_function import FLAGS
+from byocir.runtime.native import made_for
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import CPUS
 

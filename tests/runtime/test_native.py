@@ -19,8 +19,9 @@ from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.lowering.tir_to_c.host import CHost, c_host_of
+from byocir.runtime.c_function import FLAGS
 from byocir.runtime.explain import summary
-from byocir.runtime.native import FLAGS, HostProgram, host_code, made_for
+from byocir.runtime.native import HostProgram, host_code, made_for
 from byocir.toolchain import build as toolchain_build
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import fitting
@@ -220,7 +221,7 @@ def test_another_processor_gives_other_bytes():
 
 def test_code_for_another_processor_is_refused(monkeypatch):
     package = byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=x86-64-v4}")
-    monkeypatch.setattr("byocir.lowering.tir_to_c.host.x86_64_level", lambda: 2)
+    monkeypatch.setattr("byocir.toolchain.machine.x86_64_level", lambda: 2)
     with pytest.raises(ByocirError, match=r"B405.*expected a machine that runs x86-64-v4"):
         package.run(random_feeds(package.module))
 

@@ -27,14 +27,13 @@ from xdsl.printer import Printer
 
 from byocir.dialects.types import Shape, dtype_of, element_of, element_type_of, tensor
 from byocir.errors import ByocirError
+from byocir.toolchain.calling import ALIGN, aligned_zeros
 
 INLINE_LIMIT = 16
 """Arrays of up to this many elements print inline."""
 
 LARGE = 2**20
 """Arrays of more bytes than this get their digest late."""
-ALIGN = 64
-"""Bytes that addresses are multiples of, for C code: a cache line, the widest vector register."""
 CHUNK = 2**25
 """Bytes of a piece of memory that arrays share."""
 DIGEST = 32
@@ -127,23 +126,6 @@ def _differ_at_ends(one: Array, other: Array) -> bool:
     first, second = one.maybe_values.reshape(-1), other.maybe_values.reshape(-1)
     ends = (slice(None, LOOK), slice(-LOOK, None))
     return any(first[end].tobytes() != second[end].tobytes() for end in ends)
-
-
-def aligned(values: np.ndarray) -> np.ndarray:
-    """These values at a multiple of `ALIGN`: a copy, if they lie elsewhere."""
-    if values.ctypes.data % ALIGN == 0 and values.flags.c_contiguous:
-        return values
-    made = aligned_zeros(values.shape, values.dtype)
-    made[...] = values
-    return made
-
-
-def aligned_zeros(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """A new array of zeros at a multiple of `ALIGN`."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    memory = np.zeros(nbytes + ALIGN, np.uint8)
-    start = -memory.ctypes.data % ALIGN
-    return memory[start : start + nbytes].view(dtype).reshape(shape)
 
 
 class SharedMemory:

@@ -4,7 +4,7 @@ and the graph level, whose ops have an evaluator of their own."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
@@ -15,10 +15,10 @@ from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
-from byocir.errors import ByocirError
 from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model, run_whole
 from byocir.evaluate.graph import GRAPH_RULES, evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
+from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
 
@@ -97,29 +97,15 @@ def _checked(results: object, op: byoc.CallOp, symbol: str) -> Sequence[Value]:
     arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
     types = list(op.result_types)
     if len(arrays) != len(types) or any(map(mismatch, arrays, types)):
-        wanted = [_text(_sizes(t), dtype_of(cast(TensorType, t).element_type)) for t in types]
-        seen = [_text(a.shape, a.dtype) if _is_array(a) else type(a).__name__ for a in arrays]
-        raise ByocirError(
-            "B311",
-            f"expected {', '.join(wanted)} from the code of region {symbol}, "
-            f"found {', '.join(seen) or 'nothing'}",
-            help="the target's runner gives one numpy array for each output of the region",
-        )
+        wanted = [(_sizes(t), dtype_of(cast(TensorType, t).element_type)) for t in types]
+        raise unexpected_results(symbol, wanted, arrays)
     return arrays
-
-
-def _is_array(value: Any) -> TypeGuard[np.ndarray]:
-    return isinstance(value, np.ndarray)
 
 
 def _sizes(type_: Attribute) -> Sequence[int | str]:
     if isinstance(type_, UnrankedTensorType):
         return ["*"]
     return ["?" if size == DYNAMIC else size for size in shape_of(type_)]
-
-
-def _text(shape: Sequence[int | str], dtype: np.dtype) -> str:
-    return f"{'x'.join(map(str, shape)) or 'scalar'} of {dtype}"
 
 
 def call_on_tensors(

@@ -19,18 +19,16 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import ModuleOp
-
-from byocir.dialects.context import load_context
-from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.files import replaced
 from byocir.memory import ask
 from byocir.runtime.interface import Interface
 from byocir.runtime.report import Report
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 SCHEMA_VERSION = 3
 MANIFEST, MODULE, WEIGHTS, REPORT = (
@@ -44,42 +42,48 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 NOT_OURS = "this file was not written by byocir; do not use it"
 
 
+class Contents(NamedTuple):
+    """The contents of a package: its module as text and weights, by member, what the manifest tells
+    of it, the files of each target by name, and the report."""
+
+    texts: Mapping[str, bytes]
+    interface: Interface
+    blobs: dict[str, dict[str, bytes]]
+    report: Report
+
+
 class SavedModule:
     """A module as text, which is read when somebody asks for it: that takes longer than compiling
     it took. What the manifest tells of it is known before."""
 
     def __init__(self, texts: Mapping[str, bytes], interface: Interface, where: str) -> None:
-        """`texts` are as `texts_of` gives them. Raises ByocirError B135 for what is no text."""
+        """`texts` are the module's text and weights, by member."""
+        self.interface, self.where = interface, where
         self._texts: Mapping[str, bytes] | None = texts
         self._module: ModuleOp | None = None
         self._lock = Lock()
-        self._where = where
-        self.interface = interface
-        with as_written(where):
-            self._text = texts[MODULE].decode()
 
     @property
     def texts(self) -> Mapping[str, bytes] | None:
-        """The texts, as long as nobody has read, and may have changed, the module."""
+        """The texts, as long as nobody may have changed the module."""
         return self._texts
+
+    def hand_out(self) -> ModuleOp:
+        """The module, the same one each time, for somebody who may change it. Errors as `read`."""
+        module = self.read()
+        self._texts = None
+        return module
 
     def read(self) -> ModuleOp:
         """The module, the same one each time. Raises ByocirError B135 for texts of something else,
         B120 to B122 for those that cannot be read."""
+        from byocir.runtime.saved_module import parsed
+
         with self._lock:
             if self._module is None:
-                self._module, self._texts, self._text = self._parsed(), None, ""
+                assert self._texts is not None
+                self._module = parsed(self._texts, self.interface, self.where)
             return self._module
-
-    def _parsed(self) -> ModuleOp:
-        context = load_context()
-        assert self._texts is not None
-        read_weights(self._texts[WEIGHTS], context.arrays, self._where)
-        with as_written(self._where):
-            module = parse_module(self._text, context)
-            if Interface.of(module).to_dict() != self.interface.to_dict():
-                raise ValueError("a module with another interface than the manifest tells")
-        return module
 
 
 @contextmanager
@@ -129,13 +133,8 @@ def write_archive(
         ) from error
 
 
-def texts_of(module: ModuleOp) -> dict[str, bytes]:
-    """The members that hold a module."""
-    return {MODULE: print_module(module).encode(), WEIGHTS: dump_weights(module)}
-
-
-def read_archive(path: Path) -> tuple[SavedModule, dict[str, dict[str, bytes]], Report]:
-    """The module, blobs and report of a package file; nothing of it is used before version, names,
+def read_archive(path: Path) -> Contents:
+    """The contents of a package file; nothing of it is used before version, names,
     sizes and digests of all members were checked."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
@@ -160,7 +159,7 @@ def read_archive(path: Path) -> tuple[SavedModule, dict[str, dict[str, bytes]], 
         parts = name.split("/")
         if parts[0] == "blobs":
             blobs.setdefault(parts[1], {})[parts[2]] = data
-    return SavedModule(texts, interface, str(path)), blobs, report
+    return Contents(texts, interface, blobs, report)
 
 
 def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:

@@ -35,7 +35,6 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib import resources
 
-from byocir.dialects.array import ALIGN
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
@@ -50,6 +49,7 @@ from byocir.runtime.native import NAME, code_without_evaluator, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
 from byocir.runtime.project_regions import add_programs, names_of, parts_of, region_files
+from byocir.toolchain.calling import ALIGN
 
 FILE = "file"
 WEIGHTS = (FILE, "c")

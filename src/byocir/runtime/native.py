@@ -1,4 +1,4 @@
-"""Running the host's C code in process: built by the toolchain, kept by content, called by ctypes.
+"""Running the host's C code in process, with the evaluator for what has no form in C.
 
 The code is made from the module when it is first run, so a package holds none of it: what is
 compiled here never comes out of a file.
@@ -6,10 +6,10 @@ compiled here never comes out of a file.
 
 from __future__ import annotations
 
-import ctypes
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from base64 import b64encode
+from collections.abc import Collection, Sequence
+from dataclasses import fields
 from itertools import count
 from typing import Any
 
@@ -17,7 +17,8 @@ import numpy as np
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.array import aligned_zeros
+from byocir.dialects.array import Array
+from byocir.dialects.byoc import CallOp
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
@@ -28,31 +29,17 @@ from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_results, nbytes_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
-from byocir.lowering.tir_to_c.host import CHost, c_host_of, check_machine
+from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.lowering.tir_to_c.literals import NoC
-from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
-from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call
+from byocir.lowering.tir_to_c.source import Port
+from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 from byocir.memory import ask
-from byocir.toolchain import built_and_loaded, takes
-
-FLAGS = (
-    *("-std=c99", "-O3"),
-    # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
-    # traps, which would keep conversions and square roots from being vectorised.
-    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
-)
-"""How the host's code is built, whatever it is made for."""
-OPENMP = "-fopenmp"
+from byocir.runtime.c_function import WORKING_MEMORY, CFunction, CProgram, array_at, flag_groups
+from byocir.runtime.interface import Interface
+from byocir.runtime.plan import ArrayType, Constant, Plan, RegionCall
+from byocir.toolchain import built_and_loaded
 
 NAME = "model"
-
-_REGION = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_int,
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.POINTER(ctypes.c_void_p),
-)
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
@@ -65,7 +52,7 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
         code = emit_host(main, name, c_host_of(module))
     ports = (*main.function_type.inputs, *main.function_type.outputs)
     own = code.program.arena.nbytes + code.program.constant_bytes
-    ask(own + sum(map(nbytes_of, ports)), "the memory in which the host's C works")
+    ask(own + sum(map(nbytes_of, ports)), WORKING_MEMORY)
     return code
 
 
@@ -81,19 +68,53 @@ def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
 
 def made_for(host: CHost) -> tuple[str, ...]:
     """The flags that code for a host is built with beside those of all hosts."""
-    return tuple(flag for group in _groups(host) for flag in group)
+    return tuple(f for group in flag_groups(host.description, host.threads) for f in group)
 
 
-def _groups(host: CHost) -> list[tuple[str, ...]]:
-    """The same, those together that a compiler knows or not."""
-    groups = [host.description.flags, (OPENMP,) if host.threads > 1 else ()]
-    return [group for group in groups if group]
+def c_program(code: HostCode) -> CProgram:
+    """The code as what is built and called."""
+    files = {f"{code.name}.c": code.source, f"{code.name}.h": code.header}
+    return CProgram(code.name, files, code.host.cpu, code.host.threads, code.program.arena.nbytes)
 
 
-def _without(group: tuple[str, ...], host: CHost) -> str:
-    if OPENMP in group:
-        return f"the C compiler has no OpenMP: the host runs on 1 thread instead of {host.threads}"
-    return f"the C compiler does not know {' '.join(group)}: the host is built for any processor"
+def plan_of(code: HostCode, interface: Interface, weights: Collection[str]) -> Plan | None:
+    """What runs the code without this module and the evaluator; None where it needs them: for ops
+    that it calls back for, and shapes that only a run tells. `weights` are the digests of the
+    arrays that are saved beside the module."""
+    program = code.program
+    ports = [*program.arguments, *program.results]
+    buffers = [*ports, *(buffer for call in code.calls for buffer in buffers_of(call))]
+    only_regions = all(isinstance(call.op, CallOp) for call in code.calls)
+    if not only_regions or any(b.place == KEPT or b.sizes for b in buffers):
+        return None
+    own = c_program(code)
+    return Plan(
+        interface=interface,
+        **{f.name: getattr(own, f.name) for f in fields(own)},
+        inputs=_types(code.inputs),
+        outputs=_types(code.outputs),
+        constants=[_constant(array, weights) for _, array in program.constants],
+        calls=[_region_call(call) for call in code.calls],
+    )
+
+
+def _types(ports: Sequence[Port]) -> dict[str, ArrayType]:
+    return {port.name: _type(port.type) for port in ports}
+
+
+def _type(type_: Attribute) -> ArrayType:
+    return ArrayType.of(shape_of(type_), dtype_of(element_type_of(type_)))
+
+
+def _constant(array: Array, weights: Collection[str]) -> Constant:
+    data = "" if array.digest in weights else b64encode(array.values().tobytes()).decode()
+    return Constant(ArrayType.of(array.shape, array.dtype), array.digest, data)
+
+
+def _region_call(call: Call) -> RegionCall:
+    assert isinstance(call.op, CallOp)
+    types = [[_type(buffer.type) for buffer in each] for each in (call.inputs, call.outputs)]
+    return RegionCall(call.op.callee.string_value(), *types)
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
@@ -115,45 +136,16 @@ class HostProgram:
         self, code: HostCode, interpreter: Interpreter, flags: Sequence[str] | None = None
     ) -> None:
         """Raises ByocirError B405 for code that this machine cannot run."""
-        check_machine(code.host)
-        self._code, self._interpreter, self._flags = code, interpreter, flags
-        self._library: ctypes.CDLL | None = None
-        self.lacking: list[str] = []
-        """What the compiler does not know, and what that means, once it built the code."""
+        self._code, self._interpreter = code, interpreter
         self._calls = code.calls
-        self._arena = aligned_zeros((code.program.arena.nbytes,), np.dtype(np.uint8))
-        self._constants = code.constants
-        self._table = _pointers(self._constants)
         self._kept: dict[Buffer, Value] = {}
         """What C cannot hold, in a run."""
-        self._raised: BaseException | None = None
-        self._callback = _REGION(self._region)
-
-    @cached_property
-    def _function(self) -> Any:
-        library = self._library or built_and_loaded("host", self._files, self._all_flags())
-        function = getattr(library, f"{self._code.name}_run_at")
-        function.restype = ctypes.c_int
-        function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
-        return function
+        self._function = CFunction(c_program(code), code.constants, self._region, flags)
 
     @property
-    def _files(self) -> dict[str, str]:
-        name = self._code.name
-        return {f"{name}.c": self._code.source, f"{name}.h": self._code.header}
-
-    def _all_flags(self) -> Sequence[str]:
-        if self._flags is not None:
-            return self._flags
-        # A compiler that does not know the processor, or has no threads, still builds the same C.
-        known: list[str] = []
-        self.lacking = []
-        for group in _groups(self._code.host):
-            if takes(group):
-                known += group
-            else:
-                self.lacking.append(_without(group, self._code.host))
-        return (*known, *FLAGS)
+    def lacking(self) -> list[str]:
+        """Lists what the compiler does not know, and what that means, once it built the code."""
+        return self._function.lacking
 
     @staticmethod
     def build_together(programs: Sequence[HostProgram]) -> None:
@@ -162,9 +154,9 @@ class HostProgram:
         if not programs:
             return
         files = joined([program._code for program in programs])
-        library = built_and_loaded("hosts", files, programs[0]._all_flags())
+        library = built_and_loaded("hosts", files, programs[0]._function.all_flags())
         for program in programs:
-            program._library = library
+            program._function.library = library
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
         """The outputs for inputs of the types of `@main`; raises what a call raises, and
@@ -176,46 +168,23 @@ class HostProgram:
         places = [b for r in program.results for b in (r, r.sizes) if b and b.place != KEPT]
         outputs = {buffer: _empty(buffer.type) for buffer in places}
         try:
-            self._call(inputs, [*outputs.values()])
+            self._function(inputs, [*outputs.values()])
             made = {**self._kept, **outputs}
         finally:
             self._kept = {}
         return [_part(made[b], made[b.sizes]) if b.sizes else made[b] for b in program.results]
 
-    def _call(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        code = self._function(
-            _pointers(inputs),
-            _pointers(outputs),
-            self._table,
-            self._arena.ctypes.data,
-            self._callback,
-            None,
-        )
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised
-        if code == OUTSIDE:
-            raise ByocirError("B303", "expected indices inside their arrays, found one outside")
-        if code == UNFIT:
-            raise ByocirError("B312", "expected sizes that fit each other, found others")
-        assert code == 0, code
-
-    def _region(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
-        """Runs a region or an op for the C code; an exception waits until C has returned."""
-        try:
-            call = self._calls[index]
-            made = self._made(call.op, self._given(call, inputs))
-            for i, (buffer, value) in enumerate(zip(call.outputs, made, strict=True)):
-                if buffer.place == KEPT:
-                    self._kept[buffer] = value
-                elif (found := mismatch(value, buffer.type)) and isinstance(call.op, YieldOp):
-                    raise ByocirError("B313", f"expected {buffer.type} of a graph, found {found}")
-                else:
-                    _view(outputs[i], buffer)[...] = value
-        except BaseException as error:  # it must not pass through C
-            self._raised = error
-            return 1
-        return 0
+    def _region(self, index: int, inputs: Any, outputs: Any) -> None:
+        """Runs a region or an op for the C code."""
+        call = self._calls[index]
+        made = self._made(call.op, self._given(call, inputs))
+        for i, (buffer, value) in enumerate(zip(call.outputs, made, strict=True)):
+            if buffer.place == KEPT:
+                self._kept[buffer] = value
+            elif (found := mismatch(value, buffer.type)) and isinstance(call.op, YieldOp):
+                raise ByocirError("B313", f"expected {buffer.type} of a graph, found {found}")
+            else:
+                _view(outputs[i], buffer)[...] = value
 
     def _made(self, op: Operation, given: Sequence[Value]) -> Sequence[Value]:
         """Evaluates an op; values that a graph of an If hands on stay as they are."""
@@ -274,14 +243,6 @@ def _empty(type_: Attribute) -> np.ndarray:
     return np.empty(shape_of(type_), dtype_of(element_type_of(type_)))
 
 
-def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
-
-
 def _view(address: int | None, buffer: Buffer) -> np.ndarray:
-    """The array at an address."""
-    if not buffer.nbytes:
-        return _empty(buffer.type)
-    memory = (ctypes.c_uint8 * buffer.nbytes).from_address(address or 0)
-    flat = np.ctypeslib.as_array(memory)
-    return flat.view(dtype_of(element_type_of(buffer.type))).reshape(shape_of(buffer.type))
+    """The array of a buffer at an address."""
+    return array_at(address, shape_of(buffer.type), dtype_of(element_type_of(buffer.type)))

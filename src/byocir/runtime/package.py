@@ -10,31 +10,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 
 from byocir.arguments import FLAG, TEXT, list_of
 from byocir.arguments import check as check_arguments
-from byocir.dialects.byoc import TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.interpreter import External, Interpreter
-from byocir.evaluate.module import MAIN, bind, evaluate, owned
-from byocir.lowering.tir_to_c import HostCode
-from byocir.runtime.archive import SavedModule, as_written, read_archive, texts_of, write_archive
-from byocir.runtime.host import Host
+from byocir.runtime.archive import (
+    MODULE,
+    WEIGHTS,
+    SavedModule,
+    as_written,
+    read_archive,
+    write_archive,
+)
 from byocir.runtime.interface import Interface
-from byocir.runtime.native import NAME, HostProgram, host_code
+from byocir.runtime.plan import PlannedProgram, keep_plan, kept_plan
 from byocir.runtime.report import C, Report
-from byocir.targets.base import Profile, Target, profiles_of, target_of
-from byocir.targets.calls import loaded
-from byocir.targets.given import Targets, check_options, listed, make_known
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+
+    from byocir.dialects.byoc import TargetAttr
+    from byocir.evaluate.interpreter import External
+    from byocir.lowering.tir_to_c import HostCode
+    from byocir.runtime.native import HostProgram
+    from byocir.runtime.running import Running
+    from byocir.targets.base import Profile, Target
+    from byocir.targets.given import Targets
 
 ARRAYS = list_of("a list of arrays", np.ndarray)
 
@@ -49,50 +59,77 @@ class Package:
     _source: ModuleOp | SavedModule = field(repr=False)
     blobs: Blobs
     report: Report
-    _host: Host = field(default_factory=Host, repr=False)
-    _interpreters: dict[bool, Interpreter] = field(
-        default_factory=dict[bool, Interpreter], repr=False
-    )
-    _programs: dict[bool, HostProgram] = field(default_factory=dict[bool, HostProgram], repr=False)
     _code: HostCode | None = field(default=None, repr=False, compare=False)
     """The host's code, where it is known already."""
-    _found: dict[str, Target] = field(default_factory=dict[str, Target], repr=False, compare=False)
+    _found: dict[str, Target] = field(
+        default_factory=dict[str, "Target"], repr=False, compare=False
+    )
     """Targets by name as they were when this was compiled or loaded: another class of the same name
     may be given later."""
+    _running: Running | None = field(default=None, init=False, repr=False, compare=False)
+    """The module as it runs."""
+    _planned: PlannedProgram | None = field(default=None, init=False, repr=False, compare=False)
+    """What runs without the module."""
+    _has_looked: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether a plan for the module was looked for."""
+    _has_kept: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether a plan for the module was kept, or there can be none."""
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
     def module(self) -> ModuleOp:
         """The host's program. That of a file is read when it is asked for the first time: raises
         ByocirError B120 to B122 or B135 where byocir did not write it."""
-        return self._source if isinstance(self._source, ModuleOp) else self._source.read()
+        return self._source.hand_out() if isinstance(self._source, SavedModule) else self._source
 
     @property
     def targets(self) -> list[TargetAttr]:
         """The targets it was compiled for, with their options."""
-        return [*self._interface.targets]
+        from byocir.patterns.targets import targets_of
+        from byocir.runtime.saved_module import targets_named
+
+        source = self._source
+        if isinstance(source, SavedModule):
+            return targets_named(source.interface.targets, source.where)
+        return [*targets_of(source)]
 
     @property
     def inputs(self) -> dict[str, Attribute]:
         """Name and type of each input."""
-        return dict(self._interface.inputs)
+        return self._types()[0]
 
     @property
     def outputs(self) -> dict[str, Attribute]:
         """Name and type of each output."""
-        return dict(self._interface.outputs)
+        return self._types()[1]
+
+    def _types(self) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+        from byocir.runtime.saved_module import module_types, types_of
+
+        source = self._source
+        if not isinstance(source, SavedModule):
+            return module_types(source)
+        interface = source.interface
+        return types_of(interface.inputs, source.where), types_of(interface.outputs, source.where)
 
     @property
     def _interface(self) -> Interface:
-        source = self._source
-        return Interface.of(source) if isinstance(source, ModuleOp) else source.interface
+        if isinstance(self._source, SavedModule):
+            return self._source.interface
+        from byocir.runtime.saved_module import interface_of
+
+        return interface_of(self._source)
 
     @property
     def _texts(self) -> Mapping[str, bytes]:
         """The module as text; what was read from a file and not changed since is that of the
         file."""
-        kept = None if isinstance(self._source, ModuleOp) else self._source.texts
-        return kept or texts_of(self.module)
+        kept = self._source.texts if isinstance(self._source, SavedModule) else None
+        if kept is not None:
+            return kept
+        from byocir.runtime.saved_module import texts_of
+
+        return texts_of(self.module)
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
@@ -105,7 +142,58 @@ class Package:
         works."""
         check_arguments(check=(check, FLAG))
         with self._lock:  # interpreter and C code have one working memory
-            return self._run(self._interpreter(check), feeds, check)
+            planned = None if check else self._from_plan()
+            if planned is not None and planned.takes(feeds):
+                outputs = planned.run(feeds)
+                self.report.built_without = planned.lacking
+                return outputs
+            return self._run(feeds, check)
+
+    def _run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
+        interface = self._interface
+        running = self._runs()
+        outputs = running.run(feeds, [*interface.inputs], [*interface.outputs], check)
+        if self.report.host_runs_on == C:
+            self._keep_plan(running)
+        return outputs
+
+    def _runs(self) -> Running:
+        from byocir.runtime.running import Running
+
+        if self._running is None:
+            source = self._source
+            module = source.read() if isinstance(source, SavedModule) else source
+            self._running = Running(module, self.report, self._externals, self._code)
+        return self._running
+
+    def _from_plan(self) -> PlannedProgram | None:
+        """The program of a plan that an earlier run of the same saved module kept."""
+        texts = self._source.texts if isinstance(self._source, SavedModule) else None
+        if self._has_looked or texts is None or self.report.host_runs_on != C:
+            return self._planned if texts is not None else None
+        self._has_looked = True
+        plan = kept_plan(texts[MODULE])
+        if plan is not None and plan.interface == self._interface:
+            regions = self._externals(False) if plan.calls else {}
+            if all(call.symbol in regions for call in plan.calls):
+                with suppress(ValueError):  # weights that are not those of the module
+                    self._planned = PlannedProgram(plan, texts[WEIGHTS], regions)
+        return self._planned
+
+    def _keep_plan(self, running: Running) -> None:
+        """Keeps what the next run of the same saved module needs, unless its caller has the module
+        and may have changed it."""
+        texts = self._source.texts if isinstance(self._source, SavedModule) else None
+        if texts is None or self._planned is not None or self._has_kept:
+            return
+        self._has_kept = True
+        from byocir.dialects.weights import large_arrays
+        from byocir.runtime.native import plan_of
+
+        assert isinstance(self._source, SavedModule)
+        plan = plan_of(running.code, self._interface, large_arrays(self._source.read()))
+        if plan is not None:
+            keep_plan(texts[MODULE], plan)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold what a file would: what runs is made anew where they are."""
@@ -123,26 +211,16 @@ class Package:
         made._found.update(self._found)
         return made
 
-    def host_program(self, name: str = NAME) -> HostProgram:
+    def host_program(self, name: str = "model") -> HostProgram:
         """The host's C code as a program with names that begin with `name`: what `run` will call.
         For `HostProgram.build_together`."""
-        if self._code is None or self._code.name != name:
-            self._code = host_code(self.module, name)
-        return self._programs.setdefault(False, HostProgram(self._code, self._interpreter(False)))
-
-    def _interpreter(self, check: bool) -> Interpreter:
-        if check not in self._interpreters:
-            self._interpreters[check] = Interpreter(
-                self.module,
-                self._externals(check),
-                engine=self._host,
-                whole=self._host.whole,
-            )
-        return self._interpreters[check]
+        return self._runs().host_program(name)
 
     def target(self, name: str) -> Target:
         """One of the targets, with its options. Raises ByocirError B210 where it is not known, or
         not one of this package."""
+        from byocir.targets.base import target_of
+
         check_arguments(name=(name, TEXT))
         if name not in self._found:
             own = {each.target_name.data: each for each in self.targets}
@@ -172,27 +250,6 @@ class Package:
             )
         return list(externals[symbol](inputs))
 
-    def _run(
-        self, interpreter: Interpreter, feeds: Mapping[str, Any], check: bool
-    ) -> dict[str, Any]:
-        self.report.ran_on = self._host.ran_on
-        if self.report.host_runs_on != C:
-            return evaluate(self.module, feeds, interpreter=interpreter)
-        if check not in self._programs:
-            self._code = self._code or host_code(self.module)
-            self._programs[check] = HostProgram(self._code, interpreter)
-        entry = interpreter.function(MAIN)
-        arrays, outputs = bind(entry, feeds)
-        if [*outputs] != [*self.outputs]:  # of a function in memory: feeds say what is an input
-            raise ByocirError(
-                "B310",
-                f"expected feeds for the inputs {', '.join(self.inputs)}, found {', '.join(feeds)}",
-            )
-        program = self._programs[check]
-        results = owned(program.run(arrays), arrays)
-        self.report.built_without = program.lacking
-        return dict(zip(outputs, results, strict=True))
-
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
         with collector_paused():
@@ -200,13 +257,17 @@ class Package:
 
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
+        from byocir.targets.base import profiles_of
+
         return [p for t, blobs in self._with_code() for p in profiles_of(t, blobs)]
 
     def _with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
-        names = [attribute.target_name.data for attribute in self.targets]
+        names = [target.name for target in self._interface.targets]
         return [(self.target(name), self.blobs[name]) for name in names if self.blobs.get(name)]
 
     def _externals(self, check: bool) -> dict[str, External]:
+        from byocir.targets.calls import loaded
+
         externals: dict[str, External] = {}
         for target, blobs in self._with_code():
             symbols = [r.symbol for r in self.report.regions if r.target == target.name]
@@ -242,13 +303,26 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
     B210 or B217 for a target there is not.
     """
+    if targets:
+        return _load_with(path, targets)
+    return _load(path)
+
+
+def _load(path: str | Path) -> Package:
+    place = _path(path)
+    with collector_paused():
+        texts, interface, blobs, report = read_archive(place)
+    return Package(SavedModule(texts, interface, str(place)), blobs, report)
+
+
+def _load_with(path: str | Path, targets: Targets) -> Package:
+    from byocir.targets.given import check_options, listed, make_known
+
     named = listed(targets)
     given = {make_known(target, "a package", str(path)) for target in named}
-    with collector_paused():
-        module, blobs, report = read_archive(_path(path))
-    check_options(named, module.interface.targets, "a package", str(path))
-    package = Package(module, blobs, report)
-    for attribute in package.targets:
-        if attribute.target_name.data in given:
-            package.target(attribute.target_name.data)
+    package = _load(path)
+    check_options(named, package.targets, "a package", str(path))
+    for target in package.targets:
+        if target.target_name.data in given:
+            package.target(target.target_name.data)
     return package

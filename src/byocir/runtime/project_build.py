@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from byocir.dialects.array import ALIGN
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
 from byocir.runtime.native import NAME
+from byocir.toolchain.calling import ALIGN
 
 BYTES_PER_LINE = 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from byocir.dialects.array import ALIGN
 from byocir.dialects.byoc import CallOp
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c import HostCode
@@ -26,6 +25,7 @@ from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names
 from byocir.targets import calls
 from byocir.targets.device import CFunctions, Device, DeviceRegion
+from byocir.toolchain.calling import ALIGN
 
 INTERFACE = "device.h"
 _FUNCTIONS = ("open", "load", "run", "wait", "close")

@@ -6,7 +6,7 @@ from functools import cache
 
 from byocir.errors import ByocirError
 from byocir.toolchain.build import built_and_loaded
-from byocir.toolchain.cpu import VNNI
+from byocir.toolchain.cpu import VNNI, Cpu, fitting
 
 _PROBE = """/* The x86-64 level of this processor and operating system; 0 elsewhere. */
 int x86_64_level(void)
@@ -55,3 +55,15 @@ def _asked(function: str) -> int:
         return int(built_and_loaded("machine", {"machine.c": _PROBE})[function]())
     except ByocirError:
         return 0
+
+
+def check_runs(cpu: Cpu) -> None:
+    """Raises ByocirError B405 where this machine cannot run code that is built for a processor."""
+    level, features = x86_64_level(), x86_64_features()
+    if not cpu.runs_on(level, features):
+        found = fitting(level, features).name
+        raise ByocirError(
+            "B405",
+            f"expected a machine that runs {cpu.name}, found one for {found}",
+            help="compile with host c{cpu=native}, or c{cpu=generic} for any machine",
+        )

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from itertools import compress
 from random import Random
 
-from byocir.dialects.array import ALIGN
+from byocir.toolchain.calling import ALIGN
 
 _EFFORT = 500_000
 """Buffers looked at while the order is improved: about a tenth of a second."""

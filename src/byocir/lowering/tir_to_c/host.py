@@ -108,15 +108,3 @@ def c_host_of(module: ModuleOp) -> CHost:
     if not isinstance(cpu, StringAttr) or not isinstance(threads, IntegerAttr):
         raise _wrong(f"expected cpu and threads in {HOST_CODE}, found {attribute}")
     return CHost(cpu.data, threads.value.data).resolved
-
-
-def check_machine(host: CHost) -> None:
-    """Raises ByocirError B405 where this machine's processor cannot run the host's code."""
-    level, features = x86_64_level(), x86_64_features()
-    if not host.description.runs_on(level, features):
-        found = fitting(level, features).name
-        raise ByocirError(
-            "B405",
-            f"expected a machine that runs {host.cpu}, found one for {found}",
-            help="compile with host c{cpu=native}, or c{cpu=generic} for any machine",
-        )

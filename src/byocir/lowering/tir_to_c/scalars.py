@@ -38,6 +38,7 @@ from byocir.lowering.tir_to_c.literals import (
     unsigned_type,
 )
 from byocir.lowering.tir_to_c.quotients import QUOTIENT, as_product
+from byocir.toolchain.calling import OUTSIDE
 
 # -- ops
 
@@ -96,10 +97,6 @@ _LIBRARY: dict[type[Operation], str] = {
     math.TanOp: "tan",
     math.TanhOp: "tanh",
 }
-OUTSIDE = -1
-"""What a function gives where an index leads outside of its array."""
-UNFIT = -2
-"""What a routine gives where sizes do not fit each other."""
 
 
 class Scalars:

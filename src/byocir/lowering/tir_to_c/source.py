@@ -14,7 +14,6 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.array import ALIGN, aligned
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c.conditions import APART, either, when
@@ -24,7 +23,6 @@ from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import program_of
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated
-from byocir.lowering.tir_to_c.scalars import OUTSIDE, UNFIT
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     CONSTANT,
@@ -49,6 +47,7 @@ from byocir.lowering.tir_to_c.steps import (
     inside,
 )
 from byocir.lowering.tir_to_c.teams import DIRECTIVES, teamed
+from byocir.toolchain.calling import ALIGN, OUTSIDE, UNFIT, aligned
 
 ANY = CHost("generic")
 

@@ -8,13 +8,14 @@ from math import prod
 
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.array import ALIGN, Array
+from byocir.dialects.array import Array
 from byocir.dialects.tir import LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.arena import Arena, plan
 from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.margins import Runs
+from byocir.toolchain.calling import ALIGN
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 LOCAL, KEPT, SIZES = "local", "kept", "sizes"

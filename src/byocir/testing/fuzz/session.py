@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_c.host import CHost, check_machine
 from byocir.testing.fuzz.cases import Case
 from byocir.testing.fuzz.grow import random_case
 from byocir.testing.fuzz.isolate import Died, isolated
@@ -27,6 +26,7 @@ from byocir.testing.fuzz.runs import (
 )
 from byocir.testing.fuzz.shrink import shrink
 from byocir.toolchain.cpu import CPUS
+from byocir.toolchain.machine import check_runs
 
 ALL = "all"
 
@@ -63,7 +63,7 @@ class Session:
         self.skipped: list[str] = []
         for level in known:
             try:
-                check_machine(CHost(level))
+                check_runs(CPUS[level])
             except ByocirError:
                 self.skipped.append(level)
                 continue

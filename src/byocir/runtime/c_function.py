@@ -1,0 +1,157 @@
+"""Calls the compiled C of a host's program: built by the toolchain, kept by content, called by
+ctypes.
+
+It knows addresses and numbers only: no module, no compiler. What it must be told is in `CProgram`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from byocir.errors import ByocirError
+from byocir.toolchain import built_and_loaded, takes
+from byocir.toolchain.calling import OUTSIDE, UNFIT, aligned_zeros
+from byocir.toolchain.cpu import CPUS, Cpu
+from byocir.toolchain.machine import check_runs
+
+FLAGS = (
+    *("-std=c99", "-O3"),
+    # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
+    # traps, which would keep conversions and square roots from being vectorised.
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
+)
+"""The flags that all host code is built with, whatever it is made for."""
+OPENMP = "-fopenmp"
+WORKING_MEMORY = "the memory in which the host's C works"
+
+_REGION = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_int,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_void_p),
+)
+
+Region = Callable[[int, Any, Any], None]
+"""Runs the call of an index: from addresses of its inputs to those of its outputs."""
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """The C text of a program, and what it is built for: a processor of the table, by name, and
+    the number of threads. Its functions begin with `name`; it works in `arena` bytes."""
+
+    name: str
+    files: Mapping[str, str]
+    cpu: str
+    threads: int
+    arena: int
+
+
+class CFunction:
+    """A program's C function, built when it is called first. Not for several threads at once."""
+
+    def __init__(
+        self,
+        program: CProgram,
+        constants: Sequence[np.ndarray],
+        region: Region,
+        flags: Sequence[str] | None = None,
+    ) -> None:
+        """`constants` are aligned. Raises ByocirError B405 for code that this machine cannot
+        run."""
+        check_runs(CPUS[program.cpu])
+        self.library: ctypes.CDLL | None = None
+        """The library that has the function, where others were built with it."""
+        self.lacking: list[str] = []
+        """What the compiler does not know, and what that means, once it built the code."""
+        self._program, self._region, self._flags = program, region, flags
+        self._arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
+        self._constants = constants  # kept alive: C has their addresses
+        self._table = _pointers(constants)
+        self._raised: BaseException | None = None
+        self._callback = _REGION(self._called_back)
+
+    def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Fills the outputs. Raises what a region raises, ByocirError B303 where an index leads
+        outside of its array, B312 for sizes that do not fit, B401 to B404 where no compiler
+        works."""
+        code = self._function(
+            _pointers(inputs),
+            _pointers(outputs),
+            self._table,
+            self._arena.ctypes.data,
+            self._callback,
+            None,
+        )
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        if code == OUTSIDE:
+            raise ByocirError("B303", "expected indices inside their arrays, found one outside")
+        if code == UNFIT:
+            raise ByocirError("B312", "expected sizes that fit each other, found others")
+        assert code == 0, code
+
+    @cached_property
+    def _function(self) -> Any:
+        library = self.library or built_and_loaded("host", self._program.files, self.all_flags())
+        function = getattr(library, f"{self._program.name}_run_at")
+        function.restype = ctypes.c_int
+        function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
+        return function
+
+    def all_flags(self) -> Sequence[str]:
+        """The flags of this program. A compiler that does not know the processor, or has no
+        threads, still builds the same C: `lacking` says so."""
+        if self._flags is not None:
+            return self._flags
+        known: list[str] = []
+        self.lacking = []
+        for group in flag_groups(CPUS[self._program.cpu], self._program.threads):
+            if takes(group):
+                known += group
+            else:
+                self.lacking.append(_without(group, self._program.threads))
+        return (*known, *FLAGS)
+
+    def _called_back(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
+        """Runs a call for the C code; an exception waits until C has returned."""
+        try:
+            self._region(index, inputs, outputs)
+        except BaseException as error:  # it must not pass through C
+            self._raised = error
+            return 1
+        return 0
+
+
+def flag_groups(cpu: Cpu, threads: int) -> list[tuple[str, ...]]:
+    """The flags that code for a processor and threads is built with beside `FLAGS`: those together
+    that a compiler knows or not."""
+    groups = [cpu.flags, (OPENMP,) if threads > 1 else ()]
+    return [group for group in groups if group]
+
+
+def _without(group: tuple[str, ...], threads: int) -> str:
+    if OPENMP in group:
+        return f"the C compiler has no OpenMP: the host runs on 1 thread instead of {threads}"
+    return f"the C compiler does not know {' '.join(group)}: the host is built for any processor"
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> Any:
+    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+
+
+def array_at(address: int | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """The array at an address, which nobody owns."""
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not nbytes:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_uint8 * nbytes).from_address(address or 0)
+    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)

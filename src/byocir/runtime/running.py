@@ -1,0 +1,81 @@
+"""Runs a module in process: in the evaluator, or as C with the evaluator for what has no form in
+C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.errors import ByocirError
+from byocir.evaluate.interpreter import External, Interpreter
+from byocir.evaluate.module import MAIN, bind, evaluate, owned
+from byocir.lowering.tir_to_c import HostCode
+from byocir.runtime.host import Host
+from byocir.runtime.native import NAME, HostProgram, host_code
+from byocir.runtime.report import C, Report
+
+
+class Running:
+    """A module that runs, with what was made for that: kept from one run to the next."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        report: Report,
+        externals: Callable[[bool], Mapping[str, External]],
+        code: HostCode | None = None,
+    ) -> None:
+        """`externals` gives the functions that run regions, which look for mistakes in their own
+        code if asked to; `code` is the host's, where it is known already."""
+        self._module, self._report, self._externals = module, report, externals
+        self._code = code
+        self._host = Host()
+        self._interpreters: dict[bool, Interpreter] = {}
+        self._programs: dict[bool, HostProgram] = {}
+
+    def run(
+        self, feeds: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str], check: bool
+    ) -> dict[str, Any]:
+        """Outputs by name for inputs by name. `inputs` and `outputs` are all there are; errors as
+        `Package.run`."""
+        interpreter = self._interpreter(check)
+        self._report.ran_on = self._host.ran_on
+        if self._report.host_runs_on != C:
+            return evaluate(self._module, feeds, interpreter=interpreter)
+        program = self._program(check)
+        arrays, given = bind(interpreter.function(MAIN), feeds)
+        if given != [*outputs]:  # of a function in memory: feeds say what is an input
+            raise ByocirError(
+                "B310",
+                f"expected feeds for the inputs {', '.join(inputs)}, found {', '.join(feeds)}",
+            )
+        results = owned(program.run(arrays), arrays)
+        self._report.built_without = program.lacking
+        return dict(zip(given, results, strict=True))
+
+    @property
+    def code(self) -> HostCode:
+        """The host's C code."""
+        self._code = self._code or host_code(self._module)
+        return self._code
+
+    def host_program(self, name: str = NAME) -> HostProgram:
+        """The host's C code as a program with names that begin with `name`: what `run` will
+        call."""
+        if self._code is None or self._code.name != name:
+            self._code = host_code(self._module, name)
+        return self._program(False)
+
+    def _program(self, check: bool) -> HostProgram:
+        if check not in self._programs:
+            self._programs[check] = HostProgram(self.code, self._interpreter(check))
+        return self._programs[check]
+
+    def _interpreter(self, check: bool) -> Interpreter:
+        if check not in self._interpreters:
+            self._interpreters[check] = Interpreter(
+                self._module, self._externals(check), engine=self._host, whole=self._host.whole
+            )
+        return self._interpreters[check]

@@ -1,0 +1,32 @@
+"""What emitted C and those who call it agree on: how arrays lie, and what the result means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+ALIGN = 64
+"""Bytes that addresses are multiples of, for C code: a cache line, the widest vector register."""
+
+OUTSIDE, UNFIT = -1, -2
+"""The results of a program's function where an index leads outside of its array, and where sizes do
+not fit each other."""
+
+
+def aligned(values: np.ndarray) -> np.ndarray:
+    """These values at a multiple of `ALIGN`: a copy, if they lie elsewhere."""
+    if values.ctypes.data % ALIGN == 0 and values.flags.c_contiguous:
+        return values
+    made = aligned_zeros(values.shape, values.dtype)
+    made[...] = values
+    return made
+
+
+def aligned_zeros(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """A new array of zeros at a multiple of `ALIGN`."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(nbytes + ALIGN, np.uint8)
+    start = -memory.ctypes.data % ALIGN
+    return memory[start : start + nbytes].view(dtype).reshape(shape)
