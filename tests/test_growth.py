@@ -36,7 +36,8 @@ from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
-from byocir.runtime.report import Composite, Cut, Region, Report, report_of
+from byocir.runtime.report import Composite, Cut, Region, Report
+from byocir.runtime.report_reader import report_of
 
 T = TypeVar("T")
 NODES = 32

@@ -34,7 +34,7 @@ from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
-from byocir.runtime.report import report_of
+from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model
 from byocir.targets.base import Target
 from byocir.targets.calls import loaded

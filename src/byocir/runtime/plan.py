@@ -1,4 +1,4 @@
-"""Runs a saved model's C without its compiler: what was found out about a module, kept in the cache.
+"""Runs a saved model's C without the compiler, by plans that the user's cache keeps.
 
 To run C one must know its text, how it is built, which weights it takes and in what order, and
 which calls of regions it makes. All of that follows from the module. It is written down in the
@@ -104,6 +104,12 @@ class Plan:
     calls: list[RegionCall]
 
     @property
+    def nbytes(self) -> int:
+        """Counts the bytes of all that it works in, takes and gives."""
+        ports = (*self.inputs.values(), *self.outputs.values())
+        return self.arena + sum(t.nbytes for t in (*ports, *(c.type for c in self.constants)))
+
+    @property
     def program(self) -> CProgram:
         """The part that is built and called."""
         return CProgram(self.name, self.files, self.cpu, self.threads, self.arena)
@@ -119,7 +125,7 @@ class PlannedProgram:
     def __init__(self, plan: Plan, weights: bytes, regions: Regions) -> None:
         """`weights` are those of the package, in the safetensors format. Raises ValueError for
         weights that are not the plan's."""
-        ask(plan.arena, ARENA)
+        ask(plan.nbytes, WORKING_MEMORY)
         self._plan, self._regions = plan, regions
         self._function = CFunction(plan.program, _constants(plan, weights), self._region)
 

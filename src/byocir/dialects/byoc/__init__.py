@@ -22,8 +22,6 @@ from byocir.dialects.byoc.records import (
     DECLARED,
     DEFAULT,
     DIMS,
-    FOLDED,
-    HOST,
     HOST_CODE,
     IN_CODE,
     INITIALISED,
@@ -41,7 +39,6 @@ from byocir.dialects.byoc.records import (
     CutAttr,
     DecisionAttr,
     HandedOffAttr,
-    Node,
     NodeAttr,
     PlaceAttr,
     RuleAttr,
@@ -52,6 +49,7 @@ from byocir.dialects.byoc.records import (
     shared_text,
 )
 from byocir.dialects.byoc.stored import STORED, keep_stored, stored
+from byocir.dialects.nodes import FOLDED, HOST, Node
 
 Byoc = Dialect(
     "byoc",

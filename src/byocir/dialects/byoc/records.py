@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 
 from byocir.dialects.locations import names
+from byocir.dialects.nodes import Node
 
 TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""
@@ -48,10 +48,6 @@ PLACEMENT = "byoc.placement"
 """Module attribute: which of the model's nodes are placed where by hand, in order of priority."""
 PLACE = "byoc.place"
 """Op attribute: the target, or "host", that an op is placed on by hand."""
-HOST = "host"
-"""What stands for the host where targets are named."""
-FOLDED = "folded"
-"""What stands there for nodes of which nothing is left at run time."""
 NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
 DIMS = "byoc.dims"
@@ -189,14 +185,6 @@ class HandedOffAttr(ParametrizedAttribute):
     inputs: ArrayAttr = param_def()
     outputs: ArrayAttr = param_def()
     cuts: ArrayAttr[CutAttr] = param_def()
-
-
-class Node(NamedTuple):
-    """A node of the original model; `macs` counts multiply-accumulates per inference."""
-
-    name: str
-    op_type: str
-    macs: int
 
 
 @irdl_op_definition

@@ -1,0 +1,169 @@
+"""Reads the report of a compilation from the module itself.
+
+A module carries its original nodes (`byoc.source`), every decision (`byoc.trail`) and what each
+call stands for, so the report can be made again from a module that was saved and read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.traits import ConstantLike
+
+from byocir.dialects.byoc import (
+    SPLIT,
+    TARGET,
+    TARGETS,
+    CallOp,
+    CutAttr,
+    DecisionAttr,
+    Node,
+    SourceOp,
+    TrailOp,
+)
+from byocir.dialects.graph import ForeignOp, GraphOp
+from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.turns import turns_around
+from byocir.dialects.walk import ops_of
+from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.work import macs_of, size_of
+from byocir.runtime.notes import notes_of
+from byocir.runtime.report import Composite, Cut, Decision, Region, Report, Rule
+
+CONTRACTIONS = frozenset(
+    {
+        *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
+        *("Attention", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"),
+        *("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"),
+        *("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QAttention"),
+    }
+)
+"""ONNX's operators that multiply and accumulate. How much is known of those that became graph ops,
+which have static shapes."""
+
+
+def report_of(module: ModuleOp) -> Report:
+    """The report of a module whose regions were outlined."""
+    source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
+    nodes = source.entries() if source is not None else []
+    regions = [_region(op) for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off]
+    taken = {name for region in regions for name in region.nodes}
+    with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
+    on_host, on_both = with_host_ops - taken, with_host_ops & taken
+    before = module.attributes.get(SPLIT)
+    if isinstance(before, ArrayAttr):
+        on_both = {name.data for name in cast("ArrayAttr[StringAttr]", before)}
+    known = [node.name for node in nodes]
+    named = TARGETS in module.attributes
+    foreign = _foreign(module, known)
+    report = Report(
+        nodes=nodes,
+        targets=[t.target_name.data for t in targets_of(module)] if named else [],
+        regions=regions,
+        host=[name for name in known if name in on_host],
+        folded=[name for name in known if name not in on_host and name not in taken],
+        decisions=[*_decisions(module)],
+        foreign=foreign,
+        per_turn=[] if source is None else [name.data for name in source.per_turn or ()],
+        unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
+        split=[name for name in known if name in on_both],
+    )
+    report.host_macs = _host_macs(module, [node for node in nodes if node.name in on_both])
+    report.notes = notes_of(report, module, list(_host_ops(module)))
+    return report
+
+
+def _region(call: CallOp) -> Region:
+    record = call.handed_off
+    assert record is not None
+    scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
+    composites = [
+        Composite(t.pattern.data, t.level.data, [n.data for n in t.nodes], script)
+        for t, script in zip(record.composites, scripts, strict=False)
+    ]
+    levels = {composite.level for composite in composites}
+    sizes = [size_of(type_) for type_ in (*record.inputs, *record.outputs)]
+    return Region(
+        symbol=call.callee.root_reference.data,
+        target=record.target.data,
+        level=levels.pop() if len(levels) == 1 else "both",
+        composites=composites,
+        nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
+        inputs=[str(type_) for type_ in record.inputs],
+        outputs=[str(type_) for type_ in record.outputs],
+        bytes=sum(size or 0 for size in sizes),
+        cuts=[_cut(cut) for cut in record.cuts],
+        turns=turns_around(call),
+        is_open=None in sizes,
+    )
+
+
+def _cut(attribute: CutAttr) -> Cut:
+    parts = (attribute.leaves, attribute.first, attribute.last, attribute.enters)
+    leaves, first, last, enters = ([name.data for name in part] for part in parts)
+    return Cut(attribute.by.data, leaves, first, last, enters)
+
+
+def _host_ops(module: ModuleOp) -> Iterable[Operation]:
+    """Walks the ops that the host executes; constants are not executed."""
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp) and TARGET not in function.attributes:
+            for op in ops_of(function)[1:]:
+                if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
+                    yield op
+
+
+def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
+    """Counts the host's multiply-accumulates of nodes that it shares with targets, at most those
+    counted of the model."""
+    found = dict.fromkeys((node.name for node in split if node.macs), 0)
+    for op in _host_ops(module) if found else ():
+        name = next((name for name in names(op.location) if name in found), None)
+        if name is not None and isinstance(op, BlockOp | GraphOp):
+            found[name] += macs_of([op]) * (turns_around(op) or 1)
+    return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
+
+
+def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for op in ops_of(module):
+        if isinstance(op, ForeignOp) and op.reason is not None:
+            found.update(dict.fromkeys(names(op.location), op.reason.data))
+    return {node: found[node] for node in known if node in found}
+
+
+def _decisions(module: ModuleOp) -> Iterable[Decision]:
+    for trail in module.body.block.ops:
+        if isinstance(trail, TrailOp):
+            yield from map(_decision, trail.decisions)
+
+
+def _decision(attribute: DecisionAttr) -> Decision:
+    return Decision(
+        target=attribute.target.data,
+        level=attribute.level.data,
+        pattern=attribute.pattern.data,
+        taken=attribute.outcome.data == "taken",
+        nodes=[node.data for node in attribute.nodes],
+        matched=attribute.matched.data,
+        total=attribute.total.data,
+        reason=attribute.reason.data,
+        rules=[
+            Rule(
+                rule.sentence.data,
+                rule.outcome.data == "holds",
+                rule.seen.data,
+                rule.fix.data,
+            )
+            for rule in attribute.rules
+        ],
+    )

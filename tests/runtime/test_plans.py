@@ -1,0 +1,120 @@
+"""Saved packages that run by plans of the cache, without their modules."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import byocir
+from byocir.runtime import plan as plan_module
+from byocir.runtime import saved_module
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+SHAPES = {"image": (1, 1, 8, 8)}
+IMAGE = {"image": np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder for plans that these tests share."""
+    return tmp_path_factory.mktemp("plans")
+
+
+@pytest.fixture
+def cache(monkeypatch, folder: Path) -> Path:
+    """An empty folder for plans; libraries stay where they are built once."""
+    for plan in folder.glob("plan-*"):
+        plan.unlink()
+    monkeypatch.setattr(plan_module, "cache_folder", lambda: folder)
+    return folder
+
+
+def saved(folder: Path, name: str, **options: object) -> tuple[Path, np.ndarray]:
+    """A package that ran once from its file, and its outputs."""
+    path = folder / f"{name}.bpkg"
+    package = byocir.compile(DIGITS / f"{name}.onnx", shapes=SHAPES, host="c", **options)
+    package.save(path)
+    return path, byocir.load(path).run(IMAGE)["logits"]
+
+
+@pytest.fixture
+def never_parses(monkeypatch):
+    """Raises where the text of a module is read."""
+
+    def parsed(*_):
+        raise AssertionError("a module was read")
+
+    return lambda: monkeypatch.setattr(saved_module, "parse_module", parsed)
+
+
+def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
+    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    script = (
+        "import sys, pathlib, numpy as np, byocir; from byocir.runtime import plan; "
+        f"plan.cache_folder = lambda: pathlib.Path({str(cache)!r}); "
+        f"package = byocir.load({str(path)!r}); "
+        "image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8); "
+        "outputs = package.run({'image': image})['logits']; "
+        "print(outputs.tobytes().hex()); print(*sorted(sys.modules))"
+    )
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    outputs, modules = result.stdout.splitlines()
+    assert bytes.fromhex(outputs) == expected.tobytes()
+    rooms = {name.split(".")[1] for name in modules.split() if name.startswith("byocir.")}
+    assert rooms <= {
+        *("arguments", "dialects", "errors", "evaluate", "files", "memory", "runtime", "toolchain")
+    }
+    assert not {"xdsl", "onnx", "byocir.dialects.graph"} & set(modules.split())
+
+
+def test_regions_are_called_from_a_plan(cache: Path, tmp_path: Path, never_parses):
+    path, expected = saved(tmp_path, "digits_int8", targets=["vta"])
+    never_parses()
+    again = byocir.load(path)
+    np.testing.assert_array_equal(again.run(IMAGE)["logits"], expected)
+    np.testing.assert_array_equal(again.run(IMAGE)["logits"], expected)
+
+
+def test_other_feeds_go_through_the_module(cache: Path, tmp_path: Path):
+    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    package = byocir.load(path)
+    lists = package.run({"image": IMAGE["image"].tolist()} | IMAGE)["logits"]
+    np.testing.assert_array_equal(lists, expected)
+    wrong = {"image": np.zeros((1, 1, 8, 9), np.float32)}
+    with pytest.raises(byocir.ByocirError, match=r"B310.*tensor<1x1x8x8xf32>"):
+        package.run(wrong)
+    np.testing.assert_array_equal(package.run(IMAGE)["logits"], expected)
+
+
+def test_a_module_that_may_have_changed_has_no_plan(cache: Path, tmp_path: Path):
+    package = byocir.compile(DIGITS / "digits_f32.onnx", shapes=SHAPES, host="c", targets=[])
+    package.save(tmp_path / "digits.bpkg")
+    again = byocir.load(tmp_path / "digits.bpkg")
+    assert again.module
+    again.run(IMAGE)
+    assert not list(cache.glob("plan-*"))
+
+
+def test_a_plan_that_is_damaged_is_made_again(cache: Path, tmp_path: Path):
+    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    (plan,) = cache.glob("plan-*")
+    text = plan.read_text()
+    data = json.loads(text)
+    data["constants"][0]["type"]["shape"] = [1]  # of other weights
+    for damaged in ("{", text[:-9], json.dumps(data)):
+        plan.write_text(damaged)
+        np.testing.assert_array_equal(byocir.load(path).run(IMAGE)["logits"], expected)
+        assert plan.read_text() == text
+
+
+def test_code_that_gives_other_results_than_planned_is_told(
+    cache: Path, tmp_path: Path, monkeypatch
+):
+    path, _ = saved(tmp_path, "digits_int8", targets=["vta"])
+    monkeypatch.setattr(byocir.Vta, "load", lambda *_: lambda symbol, inputs: [np.zeros(3)])
+    with pytest.raises(byocir.ByocirError, match=r"B311.*region vta_0, found 3 of"):
+        byocir.load(path).run(IMAGE)
