@@ -13,7 +13,7 @@ import pytest
 from nets.classic_nets import FULL, NETS, REDUCED, feeds, session
 
 import byocir
-from byocir.runtime import native
+from byocir.runtime import c_function, native
 
 IS_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 QUICK = ("-std=c99", "-O0", "-ffp-contract=off", "-lm")
@@ -48,7 +48,7 @@ def host(monkeypatch):
     """Nothing may be called back; reduced nets are not worth compiling well."""
     monkeypatch.setattr(native, "rule_of", called_back)
     if not IS_FULL:
-        monkeypatch.setattr(native, "FLAGS", QUICK)
+        monkeypatch.setattr(c_function, "FLAGS", QUICK)
 
 
 @pytest.mark.parametrize("name", NETS)
