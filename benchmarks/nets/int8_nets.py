@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import onnx
 from nets.classic_nets import NETS, Scale, feeds
+from onnx import numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
@@ -100,6 +102,30 @@ def quantised_net(
     name: str, setting: str, form: Form, scale: Scale, *, per_channel: bool = True
 ) -> bytes:
     return quantised(prepared(name, scale), SETTINGS[setting], form, per_channel=per_channel)
+
+
+def with_powers_of_two(model: bytes) -> bytes:
+    """The same QDQ net with each scale rounded up to a power of two. That of a bias, i32, stays
+    the product of those of its convolution's input and weights."""
+    proto = onnx.load_from_string(model)
+    arrays = {i.name: i for i in proto.graph.initializer}
+    makers = {output: node for node in proto.graph.node for output in node.output}
+    linear = [n for n in proto.graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
+
+    def rounded(name: str, of: np.ndarray) -> None:
+        up = np.exp2(np.ceil(np.log2(of))).astype(np.float32)
+        arrays[name].CopyFrom(numpy_helper.from_array(up, name))
+
+    def scale(name: str) -> np.ndarray:
+        return numpy_helper.to_array(arrays[makers[name].input[1]])
+
+    for name in {node.input[1] for node in linear}:
+        rounded(name, numpy_helper.to_array(arrays[name]))
+    for node in proto.graph.node:
+        if node.op_type in ("Conv", "Gemm") and len(node.input) > 2:
+            x, w, b = node.input
+            rounded(makers[b].input[1], scale(x) * scale(w))
+    return proto.SerializeToString()
 
 
 def _of(name: str, setting: str, scale: Scale) -> bytes:

@@ -136,7 +136,7 @@ def test_the_configuration_comes_from_the_target() -> None:
     [
         (IntegerAttr(12, i64), "expected option block to be a power of two, found 12"),
         (StringAttr("big"), 'expected option block to be a power of two, found "big"'),
-        (IntegerAttr(1 << 20, i64), "expected a block that VTA can encode, found 1048576: "),
+        (IntegerAttr(1 << 20, i64), "expected a block that can be encoded, found 1048576: "),
     ],
 )
 def test_a_block_that_no_vta_has(block: Attribute, message: str) -> None:

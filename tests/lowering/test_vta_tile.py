@@ -51,7 +51,7 @@ def conv_net(channels: int, outputs: int, size: int, kernel: int, stride: int, p
 def nest_in(module: ModuleOp) -> Nest:
     (function,) = vta_functions(module)
     (composite,) = composites_of(function)
-    return nest_of(composite)
+    return nest_of(composite, VTAConfig())
 
 
 RESNET = {

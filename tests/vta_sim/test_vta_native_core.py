@@ -119,9 +119,8 @@ def build_driver(folder: Path) -> Path:
 
 def case(insns: np.ndarray, dram: np.ndarray, config: VTAConfig, check: bool) -> bytes:
     """A file of the driver: header, instructions, image."""
-    depths = [config.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)]
     sizes = [int(check), len(insns), len(dram)]
-    header = np.array([config.log_batch, config.log_block, *depths, *sizes], "<u4")
+    header = np.array([*config.device_numbers, *sizes], "<u4")
     return header.tobytes() + insns.tobytes() + dram.tobytes()
 
 

@@ -7,6 +7,7 @@ by the caller, never from a path in a file.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -101,6 +102,8 @@ class Taker(Protocol):
 
 class TakerClass(Protocol):
     """A target's class: makes an instance from its name and options."""
+
+    def read_files(self, spec: ArgSpec) -> ArgSpec: ...
 
     def from_spec(self, spec: ArgSpec) -> Taker: ...
 
@@ -295,11 +298,16 @@ def saved_target(name: str, options: Mapping[str, Any]) -> TargetAttr:
         raise ValueError(f"expected options of target {name!r}, found {error}") from error
 
 
+_OF_FILES = re.compile(r"(=\s*)(?![-+]?[0-9]+\.[0-9]*(?:[\s,}]|$))([\w~-]*[./\\][^\s,{}\"]*)")
+"""An option's value that is the name of a file and not quoted."""
+
+
 def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAttr]:
     """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`. Options that the
-    text does not give are those of `saved`, else the target's defaults."""
+    text does not give are those of `saved`, else the target's defaults. Files that options name are
+    read here: a module's options name none."""
     try:
-        specs = list(parse_pipeline(text))
+        specs = list(parse_pipeline(_OF_FILES.sub(r'\g<1>"\g<2>"', text)))
     except (ParseError, ArgSpecParseError, ValueError) as error:  # ValueError: many digits
         raise ByocirError(
             "B213",
@@ -309,7 +317,15 @@ def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAtt
     if not specs:
         raise ByocirError("B213", "expected a target, found none", help=_choose())
     kept = {attribute.target_name.data: _options_of(attribute) for attribute in saved}
-    return [attr_of(instantiate(_completed(spec, kept.get(spec.name, {})))) for spec in specs]
+    read = [read_files(spec) for spec in specs]
+    return [attr_of(instantiate(_completed(spec, kept.get(spec.name, {})))) for spec in read]
+
+
+def read_files(spec: ArgSpec) -> ArgSpec:
+    """Options that a user gives, with what files hold in the place of the files that they name."""
+    kind = find_class(spec.name)
+    with mistakes_of(spec.name, cast("type[Any]", kind), "read_files", kind.read_files):
+        return kind.read_files(spec)
 
 
 def _completed(spec: ArgSpec, options: Mapping[str, tuple[Any, ...]]) -> ArgSpec:

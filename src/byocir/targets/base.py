@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue, Use
 from xdsl.passes import ModulePass
-from xdsl.utils.arg_spec import ArgSpecConvertible
+from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
@@ -95,6 +95,12 @@ class Target(ArgSpecConvertible):
     """Whether it has tables of 256 entries: functions of one byte between dequantize and quantize
     (sigmoid, gelu, …) then become `graph.gather` from a constant at `graph.cast` of the byte, and
     so do the exponentials of a softmax where it computes in fixed point."""
+
+    @classmethod
+    def read_files(cls, spec: ArgSpec) -> ArgSpec:
+        """Puts what files hold that options name in the place of their names. It is called for
+        options that the user gives as text; an instance, and so a saved module, names no file."""
+        return spec
 
     def composites(self) -> tuple[Composite, ...]:
         """The composites that the target takes with these options, in order of priority: its

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
+from xdsl.utils.arg_spec import ArgSpec
+
 from byocir.arguments import shown
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import attr_of, find_class, parse_targets, register
+from byocir.patterns.targets import attr_of, find_class, parse_targets, read_files, register
 from byocir.targets.base import Target, target_of
 from byocir.targets.files import check_target, named_target
 
@@ -120,8 +122,11 @@ def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
 
 def _with(target: Target, options: Mapping[str, Any]) -> Target:
     own = {field.name for field in fields(target)}
+    texts = {k: (v,) for k, v in options.items() if k in own and isinstance(v, str)}
+    read = read_files(ArgSpec(target.name, texts)).parameters if texts else {}
+    given = {k: v for k, v in options.items() if k in own} | {k: v for k, (v,) in read.items()}
     try:
-        return replace(target, **{k: v for k, v in options.items() if k in own})
+        return replace(target, **given)
     except (TypeError, ValueError) as error:
         raise ByocirError("B213", f"target '{target.name}': {error}") from error
 

@@ -8,14 +8,17 @@ from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.arguments import shown
 from byocir.dialects.vta import VTA, ProgramOp
+from byocir.dialects.vta.config import config_in, configured, is_configured
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
+from byocir.vta_sim import VTAConfig
 
 LOWERING = (
     "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,vta-tile,"
@@ -32,7 +35,9 @@ class Vta(Target):
     """VTA: load, gemm, alu and store units around int8 and int32 scratchpads.
 
     `rounding` is how requantisation treats ties: "half_up" takes one addition and a shift,
-    "half_even" seven more ALU instructions. `block` is the side of the GEMM unit.
+    "half_even" seven more ALU instructions. `block` is the side of the GEMM unit, with buffers that
+    grow with it. `config` is a whole configuration: a preset ("pynq"), a name as
+    `VTAConfig.name` gives it or, in text alone, a `vta_config.json`; it is kept by name.
     """
 
     name = "vta"
@@ -43,6 +48,7 @@ class Vta(Target):
 
     rounding: str = "half_up"
     block: int = 16
+    config: str = ""
 
     def __post_init__(self) -> None:
         given = (("rounding", self.rounding, ROUNDINGS), ("block", self.block, BLOCKS))
@@ -53,9 +59,38 @@ class Vta(Target):
                     f"target 'vta': expected {option} {' or '.join(map(str, known))}, "
                     f"found {shown(value)}",
                 )
+        if type(self.config) is not str:
+            raise ByocirError("B213", f"expected config as text, found {shown(self.config)}")
+        if self.config:
+            self._take(configured(self.config))
+
+    def _take(self, config: VTAConfig) -> None:
+        """Keeps a configuration by its name, and the side of its unit as `block`."""
+        if self.block not in (type(self).block, config.block_out):
+            raise ByocirError(
+                "B213",
+                f"target 'vta': expected block {config.block_out} as in config {config.name}, "
+                f"found {self.block}",
+                help="give one of the two options",
+            )
+        object.__setattr__(self, "config", config.name)
+        object.__setattr__(self, "block", config.block_out)
+
+    @classmethod
+    def read_files(cls, spec: ArgSpec) -> ArgSpec:
+        """Reads a configuration that is in a file."""
+        given = spec.parameters.get("config", ())
+        if len(given) != 1 or not isinstance(given[0], str) or is_configured(given[0]):
+            return spec
+        return ArgSpec(spec.name, {**spec.parameters, "config": (config_in(given[0]).name,)})
+
+    @property
+    def machine_config(self) -> VTAConfig:
+        """The VTA that the options ask for."""
+        return configured(self.config, self.block)
 
     def composites(self) -> tuple[Composite, ...]:
-        return patterns_of(self.block)
+        return patterns_of(self.machine_config)
 
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:

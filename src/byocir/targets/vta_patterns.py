@@ -17,7 +17,6 @@ from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.types import element_type_of, i8, i32
-from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
 from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 from byocir.patterns import (
     Composite,
@@ -33,7 +32,6 @@ from byocir.patterns import (
 )
 from byocir.patterns.match import constant_array
 from byocir.patterns.nodes import OptionalOperand
-from byocir.patterns.rules import Check
 from byocir.patterns.value_tests import ValueTest
 from byocir.targets.vta_blocks import (
     bound,
@@ -44,6 +42,8 @@ from byocir.targets.vta_blocks import (
     window_max,
     window_sum,
 )
+from byocir.targets.vta_rules import rules_for
+from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig
 
 S = ScalarPattern
 
@@ -386,42 +386,18 @@ for _pattern in _SCALED:
 
 
 @cache
-def patterns_of(side: int) -> tuple[Composite, ...]:
-    """Lists the composites of a VTA whose GEMM unit has this side."""
-    return tuple(_for_side(made, side) if made in (conv, contraction) else made for made in _ALL)
+def patterns_of(config: VTAConfig) -> tuple[Composite, ...]:
+    """Lists the composites of a VTA: their rules say what its unit, and what it lacks, ask for."""
+    found: list[Composite] = []
+    for made in _ALL:
+        rules = list(rules_for(made.name, config))
+        own = Composite(made.name, made.patterns, zero_points=made.zero_points, glue=made.glue)
+        own.rules = list(made.rules)
+        for rule, fix in rules:
+            own.rule(fix=fix)(rule)
+        found.append(own if rules else made)
+    return tuple(found)
 
 
-def _for_side(made: Composite, side: int) -> Composite:
-    own = Composite(made.name, made.patterns, zero_points=made.zero_points)
-    own.rules = list(made.rules)
-    fix = f"choose channels of each group as a multiple or a divisor of {side}, or another block"
-    own.rule(fix=fix)(_groups_fill_blocks(side))
-    return own
-
-
-def _groups_fill_blocks(side: int) -> Check:
-    def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
-        """Groups of channels, several together if they are small, fill whole blocks."""
-        groups, inputs, outputs = _groups(m)
-        if groups == 1:
-            return True, "one group"
-        apart = m.get("inputs", inputs), m.get("outputs", outputs)
-        if apart != (inputs, outputs):
-            return False, f"groups that are {apart} channels apart, of {(inputs, outputs)}"
-        fits = groups_fit(groups, inputs, outputs, side)
-        return fits, f"{groups} groups of {inputs} and {outputs} channels for blocks of {side}"
-
-    return groups_fill_blocks
-
-
-def _groups(m: Match) -> tuple[int, int, int]:
-    """Counts the groups of a convolution, and the channels of one, of the input and the result."""
-    if "conv" in m:
-        (outputs, inputs), groups = m["w"].type.shape[:2], m["conv"].attrs["group"]
-        return groups, inputs, outputs // groups
-    extents = m["product"].extents
-    return extents.get("g", 1), extents.get("c", 1), extents.get("o", 1)
-
-
-PATTERNS = patterns_of(16)
+PATTERNS = patterns_of(DEFAULT_CONFIG)
 """Those of the default VTA."""

@@ -14,7 +14,7 @@ import numpy as np
 from byocir.targets.base import Profile, Runner
 from byocir.targets.device import Device, DeviceRegion
 from byocir.targets.vta_files import read_code, read_executable, symbols_of
-from byocir.vta_sim import Executable, Memory, TimingModel
+from byocir.vta_sim import Executable, TimingModel
 from byocir.vta_sim.timing import units_of
 
 
@@ -32,8 +32,8 @@ def runner_of(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
 
 
 def device_of(blobs: Mapping[str, bytes]) -> Device:
-    """Gives the simulator's C core and the programs for it. `config` is its log2 of batch, block
-    and scratchpad depths."""
+    """Gives the simulator's C core and the programs for it, each with the numbers of its
+    configuration."""
     regions = {symbol: _device_region(symbol, blobs) for symbol in symbols_of(blobs)}
     folders = (resources.files("byocir.vta_sim"), resources.files("byocir.targets"))
     files = {
@@ -52,15 +52,13 @@ def profiles_of(blobs: Mapping[str, bytes]) -> list[Profile]:
 
 def _device_region(symbol: str, blobs: Mapping[str, bytes]) -> DeviceRegion:
     executable = read_executable(symbol, blobs)
-    config = executable.program.config
-    depths = (config.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
     return DeviceRegion(
         read_code(symbol, blobs).insns.tobytes(),
         executable.image.tobytes(),
         executable.size,
         [(port.address, port.nbytes) for port in executable.inputs],
         [(port.address, port.nbytes) for port in executable.outputs],
-        [config.log_batch, config.log_block, *depths],
+        executable.program.config.device_numbers,
     )
 
 

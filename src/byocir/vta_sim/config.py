@@ -7,29 +7,52 @@ config name) and ``include/vta/hw_spec.h`` (shapes, depths, bit-fields).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from byocir.files import read_whole
 from byocir.vta_sim.errors import VTAError, shown
 from byocir.vta_sim.layout import UOP_BITS, Memory, words_needed
 
-NAMES = ("TARGET", "HW_VER")
-"""Keys that name a board and a bitstream; nothing depends on them, and they may be absent."""
+TARGET, NAMES = "TARGET", ("TARGET", "HW_VER")
+"""Keys that name a board and a bitstream; they may be absent."""
+EVERYTHING, PUBLISHED = (True, True), (False, False)
+TARGETS = {
+    "sim": EVERYTHING,
+    "intelfocl": EVERYTHING,
+    "tsim": PUBLISHED,
+    "pynq": PUBLISHED,
+    "ultra96": PUBLISHED,
+    "zcu104": PUBLISHED,
+    "de10nano": PUBLISHED,
+}
+"""What each of upstream's targets has: MUL in its ALU, loads of accumulators from bytes. The HLS
+design of the FPGAs and the Chisel one have neither."""
 LANE_LOG_BITS = 5
 """The ALU of every implementation computes in 32 bits, so no lane is wider."""
+FEATURES = ("alu_mul", "acc_8bit")
+"""The fields that say what a machine has."""
+LONGEST_NAME = 80
 PAGE_BYTES = 4096
 """The driver's page; an element may not be larger (tvm ``vta/runtime/runtime.cc``)."""
 SRAM_LOG_DEPTH = 16
 """The width of ``sram_base``: a deeper scratchpad could not be filled."""
 
 
+_NAME = re.compile(
+    r"(\d+)x(\d+)_i(\d+)w(\d+)a(\d+)_(\d+)_(\d+)_(\d+)_(\d+)(_nomul)?(_noacc8)?", re.ASCII
+)
+
+
 @dataclass(frozen=True)
 class VTAConfig:
-    """Log2 of widths (bits), of the GEMM shape (elements) and of the buffer sizes (bytes).
+    """Log2 of widths (bits), of the GEMM shape (elements) and of the buffer sizes (bytes), and what
+    not every VTA has: `alu_mul`, the ALU's product, and `acc_8bit`, loads of accumulators from
+    bytes.
 
     The defaults are those of every upstream sample config: a 1x16x16 int8 GEMM unit. Raises
     VTAError V004 for a number that is none or out of range, for widths that do not go together,
@@ -46,10 +69,17 @@ class VTAConfig:
     log_inp_buff_size: int = 15
     log_wgt_buff_size: int = 18
     log_acc_buff_size: int = 17
+    alu_mul: bool = True
+    acc_8bit: bool = True
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value: object = getattr(self, field.name)
+            if field.name in FEATURES:
+                if not isinstance(value, bool):
+                    key = field.name.upper()
+                    raise VTAError("V004", f"{key} to be true or false", shown(value))
+                continue
             top = LANE_LOG_BITS if field.name.endswith("_width") else 31
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= top:
                 key = field.name.upper()
@@ -87,13 +117,15 @@ class VTAConfig:
 
     @staticmethod
     def from_dict(values: Mapping[str, object]) -> VTAConfig:
-        """Build from the nine ``LOG_`` keys of ``vta_config.json``; TARGET and HW_VER, two
-        strings, may be there and are not used. Raises VTAError V004."""
+        """Build from the keys of ``vta_config.json``. The nine ``LOG_`` keys must be there. TARGET,
+        one of upstream's, says what the machine has, without it that of "sim"; ALU_MUL and
+        ACC_8BIT, true or false, say otherwise. HW_VER is not used. Raises VTAError V004."""
         if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise VTAError("V004", "an object with the keys of a config", type(values).__name__)
         known = {field.name.upper(): field.name for field in fields(VTAConfig)}
         unknown = sorted(_name(key) for key in values if key not in known and key not in NAMES)
-        missing = sorted(key for key in known if key not in values)
+        needed = (key for key, name in known.items() if name not in FEATURES)
+        missing = sorted(key for key in needed if key not in values)
         if unknown or missing:
             found = [f"unknown {', '.join(unknown)}"] if unknown else []
             found += [f"missing {', '.join(missing)}"] if missing else []
@@ -101,7 +133,9 @@ class VTAConfig:
         for key in NAMES:
             if not isinstance(values.get(key, ""), str):
                 raise VTAError("V004", f"{key} to be a string", shown(values[key]))
-        return VTAConfig(**{name: cast("int", values[key]) for key, name in known.items()})
+        has = dict(zip(FEATURES, _target(values.get(TARGET, "sim")), strict=True))
+        given = {name: values[key] for key, name in known.items() if key in values}
+        return VTAConfig(**cast("dict[str, Any]", {**has, **given}))
 
     @staticmethod
     def from_json(path: str | Path) -> VTAConfig:
@@ -117,13 +151,44 @@ class VTAConfig:
         except VTAError as error:
             raise VTAError(error.code, error.expected, error.found, str(path)) from None
 
+    @staticmethod
+    def is_name(text: str) -> bool:
+        """Tells if a text is formed like a `name`."""
+        return len(text) <= LONGEST_NAME and _NAME.fullmatch(text) is not None
+
+    @staticmethod
+    def from_name(name: str) -> VTAConfig | None:
+        """The configuration that has this `name`; None for any other text. Raises VTAError V004 for
+        numbers that describe no VTA."""
+        found = _NAME.fullmatch(name)
+        if found is None or not VTAConfig.is_name(name):
+            return None
+        shape, sizes = [int(n) for n in found.groups()[:5]], [int(n) for n in found.groups()[5:9]]
+        if any(n < 1 or n & (n - 1) for n in shape):
+            raise VTAError("V004", "powers of two for batch, block and widths", name)
+        batch, block, *widths = [n.bit_length() - 1 for n in shape]
+        return VTAConfig(*widths, batch, block, *sizes, found[10] is None, found[11] is None)
+
+    @staticmethod
+    def of_block(size: int) -> VTAConfig:
+        """The default with a GEMM unit of another side, a power of two. Buffers grow and shrink
+        with it: they hold as many elements, and each field keeps its width."""
+        wider, plain = size.bit_length() - 1 - DEFAULT_CONFIG.log_block, DEFAULT_CONFIG
+        return VTAConfig(
+            log_block=plain.log_block + wider,
+            log_inp_buff_size=plain.log_inp_buff_size + wider,
+            log_wgt_buff_size=plain.log_wgt_buff_size + 2 * wider,
+            log_acc_buff_size=plain.log_acc_buff_size + wider,
+        )
+
     def to_dict(self) -> dict[str, int]:
-        """The nine ``LOG_`` keys; ``from_dict`` reads them."""
+        """The nine ``LOG_`` keys, ALU_MUL and ACC_8BIT; ``from_dict`` reads them."""
         return {field.name.upper(): getattr(self, field.name) for field in fields(self)}
 
     @property
     def name(self) -> str:
-        """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``."""
+        """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``, and what it lacks:
+        ``_nomul``, ``_noacc8``."""
         widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
         sizes = (
             self.log_uop_buff_size,
@@ -131,7 +196,8 @@ class VTAConfig:
             self.log_wgt_buff_size,
             self.log_acc_buff_size,
         )
-        return f"{self.batch}x{self.block_in}_{widths}_" + "_".join(map(str, sizes))
+        lacks = "_nomul" * (not self.alu_mul) + "_noacc8" * (not self.acc_8bit)
+        return f"{self.batch}x{self.block_in}_{widths}_" + "_".join(map(str, sizes)) + lacks
 
     @property
     def batch(self) -> int:
@@ -147,6 +213,13 @@ class VTAConfig:
     def block_out(self) -> int:
         """Columns of an ACC or OUT element: the output channels of one micro-op."""
         return 1 << self.log_block
+
+    @property
+    def device_numbers(self) -> tuple[int, ...]:
+        """What the C core calls ``vta_config``: log2 of batch, block and the depths of UOP, INP,
+        WGT and ACC, and 0 or 1 for each of `FEATURES`."""
+        depths = (self.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
+        return self.log_batch, self.log_block, *depths, int(self.alu_mul), int(self.acc_8bit)
 
     def element_bytes(self, memory: Memory) -> int:
         """Bytes of one element in DRAM; ACC_8BIT elements are the narrow form of ACC."""
@@ -191,6 +264,13 @@ class VTAConfig:
         return sizes.get(shared, self.log_acc_buff_size) + 3 - (bits.bit_length() - 1)
 
 
+def _target(name: object) -> tuple[bool, bool]:
+    """What one of upstream's targets has; raises VTAError V004."""
+    if name not in TARGETS:
+        raise VTAError("V004", f"TARGET to be one of {', '.join(TARGETS)}", shown(name))
+    return TARGETS[str(name)]
+
+
 def _parse(text: str) -> Mapping[str, object]:
     """A JSON object as a mapping; raises VTAError V006."""
     try:
@@ -218,3 +298,10 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 DEFAULT_CONFIG = VTAConfig()
+PRESETS = {name: VTAConfig(alu_mul=mul, acc_8bit=acc) for name, (mul, acc) in TARGETS.items()}
+"""The sample configuration of each of upstream's targets: they differ in what they have."""
+
+
+def computes(config: VTAConfig) -> bool:
+    """Tells if the engines compute with numbers of these widths."""
+    return (config.log_inp_width, config.log_wgt_width, config.log_acc_width) == (3, 3, 5)

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from byocir.errors import ByocirError
 from byocir.toolchain import built_and_loaded, takes
-from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
-from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths, computes
+from byocir.vta_sim.config import DEFAULT_CONFIG, FEATURES, Memory, VTAConfig, computes
+from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths
 from byocir.vta_sim.isa import Opcode, as_stream, decode
 from byocir.vta_sim.tokens import check_form
 
@@ -44,6 +44,7 @@ class _Config(Structure):
     _fields_ = [
         *((name, c_uint32) for name in ("log_batch", "log_block")),
         *((f"log_{name}_depth", c_uint32) for name in ("uop", "inp", "wgt", "acc")),
+        *((name, c_uint32) for name in FEATURES),
     ]
 
 
@@ -254,8 +255,7 @@ def _layout(memory: Memory, config: VTAConfig) -> tuple[type[np.generic], tuple[
 
 
 def _config(config: VTAConfig) -> _Config:
-    depths = (config.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
-    return _Config(config.log_batch, config.log_block, *depths)
+    return _Config(*config.device_numbers)
 
 
 def _checked(fault: _Fault) -> int:

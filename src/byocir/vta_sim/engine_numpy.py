@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.vta_sim.asm import describe
-from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
+from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig, computes
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import LAYOUT, AluOp, Instruction, Opcode, decode, decode_uops
 from byocir.vta_sim.plans import (
@@ -79,11 +79,6 @@ def as_dram(dram: object) -> NDArray[np.uint8]:
         found = f"{image.dtype} of shape {list(image.shape)}"
         raise VTAError("V002", "dram as uint8 of shape [B]", found)
     return image
-
-
-def computes(config: VTAConfig) -> bool:
-    """Tells if the engines compute with numbers of these widths."""
-    return (config.log_inp_width, config.log_wgt_width, config.log_acc_width) == (3, 3, 5)
 
 
 def check_widths(config: VTAConfig) -> None:

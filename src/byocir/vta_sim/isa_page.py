@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from byocir.vta_sim.asm import SUFFIX_NAMES, groups, suffixes
-from byocir.vta_sim.config import DEFAULT_CONFIG, NAMES, VTAConfig
+from byocir.vta_sim.config import DEFAULT_CONFIG, FEATURES, TARGET, TARGETS, VTAConfig
 from byocir.vta_sim.errors import CODES
 from byocir.vta_sim.layout import AluOp, Memory, Opcode, Slot, slots, uop_slots
 from byocir.vta_sim.parse import assemble
@@ -49,6 +49,8 @@ KEY_NOTES = {
     "LOG_INP_BUFF_SIZE": "bytes of the INP scratchpad",
     "LOG_WGT_BUFF_SIZE": "bytes of the WGT scratchpad",
     "LOG_ACC_BUFF_SIZE": "bytes of the ACC scratchpad",
+    "ALU_MUL": "the ALU has MUL",
+    "ACC_8BIT": "LOAD takes ACC_8BIT",
 }
 EXAMPLES = (
     "load.inp sram=0x10 dram=0x1234 y=4 x=6 stride=14 pad=1,0,1,2 {pop_next,push_next}",
@@ -103,11 +105,26 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _configuration(config: VTAConfig) -> list[str]:
+    values = config.to_dict().items()
     rows = [
-        (f"`{key}`", value, 1 << value, KEY_NOTES[key]) for key, value in config.to_dict().items()
+        (f"`{key}`", "", str(value).lower(), f"{KEY_NOTES[key]}; may be absent")
+        if key.lower() in FEATURES
+        else (f"`{key}`", value, 1 << value, KEY_NOTES[key])
+        for key, value in values
     ]
-    rows += [(f"`{name}`", "", "", "a string, not used; may be absent") for name in NAMES]
-    return ["## Configuration", _table(("key", "log2", "value", "meaning"), rows)]
+    rows += [
+        (f"`{TARGET}`", "", "", "whose design it is; may be absent"),
+        ("`HW_VER`", "", "", "a string, not used; may be absent"),
+    ]
+    whole = [name for name, has in TARGETS.items() if all(has)]
+    bare = [name for name in TARGETS if name not in whole]
+    return [
+        "## Configuration",
+        _table(("key", "log2", "value", "meaning"), rows),
+        f"TARGET is one of {', '.join(whole)}, whose machines have MUL and ACC_8BIT, and "
+        f"{', '.join(bare)}, whose have neither. ALU_MUL and ACC_8BIT, where they are given, say "
+        "otherwise.",
+    ]
 
 
 def _memories(config: VTAConfig) -> list[str]:

@@ -88,16 +88,21 @@ def check_form(decoded: Decoded) -> None:
         "pop_prev or push_prev": (Queue.LOAD, columns["pop_prev"] | columns["push_prev"]),
         "pop_next or push_next": (Queue.STORE, columns["pop_next"] | columns["push_next"]),
     }
+    alu, operation, config = opcode == Opcode.ALU, columns["alu_opcode"], decoded.config
+    widens = (opcode == Opcode.LOAD) & (memory == Memory.ACC_8BIT) & (not config.acc_8bit)
+    multiplies = alu & (operation == AluOp.MUL) & (not config.alu_mul)
     rules = [
         ("V103", "a loadable memory id", (opcode == Opcode.LOAD) & ~loadable, "memory_type"),
+        ("V103", f"no ACC_8BIT, which {config.name} lacks", widens, "memory_type"),
         ("V103", f"memory id {Memory.OUT}", stores & (memory != Memory.OUT), "memory_type"),
         ("V105", "a store without padding", stores & (pads != 0), "pads"),
         (
             "V104",
             f"an ALU opcode in 0..{max(AluOp)}",
-            (opcode == Opcode.ALU) & (columns["alu_opcode"] > max(AluOp)),
+            alu & (operation > max(AluOp)),
             "alu_opcode",
         ),
+        ("V104", f"no MUL, which {config.name} lacks", multiplies, "alu_opcode"),
     ]
     for bits, (module, used) in forbidden.items():
         name = module.name.lower()

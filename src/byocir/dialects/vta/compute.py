@@ -141,6 +141,11 @@ class AluOp(NestOp):
             "imm": value_of(self.imm),
         }
 
+    def verify_machine(self, config: VTAConfig) -> None:
+        super().verify_machine(config)
+        has = config.alu_mul or self.kind.data is not AluKind.MUL
+        expect(has, f"expected no mul, which {config.name} lacks, found one")
+
 
 @irdl_op_definition
 class FinishOp(InstructionOp):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation
 
+from byocir.arguments import shown
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.errors import ByocirError
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError
+from byocir.vta_sim.config import PRESETS, computes
 
 VTA = "vta"
 """The machine of targets whose functions these passes lower."""
@@ -30,10 +32,9 @@ def target_of(op: Operation) -> TargetAttr | None:
 def config_of(op: Operation) -> VTAConfig:
     """The configuration that the target of this op or of what encloses it asks for.
 
-    The integer option `block` is the side of the GEMM unit; buffers grow and shrink with it, so
-    that they hold as many elements as the default and every instruction field keeps its width.
-    Without a target or the option it is the default. Raises ByocirError B338 for a block that no
-    VTA has.
+    Its option `config` names one; else `block` is the side of the GEMM unit of one that is the
+    default otherwise. Without a target or the options it is the default. Raises ByocirError B338
+    for what no VTA has.
     """
     target = target_of(op)
     return DEFAULT_CONFIG if target is None else _config(target)
@@ -41,24 +42,66 @@ def config_of(op: Operation) -> VTAConfig:
 
 @lru_cache(maxsize=64)
 def _config(target: TargetAttr) -> VTAConfig:
-    block = target.options.data.get("block")
-    if block is None:
+    options = target.options.data
+    name, block = options.get("config"), options.get("block")
+    text = name.data if isinstance(name, StringAttr) else ""
+    if block is None and not text:
         return DEFAULT_CONFIG
+    if text:
+        return configured(text)
     size = cast("IntegerAttr", block).value.data if isinstance(block, IntegerAttr) else 0
     if size < 1 or size & (size - 1):
-        raise ByocirError("B338", f"expected option block to be a power of two, found {block}")
+        raise _no_vta(f"expected option block to be a power of two, found {block}")
+    return configured("", size)
+
+
+def configured(name: str, block: int = 16) -> VTAConfig:
+    """The configuration of this name or preset; where that is empty, the default with a GEMM unit
+    of this side, a power of two. Raises ByocirError B338."""
     try:
-        wider = size.bit_length() - 1 - DEFAULT_CONFIG.log_block
-        return VTAConfig(
-            log_block=DEFAULT_CONFIG.log_block + wider,
-            log_inp_buff_size=DEFAULT_CONFIG.log_inp_buff_size + wider,
-            log_wgt_buff_size=DEFAULT_CONFIG.log_wgt_buff_size + 2 * wider,
-            log_acc_buff_size=DEFAULT_CONFIG.log_acc_buff_size + wider,
-        )
+        return _named(name) if name else VTAConfig.of_block(block)
     except VTAError as error:
-        raise ByocirError(
-            "B338",
-            f"expected a block that VTA can encode, found {size}: "
-            f"{error.expected} but {error.found}",
-            help="use block=16",
+        expected = "a VTA" if name else "a block"
+        raise _no_vta(
+            f"expected {expected} that can be encoded, found {name or block}: expected "
+            f"{error.expected}, found {error.found}"
         ) from None
+
+
+def is_configured(name: str) -> bool:
+    """Tells if this names a configuration, or a preset, and no file."""
+    return not name or name in PRESETS or VTAConfig.is_name(name)
+
+
+def config_in(path: str) -> VTAConfig:
+    """Reads a `vta_config.json`. Raises ByocirError B338."""
+    try:
+        config = VTAConfig.from_json(path)
+    except VTAError as error:
+        raise _no_vta(f"expected {error.expected}, found {error.found}", error.where) from None
+    _check_widths(config, path)
+    return config
+
+
+def _named(name: str) -> VTAConfig:
+    config = PRESETS.get(name) or VTAConfig.from_name(name)
+    if config is None:
+        raise _no_vta(
+            f"expected option config to be {', '.join(PRESETS)}, a name like "
+            f"{DEFAULT_CONFIG.name} or a file vta_config.json, found {shown(name)}"
+        )
+    _check_widths(config)
+    return config
+
+
+def _check_widths(config: VTAConfig, where: str = "") -> None:
+    if not computes(config):
+        raise _no_vta(
+            "expected a VTA of 8-bit inputs and weights and 32-bit accumulators, found "
+            f"{config.name}",
+            where,
+        )
+
+
+def _no_vta(message: str, where: str = "") -> ByocirError:
+    return ByocirError("B338", message, where=where, help=f"{DEFAULT_CONFIG.name} is the default")

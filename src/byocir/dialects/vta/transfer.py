@@ -90,6 +90,8 @@ class TransferOp(InstructionOp):
 
     def verify_machine(self, config: VTAConfig) -> None:
         memory, fields = self.memory_id, self.fields()
+        has = config.acc_8bit or memory is not Memory.ACC_8BIT
+        expect(has, f"expected no acc8, which {config.name} lacks, found one")
         last, depth = fields["sram_base"] + self.sram_size, config.depth(memory)
         expect(
             last <= depth,

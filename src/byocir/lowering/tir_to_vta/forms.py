@@ -51,10 +51,11 @@ def narrowing() -> Region:
 
 
 def alu(name: str) -> Region:
-    """An operation of the accumulator with an operand; `name` is as in `Scalar.binary`."""
+    """An operation of the accumulator with an operand; `name` is as in `Scalar.binary`. The operand
+    of shl is a distance below 0."""
 
     def body(x: Emitted, acc: Emitted) -> Emitted:
-        return acc.binary(name, x)
+        return acc.binary(name, x.constant(0) - x if name == "shl" else x)
 
     return emit_body([i32, i32], body)
 

@@ -2,7 +2,7 @@
 
 Does: rewrites the bodies of VTA's composites, in value form and unpacked. The arithmetic between a
 reduction (or a widened input) and the i8 result becomes a chain of ALU steps in i32, each in place:
-add, multiply, maximum, minimum, right shift, with an immediate or a second operand. The i64
+add, multiply, maximum, minimum, shift, with an immediate or a second operand. The i64
 requantise becomes clamp, multiply, add, shift, and clips and relus around it are merged into its
 clamps. Known ranges, also those of other composites' results, leave out clamps that never act and
 let max pools of values that are never negative pad with 0, as VTA's loads do; other padded max
@@ -11,12 +11,12 @@ pools get a guard. Views of [N, C, 1, 1] and [N, C] become copies.
 Requires: composites of tir blocks in value form as `convert-graph-to-tir` makes them, on i8 tensors
 [N, C, …]: a contraction with constant weights or a window sum or maximum of an input, element-wise
 ops, i8 results. Errors B320 (form), B321 (scalar body), B322 (reduction), B323 (numbers that need
-more than 32 bits).
+more than 32 bits, products that a VTA without MUL cannot make).
 
 Guarantees: the same results for every input; bodies of `tir.constant`, `tir.fill`, `tir.empty` and
 blocks in VTA form, whose every result comes from a narrowing block `trunci`. Numbers that fit 16
 bits are immediates, others i32 constants, [C] or with the dimensions they depend on. Shifts go up
-to 15 at a time.
+to 15 at a time. Where the machine has no MUL, products are shifts and additions.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     Widened,
     merge_clamps,
 )
+from byocir.lowering.tir_to_vta.legalise_products import NeedsProduct, without_products
 from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
@@ -61,6 +62,7 @@ from byocir.lowering.tir_to_vta.legalise_space import (
     spread,
 )
 from byocir.lowering.tir_to_vta.legalise_wide import with_bytes_as_weights
+from byocir.vta_sim import VTAConfig
 
 
 @dataclass(frozen=True)
@@ -78,25 +80,25 @@ def _legalise_function(function: FuncOp) -> None:
     ranges: dict[SSAValue, Interval] = {}
     for composite in composites_of(function):
         sink_constants(composite)
-        _legalise(composite, ranges, config_of(function).block_out)
+        _legalise(composite, ranges, config_of(function))
     for op in list(function.body.block.ops):
         if isinstance(op, ConstantOp) and op.result.first_use is None:
             op.detach()
             op.erase()
 
 
-def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], block: int) -> None:
+def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: VTAConfig) -> None:
     """Replaces the body of a composite; notes the ranges of its results."""
     old = composite.body.block
     known: dict[SSAValue, Interval] = {}
     for argument, value in zip(old.args, composite.inputs, strict=True):
         known[argument] = ranges.get(value, I8_RANGE)
-    lanes = _Reader(composite, known, block).results()
+    lanes = _Reader(composite, known, config.block_out).results()
     new = Block(arg_types=[argument.type for argument in old.args])
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint = before.name_hint
         after.location = before.location
-    yielded = _emit(lanes, new, composite)
+    yielded = _emit(_steps(lanes, composite, config), new, composite)
     # The new blocks still read arguments and weights of the old body.
     for before, after in zip(old.args, new.args, strict=True):
         replace_uses(before, after)
@@ -112,9 +114,11 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], block: i
         ranges[result] = lane.range
 
 
-def _emit(lanes: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValue]:
+def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
+    """The lanes in operations that this VTA has."""
     try:
         steps = expand_all(merge_clamps(lanes))
+        return steps if config.alu_mul else without_products(steps)
     except NeedsMoreBits:
         raise unsupported(
             "B323",
@@ -123,6 +127,17 @@ def _emit(lanes: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValu
             composite,
             help="let fix-point choose the multipliers and shifts",
         ) from None
+    except NeedsProduct:
+        raise unsupported(
+            "B323",
+            "expected factors that are powers of two, or one for all channels that is not "
+            f"negative, as {config.name} has no MUL, found a product",
+            composite,
+            help=HAND_OVER,
+        ) from None
+
+
+def _emit(steps: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValue]:
     shapes = {shape_of(result.type) for result in composite.outputs}
     if len(shapes) != 1:
         raise unsupported("B320", f"expected results of one shape, found {shapes}", composite)

@@ -93,6 +93,8 @@ class Emitter:
         target = self._read(lane.lhs)
         if is_immediate(rhs):
             return self._immediate(lane.name, target, int(rhs.values.flat[0]), lane.location)
+        # The ALU shifts to the left by distances below 0.
+        rhs = Constant(-rhs.values) if lane.name == "shl" else rhs
         source, map_ = self._constant(rhs, lane.location)
         return self._alu(lane.name, target, source, map_, lane.location)
 

@@ -81,7 +81,7 @@ class Reduced(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Step(Lane):
-    """One ALU operation: `name` is one of add, mul, max, min, shr."""
+    """One ALU operation: `name` is one of add, mul, max, min, shr, shl."""
 
     name: str
     lhs: Lane
@@ -136,6 +136,7 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
     "mul": operator.mul,
+    "shl": operator.lshift,
     "shr": lambda a, b: a >> b,
 }
 

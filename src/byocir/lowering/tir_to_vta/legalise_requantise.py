@@ -251,8 +251,8 @@ class _Steps:
         shift, last = self.lane.shift, self.last_shift
         rest = self.lane.zero - self.joined
         if self.lane.rounding == "half_even":
-            self._add_odd()
-            self.add((1 << (shift - 1)) - 1)
+            self._take_even()
+            self.add(1 << (shift - 1))
             last = shift
         else:
             # The bits below the term do not matter, and a smaller term is an immediate.
@@ -262,16 +262,22 @@ class _Steps:
         self.shift(last, Interval(result.low - rest, result.high - rest))
         self.add(rest, result)
 
-    def _add_odd(self) -> None:
-        """Adds 1 where the quotient is odd, so that ties go to the even number."""
-        product = self.value
-        self.shift(self.lane.shift)
-        quotient = self.value
-        self.apply("shr", 1)
-        self.apply("mul", -2)
-        self.apply("add", quotient, known=Interval(0, 1))
-        odd, self.value = self.value, product
-        self.apply("add", odd)
+    def _take_even(self) -> None:
+        """Subtracts 1 where the quotient is even, so that ties, half up, go to the even number.
+
+        The lowest bit of the quotient is brought to bit 15, turned around by adding an immediate,
+        and becomes the sign; minima and maxima make 0 or -1 of that."""
+        product, up = self.value, WIDEST_SHIFT - self.lane.shift
+        if up < 0:
+            self.shift(-up)
+        elif up > 0:
+            self.apply("shl", up)
+        self.add(IMMEDIATE.low)
+        self.apply("shl", WIDEST_SHIFT + 1)
+        self.apply("max", -1)
+        self.apply("min", 0, known=Interval(-1, 0))
+        even, self.value = self.value, product
+        self.apply("add", even)
 
     def shift(self, amount: int, known: Interval | None = None) -> None:
         """Shifts to the right, unless by 0."""

@@ -3,13 +3,15 @@
 Does: packs the values of VTA's functions. Activations [N, C, H, W] become [N, C/16, H, W, 16] and
 [N, C] becomes [N, C/16, 16]; weights [O, I, R, S] become [O/16, I/16, R, S, 16 (O), 16 (I)] and
 [K, M] becomes [M/16, K/16, 16 (M), 16 (K)], also those that are arguments; constants [C] become
-[C/16, 16], and constants per position [H, W] become [H, W, 16] with equal lanes. 16 is the target's
-option `block`. Constants are packed here. The functions' arguments and results are packed; blocks
-around their calls pack what goes in, and unpack what comes out, on the host.
+[C/16, 16], and constants per position [H, W] become [H, W, 16] with equal lanes. 16 is the side of
+the target's GEMM unit. Where its elements hold a batch of 2, activations become
+[N/2, C/16, H, W, 2, 16] and constants [C/16, 2, 16]. Constants are packed here. The functions'
+arguments and results are packed; blocks around their calls pack what goes in, and unpack what comes
+out, on the host.
 
 Requires: `vta-legalise`. Error B324 for other bodies.
 
-Guarantees: the same results. Channels are filled up to a whole block with zeros in inputs and
+Guarantees: the same results. Channels, and batches, are filled up with zeros in inputs and
 constants; those lanes of results may hold anything, no other lane depends on them (weights are zero
 there), and they are not unpacked. The last parallel iterator of each block counts the lanes.
 """
@@ -40,6 +42,7 @@ from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.pack_blocks import (
     BlockPacker,
+    Lanes,
     check_space,
     computed_weights,
     grouped_channel,
@@ -57,28 +60,28 @@ class VtaPackPass(ModulePass):
     name = "vta-pack"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        blocks: dict[str, int] = {}
+        found: dict[str, Lanes] = {}
         weights: dict[str, dict[int, list[int]]] = {}
         for function in vta_functions(op):
-            symbol, block = function.sym_name.data, config_of(function).block_out
-            blocks[symbol], weights[symbol] = block, _pack_function(function, block)
+            symbol, lanes = function.sym_name.data, Lanes.of(config_of(function))
+            found[symbol], weights[symbol] = lanes, _pack_function(function, lanes)
         for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
             symbol = call.callee.root_reference.data
-            if symbol in blocks:
-                _pack_call(call, blocks[symbol], weights[symbol])
+            if symbol in found:
+                _pack_call(call, found[symbol], weights[symbol])
 
 
-def _pack_function(function: FuncOp, block: int) -> dict[int, list[int]]:
+def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
     """Packs a function; gives the arguments that are weights, by the order of their dimensions."""
     weights = _weights(function)
     for i, argument in enumerate(list(function.body.block.args)):
         if i in weights:
-            type_ = packed_weights(argument.type, weights[i], block)
+            type_ = packed_weights(argument.type, weights[i], lanes.block)
             Rewriter.replace_value_with_new_type(argument, type_)
         else:
-            _set_type(argument, block)
+            _set_type(argument, lanes)
     for composite in composites_of(function):
-        _pack_composite(composite, block)
+        _pack_composite(composite, lanes)
     last = function.body.block.last_op
     assert last is not None
     inputs = [argument.type for argument in function.body.block.args]
@@ -105,27 +108,27 @@ def _weights(function: FuncOp) -> dict[int, list[int]]:
     return found
 
 
-def _set_type(value: SSAValue, block: int) -> SSAValue:
+def _set_type(value: SSAValue, lanes: Lanes) -> SSAValue:
     """The value that takes the place of this one, with the packed type."""
-    return Rewriter.replace_value_with_new_type(value, packed(value.type, block))
+    return Rewriter.replace_value_with_new_type(value, packed(value.type, lanes))
 
 
-def _pack_composite(composite: CompositeOp, block: int) -> None:
+def _pack_composite(composite: CompositeOp, lanes: Lanes) -> None:
     old = composite.body.block
     new = Block(arg_types=[value.type for value in composite.inputs])
     values: dict[SSAValue, SSAValue] = {}
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint, after.location = before.name_hint, before.location
         values[before] = after
-    per_group = _blocks_per_group(old, block)
+    per_group = _blocks_per_group(old, lanes.block)
     for op in old.ops:
-        for made in _pack_op(op, values, new, block, per_group):
+        for made in _pack_op(op, values, new, lanes, per_group):
             made.location = op.location
     composite.body.detach_block(old)
     composite.body.add_block(new)
     old.erase(safe_erase=False)
     for result in list(composite.outputs):
-        _set_type(result, block)
+        _set_type(result, lanes)
 
 
 def _blocks_per_group(body: Block, block: int) -> int:
@@ -138,7 +141,7 @@ def _pack_op(
     op: Operation,
     values: dict[SSAValue, SSAValue],
     new: Block,
-    block: int,
+    lanes: Lanes,
     per_group: int,
 ) -> Sequence[Operation]:
     """Appends the packed form of an op of a composite; constants are packed where they are used."""
@@ -146,31 +149,31 @@ def _pack_op(
         return []
     if isinstance(op, FillOp | EmptyOp):
         assert op.result is not None
-        type_ = packed(op.result.type, block)
+        type_ = packed(op.result.type, lanes)
         made = EmptyOp.of(type_) if isinstance(op, EmptyOp) else FillOp.of(op.value, type_)
         new.add_op(made)
     elif isinstance(op, YieldOp):
         made = YieldOp.create(operands=[values[value] for value in op.values])
         new.add_op(made)
     elif isinstance(op, BlockOp) and check_space(op):
-        made = BlockPacker(op, block, per_group).pack(values, new)
+        made = BlockPacker(op, lanes, per_group).pack(values, new)
     else:
         raise unsupported("B324", f"expected a block in VTA form, found {op.name}", op)
     values.update(zip(op.results, made.results, strict=True))
     return [made]
 
 
-def _pack_call(call: CallOp, block: int, weights: Mapping[int, Sequence[int]]) -> None:
+def _pack_call(call: CallOp, lanes: Lanes, weights: Mapping[int, Sequence[int]]) -> None:
     """Puts blocks that pack and unpack around a call."""
     for index, value in enumerate(list(call.inputs)):
-        ops = _packing(value, weights.get(index), block, call.location)
+        ops = _packing(value, weights.get(index), lanes, call.location)
         Rewriter.insert_op(ops, InsertPoint.before(call))
         set_operand(call, index, ops[-1].results[0])
     for result in list(call.outputs):
         plain, users = result.type, list(result.uses)
         shape = shape_of(plain)
-        read = layout_of(plain, block).packed_index(axes(len(shape)))
-        made = _set_type(result, block)
+        read = layout_of(plain, lanes).packed_index(axes(len(shape)))
+        made = _set_type(result, lanes)
         ops = moved(made, shape, read, call.location, names=_names(len(shape)))
         Rewriter.insert_op(ops, InsertPoint.after(call))
         for use in users:
@@ -182,17 +185,17 @@ def _names(rank: int) -> list[str]:
 
 
 def _packing(
-    value: SSAValue, weights: Sequence[int] | None, block: int, location: LocationAttr
+    value: SSAValue, weights: Sequence[int] | None, lanes: Lanes, location: LocationAttr
 ) -> list[Operation]:
     """The ops that pack an argument, which has [N, C, …] or is of weights, whose dimensions have
     this order. Zeros stand where there is no channel."""
     shape = shape_of(value.type)
     if weights is None:
-        order, names = range(len(shape)), [*_names(len(shape)), "l"]
-        layout = layout_of(value.type, block)
+        layout = layout_of(value.type, lanes)
+        order, names = range(len(shape)), [*_names(len(shape)), *("b" * (lanes.batch > 1)), "l"]
     else:
         order, names = weights, []
-        layout = layout_of_weights(tuple(shape[axis] for axis in order), block)
+        layout = layout_of_weights(tuple(shape[axis] for axis in order), lanes.block)
     read = layout.plain_index(axes(len(layout.packed)))
     index = [read[order.index(axis)] for axis in range(len(shape))]
     pad = None if layout.divides else IntegerAttr(0, i8)

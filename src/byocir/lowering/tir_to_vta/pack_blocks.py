@@ -15,6 +15,19 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 from byocir.rewrites.tiled_layout import TiledLayout
+from byocir.vta_sim import VTAConfig
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What an element of VTA's memories holds: `block` channels for each of `batch` images."""
+
+    block: int
+    batch: int = 1
+
+    @staticmethod
+    def of(config: VTAConfig) -> Lanes:
+        return Lanes(config.block_out, config.batch)
 
 
 def blocks(channels: int, block: int) -> int:
@@ -22,9 +35,10 @@ def blocks(channels: int, block: int) -> int:
     return -(-channels // block)
 
 
-def layout_of(type_: Attribute, block: int) -> TiledLayout:
-    """[N, C, …] as [N, C / block, …, block]."""
-    return TiledLayout(shape_of(type_), {1: block})
+def layout_of(type_: Attribute, lanes: Lanes) -> TiledLayout:
+    """[N, C, …] as [N, C / block, …, block], or [N / batch, C / block, …, batch, block]."""
+    rows = {0: lanes.batch} if lanes.batch > 1 else {}
+    return TiledLayout(shape_of(type_), {**rows, 1: lanes.block})
 
 
 def layout_of_weights(shape: Shape, block: int) -> TiledLayout:
@@ -32,9 +46,9 @@ def layout_of_weights(shape: Shape, block: int) -> TiledLayout:
     return TiledLayout(shape, {0: block, 1: block})
 
 
-def packed(type_: Attribute, block: int) -> TensorType:
+def packed(type_: Attribute, lanes: Lanes) -> TensorType:
     """The type of [N, C, …] in blocks."""
-    return tensor(element_type_of(type_), layout_of(type_, block).packed)
+    return tensor(element_type_of(type_), layout_of(type_, lanes).packed)
 
 
 def packed_weights(type_: Attribute, order: Sequence[int], block: int) -> TensorType:
@@ -48,11 +62,11 @@ def computed_weights(op: BlockOp) -> list[int] | None:
     computed; None for other blocks."""
     if len(op.ins) != 2 or not op.reductions or isinstance(op.ins[1].owner, ConstantOp):
         return None
-    packer = BlockPacker(op, 1)
+    packer = BlockPacker(op, Lanes(1))
     return order_of_weights(op.in_maps[1], packer.channel, packer.summed)
 
 
-_GROUP, _LANE = -1, -2
+_GROUP, _LANE, _ROW = -1, -2, -3
 """Iterators that the unpacked block does not have."""
 
 
@@ -68,23 +82,26 @@ class BlockPacker:
     """Packs one block in VTA form, unpacked so far.
 
     Its channel iterators (of the result, and of a contraction) become one over blocks and one over
-    the lanes of a block; the new ones come last among the parallel and the reduction iterators.
+    the lanes of a block; the new ones come last among the parallel and the reduction iterators. So
+    does the batch where an element holds several rows: its lanes come before those of channels.
     The blocks of the result are counted by two iterators where `per_group` of them, more than one,
     read the same channels: over groups and over the blocks of one.
     """
 
     op: BlockOp
-    block: int
+    lanes: Lanes
     per_group: int = 1
 
     def __post_init__(self) -> None:
-        op = self.op
-        self.channel = op.parallels[1]
+        op, self.block = self.op, self.lanes.block
+        self.images, self.channel = op.parallels[:2]
+        self.has_rows = self.lanes.batch > 1
         self.grouped = grouped_channel(op)
         self.summed = self._summed_channel()
         n, c, *spatial = op.parallels
         channels = [c] if self.per_group == 1 else [_GROUP, c]
-        order = [n, *channels, *spatial, _LANE, *op.reductions]
+        rows = [_ROW] if self.has_rows else []
+        order = [n, *channels, *spatial, *rows, _LANE, *op.reductions]
         self.lane = order.index(_LANE)
         self.count = len(order) + (self.summed is not None)
         self.dims = [AffineExpr.dimension(order.index(i)) for i in range(len(op.extents))]
@@ -135,7 +152,9 @@ class BlockPacker:
         op = self.op
         old = list(op.iterators)
         n, c, *spatial = op.parallels
-        made = [old[n], *self._over_blocks(old[c]), *(old[i] for i in spatial)]
+        made = [self._counted(old[n], n), *self._over_blocks(old[c]), *(old[i] for i in spatial)]
+        if self.has_rows:
+            made.append(self._over_lanes(IteratorKind.PARALLEL, "b", self.lanes.batch))
         made.append(self._over_lanes(IteratorKind.PARALLEL, "l"))
         made += [self._counted(old[i], i) for i in op.reductions]
         if self.summed is not None:
@@ -152,15 +171,14 @@ class BlockPacker:
         return [IteratorAttr.of(n, IteratorKind.PARALLEL, size) for n, size in counts.items()]
 
     def _counted(self, iterator: IteratorAttr, position: int) -> IteratorAttr:
-        if position not in (self.channel, self.summed):
-            return iterator
-        count = blocks(iterator.extent.data, self.block)
+        sizes = {self.images: self.lanes.batch, self.channel: self.block, self.summed: self.block}
+        count = blocks(iterator.extent.data, sizes.get(position, 1))
         return IteratorAttr.of(iterator.iterator_name.data, iterator.kind.data, count)
 
-    def _over_lanes(self, kind: IteratorKind, name: str) -> IteratorAttr:
+    def _over_lanes(self, kind: IteratorKind, name: str, count: int = 0) -> IteratorAttr:
         while name in self.op.names:
             name += "_"
-        return IteratorAttr.of(name, kind, self.block)
+        return IteratorAttr.of(name, kind, count or self.block)
 
     def _lane_of(self, channel: int | None) -> AffineExpr:
         """The position in a block, for the iterator over channels."""
@@ -180,7 +198,12 @@ class BlockPacker:
             n, *spatial = self._map([n, *spatial]).results
         else:
             n, channel, *spatial = self._map(map_.results).results
-        return AffineMap(self.count, 0, (n, channel, *spatial, self._lane_of(position)))
+        lanes = (*self._rows(), self._lane_of(position))
+        return AffineMap(self.count, 0, (n, channel, *spatial, *lanes))
+
+    def _rows(self) -> list[AffineExpr]:
+        """The position in the batch of an element, where it has one."""
+        return [AffineExpr.dimension(self.lane - 1)] if self.has_rows else []
 
     def _block_of_group(self, grouped: GroupedChannel) -> AffineExpr:
         """Gives the index of the block of the input's channels that is read."""
@@ -191,14 +214,16 @@ class BlockPacker:
         if self.summed is not None:
             return self._weights(op, map_)
         values, exprs = op.value.data.values(), list(map_.results)
-        split = [i for i, e in enumerate(exprs) if e == AffineExpr.dimension(self.channel)]
-        if split:
-            tiles = dict.fromkeys(split, self.block)
-            values = TiledLayout(values.shape, tiles).pack(values)
-        else:
-            values = np.repeat(values[..., None], self.block, axis=-1)
-        lane = AffineExpr.dimension(self.lane)
-        new_map = AffineMap(self.count, 0, (*self._map(exprs).results, lane))
+        # Along the lanes of the batch, if an element has them, and along those of channels.
+        over = [(self.images, self.lanes.batch)] if self.has_rows else []
+        for iterator, size in [*over, (self.channel, self.block)]:
+            split = [i for i, e in enumerate(exprs) if e == AffineExpr.dimension(iterator)]
+            if split:
+                values = TiledLayout(values.shape, dict.fromkeys(split, size)).pack(values)
+            else:
+                values = np.repeat(values[..., None], size, axis=-1)
+        lanes = (*self._rows(), AffineExpr.dimension(self.lane))
+        new_map = AffineMap(self.count, 0, (*self._map(exprs).results, *lanes))
         return _constant(values, op.location), new_map
 
     def _weights(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:

@@ -2,9 +2,11 @@
 
 Does: gives every tile its own buffers and moves data with `tir.copy`. Inputs of contractions go to
 "vta.inp", weights to "vta.wgt", everything else to "vta.acc" in i32 (copies of i8 widen); results
-leave "vta.acc" with a copy that keeps the low 8 bits. A copy takes the box that a block's index map
-reaches over a tile; what lies outside the array reads 0. It stands in the innermost loop that its
-box depends on, together with its buffer, so that what does not change is loaded once.
+leave "vta.acc" with a copy that keeps the low 8 bits. On a machine whose loads do not widen, i8
+goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagonal. A copy takes the
+box that a block's index map reaches over a tile; what lies outside the array reads 0. It stands in
+the innermost loop that its box depends on, together with its buffer, so that what does not change
+is loaded once.
 
 Requires: `vta-tile`. Error B328 for blocks that are not in its form.
 
@@ -17,6 +19,7 @@ indices with muli, addi, subi and minsi. A buffer lives in the body where its `t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -31,10 +34,12 @@ from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, LoopKind, buffer
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
-from byocir.dialects.types import Shape, i8, i32
+from byocir.dialects.types import Shape, element_type_of, i8, i32
 from byocir.dialects.uses import replace_uses
+from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.stage_widening import Widening
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
     is_narrowing,
@@ -49,7 +54,7 @@ from byocir.rewrites.schedule.index import (
     loops_behind,
     sum_of,
 )
-from byocir.vta_sim import Memory
+from byocir.vta_sim import Memory, VTAConfig
 
 ACC = SCOPES[Memory.ACC]
 
@@ -63,7 +68,7 @@ class VtaStagePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in vta_functions(op):
             for composite in composites_of(function):
-                _Stager(composite).stage()
+                _Stager(composite, config_of(function)).stage()
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,10 @@ def _base(value: SSAValue) -> Linear[SSAValue]:
 class _Stager:
     """Rewrites the body of one composite."""
 
-    def __init__(self, composite: CompositeOp) -> None:
+    def __init__(self, composite: CompositeOp, config: VTAConfig) -> None:
+        self.config = config
         self.body = composite.body.block
+        self.widening = Widening(self.body, config)
         self.indices = Indices(self.body, composite.location)
         self.local: dict[SSAValue, SSAValue] = {}
         """The buffer of the current tile for each intermediate buffer."""
@@ -156,7 +163,8 @@ class _Stager:
         box = _Box.of(op, op.in_maps[0])
         starts = self._values(box, op)
         target = self._tile_buffer(op)
-        self._insert(CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts), op)
+        for made in self._loaded(op.ins[0], target, box.sizes, starts, None):
+            self._insert(made, op)
 
     def _store(self, op: BlockOp) -> None:
         box = _Box.of(op, op.out_maps[0])
@@ -198,18 +206,26 @@ class _Stager:
         element = i32 if memory is Memory.ACC else i8
         alloc = AllocOp.create(result_types=[buffer(element, box.sizes, SCOPES[memory])])
         outside = op.pad_values[operand] is not None or op.where is not None
-        copy = CopyOp.of(
-            source,
-            alloc.result,
-            box.sizes,
-            source_bases=self._values(box, before),
-            pad=IntegerAttr(0, i8) if outside else None,
-        )
-        for new in (alloc, copy):
+        starts, pad = self._values(box, before), IntegerAttr(0, i8) if outside else None
+        for new in (alloc, *self._loaded(source, alloc.result, box.sizes, starts, pad)):
             new.location = op.location
             block.insert_op_before(new, before)
         self.staged[key] = alloc.result
         return alloc.result
+
+    def _loaded(
+        self,
+        source: SSAValue,
+        target: SSAValue,
+        box: Shape,
+        starts: Sequence[SSAValue],
+        pad: IntegerAttr | None,
+    ) -> Sequence[Operation]:
+        """The ops that fill a buffer with a box of an array, bytes in accumulators widened."""
+        widens = element_type_of(source.type) != element_type_of(target.type)
+        if widens and not self.config.acc_8bit:
+            return self.widening.ops(source, target, box, starts, pad)
+        return [CopyOp.of(source, target, box, source_bases=starts, pad=pad)]
 
     def _anchor(self, op: BlockOp, box: _Box) -> Operation:
         """The op in front of which a box is loaded: the block, or the outermost loop around it

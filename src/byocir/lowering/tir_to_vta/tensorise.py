@@ -42,15 +42,12 @@ from byocir.dialects.types import shape_of
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.allocate import Scratchpad
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tensorise_blocks import ELEMENT_RANKS, Work, work_of
+from byocir.lowering.tir_to_vta.tensorise_blocks import MEMORIES, Work, element_shape, work_of
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
 from byocir.lowering.tir_to_vta.tensorise_emit import Emitter
 from byocir.rewrites.liveness import last_uses
 from byocir.rewrites.schedule.index import INDEX_ARITHMETIC
 from byocir.vta_sim import Memory, VTAConfig
-
-MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
-"""The scratchpad of each scope."""
 
 SLOTS = 2
 """Over how many addresses the instances of one buffer alternate. Two let loads overlap
@@ -173,7 +170,7 @@ class _Walker:
         if scope not in MEMORIES:
             choices = ", ".join(MEMORIES)
             raise unsupported("B335", f"expected a buffer in {choices}, found {scope}", op)
-        memory, size = MEMORIES[scope], _elements(op.result)
+        memory, size = MEMORIES[scope], self._elements(op.result)
         scratchpad = self._scratchpads[memory]
         used = self._addresses.setdefault(op, [])
         start = used[-SLOTS] if len(used) >= SLOTS else None
@@ -210,7 +207,7 @@ class _Walker:
             raise unsupported("B335", f"expected a fill of vta.acc, found {op.array_type}", op)
         assert isinstance(value, IntegerAttr)
         number = value.value.data
-        start, count = self._local(destination).start, _elements(destination)
+        start, count = self._local(destination).start, self._elements(destination)
         if not self.emitter.fill(start, count, number, self._place(op)):
             raise unsupported(
                 "B334", f"expected a fill with 16 bits shifted left, found {number}", op
@@ -238,16 +235,15 @@ class _Walker:
     def _indices(self, values: Sequence[SSAValue]) -> list[int]:
         return [cast(int, self._values[value]) for value in values]
 
+    def _elements(self, value: SSAValue) -> int:
+        """Counts the SRAM elements that a buffer takes."""
+        rank = len(element_shape(scope_of(value.type), self._config))
+        return math.prod(shape_of(value.type)[:-rank])
+
     def _local(self, value: SSAValue) -> _Local:
         local = self._values[value]
         assert isinstance(local, _Local)
         return local
-
-
-def _elements(value: SSAValue) -> int:
-    """Counts the SRAM elements that a buffer takes."""
-    rank = ELEMENT_RANKS[scope_of(value.type)]
-    return math.prod(shape_of(value.type)[:-rank])
 
 
 def _location(op: Operation) -> LocationAttr:

@@ -1,6 +1,7 @@
 """Blocks on scratchpad buffers, read as GEMM and ALU work.
 
-A block counts single numbers; an instruction counts SRAM elements of 16 lanes (or 16 x 16 weights).
+A block counts single numbers; an instruction counts SRAM elements of 16 lanes (or 16 x 16 weights),
+of two batches of 16 where the machine has a batch of 2.
 So the iterators of the lanes are stripped, and each operand's index becomes one linear function of
 the other iterators: its SRAM element relative to the start of the buffer.
 """
@@ -18,13 +19,14 @@ from xdsl.ir.affine import AffineMap
 from byocir.dialects.tir import BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
 from byocir.lowering.tir_to_vta.tensorise_guards import boxes, spelled_iterators
-from byocir.vta_sim import VTAConfig
+from byocir.lowering.tir_to_vta.tile_nest import element_rank
+from byocir.vta_sim import Memory, VTAConfig
 
 ALU_OPS: dict[type[Operation], AluKind] = {
     arith.AddiOp: AluKind.ADD,
@@ -35,8 +37,14 @@ ALU_OPS: dict[type[Operation], AluKind] = {
     arith.ShLIOp: AluKind.SHR,
 }
 SHIFTS = (arith.ShRSIOp, arith.ShLIOp)
-ELEMENT_RANKS = {"vta.inp": 1, "vta.wgt": 2, "vta.acc": 1}
-"""How many trailing dimensions of a buffer are inside one SRAM element, by scope."""
+MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
+"""The scratchpad of each scope."""
+
+
+def element_shape(scope: str, config: VTAConfig) -> tuple[int, ...]:
+    """The trailing dimensions of a buffer of this scope that are inside one SRAM element."""
+    lanes = (config.block_out if scope == "vta.wgt" else config.batch, config.block_out)
+    return lanes[-element_rank(MEMORIES[scope], config) :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +126,37 @@ def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
     if lhs is not acc and isinstance(step, SHIFTS):
         raise _unsupported("a shift of the destination", op)
     other = rhs if lhs is acc else lhs
+    if isinstance(step, arith.ShLIOp) and (negated := _negated(other)) is not None:
+        return kind, None, _source(op, negated)
     if len(op.ins) == 1 and other is op.body.block.args[0]:
-        found = op.ins[0].type
-        if scope_of(found) != "vta.acc":
-            raise _unsupported(f"a source in vta.acc, found {found}", op)
         if isinstance(step, arith.ShLIOp):
-            raise _unsupported("a left shift by a constant", op)
-        return kind, None, 0
+            raise _unsupported("a left shift by a constant, or by a negated source", op)
+        return kind, None, _source(op, other)
     constant = other.owner
     if op.ins or not isinstance(constant, arith.ConstantOp):
         raise _unsupported("one source buffer or a constant", op)
     number = constant.value
     assert isinstance(number, IntegerAttr)
     return kind, _immediate(step, number.value.data, op), None
+
+
+def _source(op: BlockOp, value: SSAValue) -> int:
+    """The position of the one input, which is this value of the body."""
+    if len(op.ins) != 1 or value is not op.body.block.args[0]:
+        raise _unsupported("one source buffer", op)
+    found = op.ins[0].type
+    if scope_of(found) != "vta.acc":
+        raise _unsupported(f"a source in vta.acc, found {found}", op)
+    return 0
+
+
+def _negated(value: SSAValue) -> SSAValue | None:
+    """What is taken off 0 to give this value; None for another value."""
+    made = value.owner
+    if not isinstance(made, arith.SubiOp) or not isinstance(made.lhs.owner, arith.ConstantOp):
+        return None
+    number = made.lhs.owner.value
+    return made.rhs if isinstance(number, IntegerAttr) and number.value.data == 0 else None
 
 
 def _immediate(step: Operation, number: int, op: BlockOp) -> int:
@@ -158,43 +184,46 @@ def _indices(
     values, maps = [*op.ins, *op.outs], [*op.in_maps, *op.out_maps]
     accesses = [(values[position], maps[position]) for position in operands]
     lanes = [
-        _lanes(op, map_, ELEMENT_RANKS[scope_of(value.type)], config) for value, map_ in accesses
+        _lanes(op, map_, element_shape(scope_of(value.type), config)) for value, map_ in accesses
     ]
-    out, expected = lanes[0][0], [lanes[0]] * len(operands)
+    (*rows, out), expected = lanes[0], [lanes[0]] * len(operands)
     if len(operands) == 3:
-        inner = lanes[1][0]
-        expected = [[out], [inner], [out, inner]]
+        inner = lanes[1][-1]
+        expected = [[*rows, out], [*rows, inner], [out, inner]]
         if inner not in op.reductions:
             raise _unsupported("a reduction over the lanes of the input", op)
     if lanes != expected:
         raise _unsupported("operands that agree on the iterators of the lanes", op)
     stripped = {lane for group in lanes for lane in group}
-    return [_index(op, map_, value, stripped) for value, map_ in accesses], stripped
+    ranks = [len(group) for group in lanes]
+    indices = [
+        _index(op, map_, shape_of(value.type)[:-rank], stripped)
+        for (value, map_), rank in zip(accesses, ranks, strict=True)
+    ]
+    return indices, stripped
 
 
-def _lanes(op: BlockOp, map_: AffineMap, rank: int, config: VTAConfig) -> list[int]:
-    """The iterators that run over the lanes of an element."""
+def _lanes(op: BlockOp, map_: AffineMap, shape: Shape) -> list[int]:
+    """The iterators that run over the lanes of an element of this shape."""
     result: list[int] = []
-    for expr in map_.results[-rank:]:
+    for expr, size in zip(map_.results[-len(shape) :], shape, strict=True):
         form = linear(expr)
         is_lane = form is not None and form.constant == 0 and len(form.terms) == 1
         if form is None or not is_lane or form.terms[0][1] != 1:
             raise _unsupported("an iterator over all lanes of an element", op)
         iterator = form.terms[0][0]
-        if op.extents[iterator] != config.block_out:
-            found = op.extents[iterator]
-            raise _unsupported(f"{config.block_out} lanes per element, found {found}", op)
+        if op.extents[iterator] != size:
+            raise _unsupported(f"{size} lanes per element, found {op.extents[iterator]}", op)
         result.append(iterator)
     return result
 
 
-def _index(op: BlockOp, map_: AffineMap, value: SSAValue, lanes: set[int]) -> Linear[int]:
-    """The SRAM element, relative to the buffer, that an operand is accessed at."""
-    rank = ELEMENT_RANKS[scope_of(value.type)]
-    shape = shape_of(value.type)[:-rank]
+def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linear[int]:
+    """The SRAM element, relative to a buffer of this shape, that an operand is accessed at."""
     element: Linear[int] = Linear()
     pitch = 1
-    for size, expr in zip(reversed(shape), reversed(map_.results[:-rank]), strict=True):
+    exprs = map_.results[: len(shape)]
+    for size, expr in zip(reversed(shape), reversed(exprs), strict=True):
         form = linear(expr)
         if form is None or any(i in lanes for i, _ in form.terms):
             raise _unsupported("indices that are linear in the iterators", op)

@@ -14,7 +14,7 @@ from byocir.dialects.types import Shape, element_type_of, i8, i32, shape_of
 from byocir.dialects.vta import LoadMemory
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
-from byocir.lowering.tir_to_vta.tensorise_blocks import ELEMENT_RANKS
+from byocir.lowering.tir_to_vta.tensorise_blocks import element_shape
 from byocir.vta_sim import VTAConfig
 
 MEMORIES: dict[tuple[str, Attribute], LoadMemory] = {
@@ -57,8 +57,13 @@ def movement(
             op,
         )
     _check_pad(op)
-    rank = ELEMENT_RANKS[scope]
-    _check_elements(op, [local, dram], rank, [*local_bases[-rank:], *dram_bases[-rank:]], config)
+    if memory is LoadMemory.ACC8 and not config.acc_8bit:
+        raise unsupported(
+            "B332", f"expected a load of i32 into vta.acc, as {config.name} has no other", op
+        )
+    lanes = element_shape(scope, config)
+    rank = len(lanes)
+    _check_elements(op, [local, dram], lanes, [*local_bases[-rank:], *dram_bases[-rank:]])
     box = op.box[:-rank]
     shape, local_shape = shape_of(dram)[:-rank], shape_of(local)[:-rank]
     dimensions, first = _dimensions(op, box, dram_bases, shape, local_shape)
@@ -101,10 +106,10 @@ def _check_pad(op: CopyOp) -> None:
 
 
 def _check_elements(
-    op: CopyOp, types: Sequence[Attribute], rank: int, bases: Sequence[int], config: VTAConfig
+    op: CopyOp, types: Sequence[Attribute], lanes: Shape, bases: Sequence[int]
 ) -> None:
     """Whole SRAM elements are moved."""
-    lanes = (config.block_out,) * rank
+    rank = len(lanes)
     inner = {shape_of(type_)[-rank:] for type_ in types} | {op.box[-rank:]}
     if inner != {lanes} or any(bases):
         raise unsupported(

@@ -29,6 +29,9 @@ from byocir.lowering.tir_to_vta.tensorise_copies import Movement
 from byocir.vta_sim import VTAConfig
 from byocir.vta_sim.isa import encode_uops
 
+WIDEST_LEFT = 16
+"""The longest shift to the left that all VTAs make in one step."""
+
 
 @dataclass(frozen=True)
 class _MicroOpLoad:
@@ -108,8 +111,10 @@ class Emitter:
             short, shift = value, 0
         if short:
             self.alu(AluKind.ADD, short, steps, bases, location)
-        if shift:
-            self.alu(AluKind.SHR, -shift, steps, bases, location)
+        while shift:
+            part = min(shift, WIDEST_LEFT)
+            self.alu(AluKind.SHR, -part, steps, bases, location)
+            shift -= part
         return True
 
     def finish(self, location: LocationAttr) -> tuple[list[ConstantOp], list[InstructionOp]]:

@@ -53,7 +53,7 @@ class VtaTilePass(ModulePass):
 def tile_function(function: FuncOp, config: VTAConfig) -> None:
     """Tiles the composites of one function for this VTA."""
     for composite in composites_of(function):
-        nest = nest_of(composite)
+        nest = nest_of(composite, config)
         try:
             sizes = best_tiles(nest, config)
         except NoTiles as error:

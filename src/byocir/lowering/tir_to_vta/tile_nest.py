@@ -15,19 +15,28 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, i8
 from byocir.lowering.tir_to_vta.composites import unsupported
-from byocir.vta_sim import Memory
+from byocir.vta_sim import Memory, VTAConfig
 
 SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
 """The names of VTA's memories as scopes of buffers."""
 
-STORE_CYCLES = 3
-"""To read an element and write its 16 bytes."""
+BUS_BYTES = 8
+"""What is loaded or stored in a cycle."""
 
-_ELEMENT_CYCLES = {Memory.INP: 2, Memory.WGT: 32, Memory.ACC: 8}
-"""To load an element of 16, 256 or 64 bytes at 8 bytes per cycle."""
 
-_WIDENED_CYCLES = 2
-"""To load an ACC element from 16 bytes in main memory."""
+WIDENING_CYCLES = 2
+"""To set an accumulator to 0 and to add an input to it, where no load widens."""
+
+
+def element_cycles(memory: Memory, config: VTAConfig) -> int:
+    """Cycles to load an element from main memory, or to write one after it is read."""
+    moved = -(-config.element_bytes(memory) // BUS_BYTES)
+    return moved + 1 if memory is Memory.OUT else moved
+
+
+def element_rank(memory: Memory, config: VTAConfig) -> int:
+    """How many trailing dimensions of a buffer are inside one element of a memory."""
+    return 2 if memory is Memory.WGT or config.batch > 1 else 1
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loop nest of a composite: the parallel iterators, the last of which counts lanes, then
-    the reductions. `work` has, for each op, the iterators it runs over and cycles per point."""
+    """The loop nest of a composite: the parallel iterators, the last of which, or the last two,
+    count lanes, then the reductions. `work` has, for each op, the iterators it runs over and cycles
+    per point."""
 
     extents: Shape
     parallels: int
@@ -56,8 +66,15 @@ class Nest:
     """Of these, the reduction over blocks of input channels, if there is one."""
     buffers: tuple[Buffer, ...]
     work: tuple[tuple[tuple[int, ...], int], ...]
+    lanes: int = 1
+    """How many of the parallel iterators count lanes: those of channels, and of a batch."""
     joined: tuple[tuple[int, int], ...] = ()
     """Pairs of iterators that index one dimension of the result together, the outer one first."""
+
+    @property
+    def outer(self) -> int:
+        """The number of parallel iterators that count no lanes."""
+        return self.parallels - self.lanes
 
     @property
     def reductions(self) -> tuple[int, ...]:
@@ -105,9 +122,9 @@ def steps_of(composite: CompositeOp) -> list[FillOp | BlockOp]:
     return steps
 
 
-def nest_of(composite: CompositeOp) -> Nest:
-    """The loop nest of a composite in buffer form. Raises ByocirError B327 unless all its blocks
-    run over the same parallel iterators and at most one reduces."""
+def nest_of(composite: CompositeOp, config: VTAConfig) -> Nest:
+    """The loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327 unless all
+    its blocks run over the same parallel iterators and at most one reduces."""
     blocks = [op for op in steps_of(composite) if isinstance(op, BlockOp)]
     widest = max(blocks, key=lambda op: len(op.extents))
     parallels = len(widest.parallels)
@@ -121,19 +138,21 @@ def nest_of(composite: CompositeOp) -> Nest:
                 f"found {', '.join(str(list(op.extents)) for op in blocks)}",
                 op,
             )
-    return _nest(composite, widest, parallels)
+    return _nest(composite, widest, config)
 
 
-def _nest(composite: CompositeOp, widest: BlockOp, parallels: int) -> Nest:
+def _nest(composite: CompositeOp, widest: BlockOp, config: VTAConfig) -> Nest:
     reductions = widest.reductions[:-1] if is_contraction(widest) else widest.reductions
-    spatial = range(2, parallels - 1)
+    parallels, lanes = len(widest.parallels), element_rank(Memory.ACC, config)
+    spatial = range(2, parallels - lanes)
     return Nest(
         widest.extents,
         parallels,
         (1, 0, *spatial, *reductions),
         tuple(reductions[:1]) if is_contraction(widest) else (),
-        tuple(_buffers(composite, parallels)),
-        tuple(_work(op, parallels) for op in steps_of(composite)),
+        tuple(_buffers(composite, parallels - lanes, config)),
+        tuple(_work(op, parallels - lanes) for op in steps_of(composite)),
+        lanes,
         tuple(_joined(widest)),
     )
 
@@ -145,8 +164,8 @@ def _joined(block: BlockOp) -> Iterator[tuple[int, int]]:
             yield outer, inner
 
 
-def _buffers(composite: CompositeOp, parallels: int) -> list[Buffer]:
-    plain = tuple(Linear(((i, 1),)) for i in range(parallels - 1))
+def _buffers(composite: CompositeOp, outer: int, config: VTAConfig) -> list[Buffer]:
+    plain = tuple(Linear(((i, 1),)) for i in range(outer))
     found: list[Buffer] = []
     seen: set[tuple[SSAValue, AffineMap]] = set()
     for op in composite.body.block.ops:
@@ -159,17 +178,21 @@ def _buffers(composite: CompositeOp, parallels: int) -> list[Buffer]:
                 continue
             if not is_widening(op):
                 seen.add((value, map_))
-            found.append(_loaded(op, i, map_))
+            found += _loaded(op, i, map_, config)
+    if not config.acc_8bit and any(buffer.cycles == WIDENING_CYCLES for buffer in found):
+        found.append(Buffer(Memory.WGT, (), element_cycles(Memory.WGT, config)))
     return found
 
 
-def _loaded(op: BlockOp, operand: int, map_: AffineMap) -> Buffer:
+def _loaded(op: BlockOp, operand: int, map_: AffineMap, config: VTAConfig) -> Iterator[Buffer]:
     memory = memory_of(op, operand)
-    lanes = 2 if memory is Memory.WGT else 1
-    cycles = _ELEMENT_CYCLES[memory]
-    if memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8:
-        cycles = _WIDENED_CYCLES
-    return Buffer(memory, index_of(map_, op)[:-lanes], cycles, occupies=not is_widening(op))
+    widens = memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8
+    cycles = element_cycles(Memory.ACC_8BIT if widens else memory, config)
+    index = index_of(map_, op)[: -element_rank(memory, config)]
+    if widens and not config.acc_8bit:
+        yield Buffer(Memory.INP, index, cycles)
+        cycles = WIDENING_CYCLES
+    yield Buffer(memory, index, cycles, occupies=not is_widening(op))
 
 
 def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
@@ -183,9 +206,9 @@ def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
     return tuple(forms)
 
 
-def _work(op: FillOp | BlockOp, parallels: int) -> tuple[tuple[int, ...], int]:
+def _work(op: FillOp | BlockOp, outer: int) -> tuple[tuple[int, ...], int]:
     """The iterators that an op runs over, and its cycles for each point."""
-    over = tuple(range(parallels - 1))
+    over = tuple(range(outer))
     if isinstance(op, FillOp):
         return over, 1
     if is_contraction(op):

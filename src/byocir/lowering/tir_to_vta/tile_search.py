@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.dialects.types import Shape
-from byocir.lowering.tir_to_vta.tile_nest import STORE_CYCLES, Buffer, Nest
+from byocir.lowering.tir_to_vta.tile_nest import Buffer, Nest, element_cycles
 from byocir.vta_sim import Memory, VTAConfig
 
 Ints = NDArray[np.int64]
@@ -29,8 +29,8 @@ LOAD_OVERHEAD = 24
 ROW_OVERHEAD = 2
 """Cycles of each row of a load besides its data: it is a request of its own."""
 
-BURST_ELEMENTS, BURST_OVERHEAD = 8, 7
-"""A store writes rows in bursts of so many elements, each of which is acknowledged."""
+BURST_BYTES, BURST_OVERHEAD = 128, 7
+"""A store writes rows in bursts of so many bytes, each of which is acknowledged."""
 
 STEP_OVERHEAD = 8
 """Cycles of a GEMM or ALU instruction besides its points."""
@@ -66,10 +66,10 @@ def best_tiles(nest: Nest, config: VTAConfig) -> Shape:
     assert costs is not None
     if not len(found):
         raise NoTiles(costs.least())
-    tiles, cycles = costs.tiles[:, found], costs.cycles()[found]
+    tiles, cycles = costs.tiles[:, found], costs.cycles(config)[found]
     count = costs.counts[:, found].prod(axis=0)
     # Wide rows make long bursts.
-    best = int(found[np.lexsort((-tiles[nest.parallels - 2], count, cycles))[0]])
+    best = int(found[np.lexsort((-tiles[nest.outer - 1], count, cycles))[0]])
     return tuple(int(size) for size in costs.tiles[:, best])
 
 
@@ -155,7 +155,7 @@ class _Costs:
         """The fewest elements of each memory that any candidate takes."""
         return {memory: int(used.min()) for memory, used in self._used().items()}
 
-    def cycles(self) -> NDArray[np.float64]:
+    def cycles(self, config: VTAConfig) -> NDArray[np.float64]:
         """The estimated time of each candidate."""
         zero = np.zeros_like(self.tiles[0])
         load, compute = zero, zero
@@ -175,14 +175,14 @@ class _Costs:
             repeats = self.counts[list(iterators)].prod(axis=0)
             points = covered[list(iterators)].prod(axis=0)
             compute = compute + cycles * points + STEP_OVERHEAD * repeats
-        queues = np.stack([load, compute, self._store(covered)]).astype(np.float64)
+        queues = np.stack([load, compute, self._store(covered, config)]).astype(np.float64)
         longest = queues.max(axis=0)
         count = self.counts.prod(axis=0)
         return longest + (queues.sum(axis=0) - longest) / count + TILE_OVERHEAD * count
 
-    def _store(self, covered: Ints) -> Ints:
+    def _store(self, covered: Ints, config: VTAConfig) -> Ints:
         """The cycles of all stores; `covered` is how far the tiles of each iterator reach."""
-        elements = covered[: self.nest.parallels - 1].prod(axis=0)
-        row = self.nest.parallels - 2
-        bursts = elements // self.tiles[row] * -(-self.tiles[row] // BURST_ELEMENTS)
-        return STORE_CYCLES * elements + BURST_OVERHEAD * bursts
+        elements = covered[: self.nest.outer].prod(axis=0)
+        row = self.tiles[self.nest.outer - 1]
+        bursts = elements // row * -(-row * config.element_bytes(Memory.OUT) // BURST_BYTES)
+        return element_cycles(Memory.OUT, config) * elements + BURST_OVERHEAD * bursts

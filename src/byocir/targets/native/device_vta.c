@@ -28,9 +28,9 @@ static int prepare(loaded *l)
 {
     const device_region *r = l->region;
     vta_fault fault;
-    if (r->config_count != 6) return 1;
-    const vta_config config = {r->config[0], r->config[1], r->config[2],
-                               r->config[3], r->config[4], r->config[5]};
+    vta_config config;
+    if (r->config_count != sizeof config / sizeof(uint32_t)) return 1;
+    memcpy(&config, r->config, sizeof config);
     l->program = vta_program_open(&config, r->code, r->code_bytes / 16, &fault);
     if (l->program == NULL) return (int)fault.code;
     if (vta_program_schedule(l->program, NULL, &fault) != VTA_OK) return (int)fault.code;

@@ -21,11 +21,13 @@
 extern "C" {
 #endif
 
-/* Base 2 logarithms: rows of an INP element, side of the GEMM unit, elements per scratchpad.
+/* Base 2 logarithms: rows of an INP element, side of the GEMM unit, elements per scratchpad. Then
+ * what not every VTA has, 0 or 1: the ALU's MUL, loads of ACC_8BIT.
  * Inputs and weights have 8 bits, accumulators 32. */
 typedef struct vta_config {
     uint32_t log_batch, log_block;
     uint32_t log_uop_depth, log_inp_depth, log_wgt_depth, log_acc_depth;
+    uint32_t alu_mul, acc_8bit;
 } vta_config;
 
 enum vta_memory { VTA_UOP = 0, VTA_WGT = 1, VTA_INP = 2, VTA_ACC = 3, VTA_OUT = 4, VTA_ACC_8BIT = 5 };

@@ -28,8 +28,9 @@ static int route(vta_insn insn)
     return opcode == VTA_LOAD && (memory == VTA_INP || memory == VTA_WGT) ? LOAD : COMPUTE;
 }
 
-static uint32_t check_transfer(uint32_t opcode, const vta_transfer *t)
+static uint32_t check_transfer(const vta_config *config, uint32_t opcode, const vta_transfer *t)
 {
+    if (opcode == VTA_LOAD && t->memory == VTA_ACC_8BIT && !config->acc_8bit) return VTA_BAD_MEMORY;
     if (opcode == VTA_LOAD)
         return t->memory > VTA_ACC_8BIT || t->memory == VTA_OUT ? VTA_BAD_MEMORY : VTA_OK;
     if (t->columns == 0) return VTA_OK; /* carries tokens only */
@@ -67,7 +68,7 @@ static uint32_t admit(vta_program *program, vta_insn insn)
     if (opcode == VTA_LOAD || opcode == VTA_STORE) {
         const vta_transfer transfer = vta_decode_transfer(insn);
         count_transfer(&program->counters, &program->config, opcode, &transfer);
-        return check_transfer(opcode, &transfer);
+        return check_transfer(&program->config, opcode, &transfer);
     }
     if (opcode == VTA_FINISH) return VTA_OK;
     const vta_loop loop = vta_decode_loop(insn, &program->config);
@@ -76,7 +77,8 @@ static uint32_t admit(vta_program *program, vta_insn insn)
         return VTA_OK;
     }
     program->counters.alu_steps += vta_steps(&loop);
-    return loop.operation > VTA_MUL ? VTA_BAD_ALU_OPCODE : VTA_OK;
+    const uint32_t last = program->config.alu_mul ? (uint32_t)VTA_MUL : (uint32_t)VTA_MUL - 1;
+    return loop.operation > last ? VTA_BAD_ALU_OPCODE : VTA_OK;
 }
 
 static uint32_t fail(vta_fault *fault, uint32_t code, size_t instruction)
