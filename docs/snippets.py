@@ -31,6 +31,7 @@ NAMES = (
     "rewrites.md",
     "describe-your-machine.md",
     "targets-reference.md",
+    "vta.md",
 )
 PAGES = tuple(ROOT / "docs" / name for name in NAMES)
 TOY = ROOT / "examples" / "toy_npu.py"

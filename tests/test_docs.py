@@ -261,18 +261,6 @@ def test_the_picture_of_double_buffering_is_up_to_date():
     assert two < one
 
 
-def test_the_vta_pages_snippets_print_what_they_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    code = "".join(snippets(ROOT / "docs" / "vta.md", "python"))
-    exec(compile(code, "vta.md", "exec"), {})
-    said = re.findall(r"^print\(.*\)  +# (.*)$", code, re.MULTILINE)
-    assert len(said) == 3
-    assert capsys.readouterr().out.splitlines() == said
-    assert (tmp_path / "program.trace.json").stat().st_size
-
-
 def test_the_page_of_errors_lists_every_code_once():
     page = re.findall(r"^\| `(B\d{3})` \|", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
     sources = [path.read_text() for path in sorted((ROOT / "src").rglob("*.py"))]

@@ -139,6 +139,9 @@ def test_targets_of_files_are_listed(capsys: pytest.CaptureFixture[str]):
     assert "  graph  npu.conv" in lines
     assert "           Input channels are a multiple of 8." in lines
     assert "  option block = 32" in lines
+    assert lines[lines.index("  option config =") + 1].startswith(
+        "           A whole configuration"
+    )
     assert not any(line.startswith("ort ") for line in lines)
     assert main(["targets", "examples/none.py"]) == 1
     assert "error[B217]" in capsys.readouterr().err

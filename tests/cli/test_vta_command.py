@@ -268,7 +268,10 @@ def test_a_package_names_its_functions_and_its_machine(
     assert "error[B116]" in (err := capsys.readouterr().err)
     assert "did you mean 'vta_0'" in err
     assert main(["vta", "dis", str(package), "--config", "vta.json"]) == 1
-    assert "error[B115]" in capsys.readouterr().err
+    assert "error[V208]: expected program vta_0 for 1x8_i8w8a32_15_14_16_16, found one for " in (
+        capsys.readouterr().err
+    )
+    assert main(["vta", "dis", str(package), "--config", "sim"]) == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "p.s"], ["asm"]])

@@ -20,6 +20,7 @@ from byocir.runtime.export import export_project
 from byocir.targets.base import Target
 from byocir.targets.device import Device, DeviceRegion
 from byocir.toolchain import x86_64_level
+from byocir.vta_sim import VTAConfig
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -89,6 +90,19 @@ def test_files_that_do_not_fit_are_refused(digits, tmp_path, alone):
     assert "model.bin: expected" in error(image)
     done = subprocess.run(["./model"], cwd=folder, capture_output=True, text=True)
     assert (done.returncode, "usage: ./model image.npy" in done.stderr) == (2, True)
+
+
+def test_a_device_of_another_configuration_refuses_a_region(digits, tmp_path, alone):
+    folder = tmp_path / "project"
+    numbers = ",".join(map(str, VTAConfig(log_batch=1).device_numbers))
+    build(export_project(digits), folder, alone, flags=f"-O0 -DDEVICE_VTA_CONFIG={numbers}")
+    np.save(folder / "in.npy", np.zeros((1, 1, 8, 8), np.float32))
+    command = ["./model", "in.npy", "out.npy"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "error[V208]: expected a region for VTA 1, 4, 13, 10, 10, 10, 1, 1, found one for 0, 4, "
+    )
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

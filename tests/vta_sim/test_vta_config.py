@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vta_configs import vta_configs
 
-from byocir.vta_sim import Memory, VTAConfig, VTAError
+from byocir.vta_sim import Memory, VTAConfig, VTAError, assemble, simulate
+from byocir.vta_sim.config import PRESETS
+from byocir.vta_sim.engine_native import NativeMachine
 
 KEYS = {
     "LOG_INP_WIDTH": 3,
@@ -51,6 +55,41 @@ def test_defaults_are_the_sample_config() -> None:
     assert config.name == "1x16_i8w8a32_15_15_18_17"
 
 
+def test_targets_say_what_a_machine_has() -> None:
+    """The published designs lack MUL and ACC_8BIT; keys of a config may say otherwise."""
+    pynq = VTAConfig.from_dict({**KEYS, "TARGET": "pynq"})
+    assert pynq == PRESETS["pynq"] == VTAConfig(alu_mul=False, acc_8bit=False)
+    mine = VTAConfig.from_dict({**KEYS, "TARGET": "ultra96", "ALU_MUL": True})
+    assert (mine.alu_mul, mine.acc_8bit) == (True, False)
+    assert mine.name == "1x16_i8w8a32_15_15_18_17_noacc8"
+    assert VTAConfig.from_dict(mine.to_dict()) == mine
+
+
+@given(vta_configs(), st.booleans(), st.booleans())
+def test_a_name_is_all_of_a_config(config: VTAConfig, mul: bool, acc: bool) -> None:
+    whole = replace(config, alu_mul=mul, acc_8bit=acc)
+    assert VTAConfig.from_name(whole.name) == whole
+
+
+@pytest.mark.parametrize("text", ["pynq", "1x16", "1x16_i8w8a32_15_15_18_17_", "a" * 99, "٢x16"])
+def test_other_text_is_no_name(text: str) -> None:
+    assert VTAConfig.from_name(text) is None
+
+
+def test_a_machine_refuses_what_it_lacks() -> None:
+    """Both engines: a product in the ALU, and a load that widens."""
+    programs = {"V104": "load.uop y=1 x=1\nalu.mul.imm uop=0,1 out=1 in=1 imm=3\nfinish"}
+    programs["V103"] = "load.acc_8bit dram=0x1 y=1 x=1\nfinish"
+    for code, text in programs.items():
+        insns, dram = assemble(text), np.zeros(4096, np.uint8)
+        assert simulate(insns, dram).counters
+        for engine in ("native", "numpy"):
+            with pytest.raises(VTAError, match=rf"{code}.*1x16_i8w8a32_15_15_18_17_nomul_noacc8"):
+                simulate(insns, dram, PRESETS["pynq"], engine)
+        with pytest.raises(VTAError, match=code):
+            NativeMachine(dram, PRESETS["pynq"]).run_in_order(insns)
+
+
 def test_batch_and_block_change_the_memories() -> None:
     config = VTAConfig(log_batch=1)
     assert config.element_bytes(Memory.ACC) == 128
@@ -82,6 +121,8 @@ def test_batch_and_block_change_the_memories() -> None:
         ({"LOG_BLOCK": "4"}, "found '4'"),
         ({"LOG_BLOCK": [4]}, "found [4]"),
         ({"TARGET": 3}, "TARGET to be a string, found 3"),
+        ({"TARGET": "zynq"}, "TARGET to be one of sim, intelfocl, tsim, pynq"),
+        ({"ALU_MUL": 1}, "ALU_MUL to be true or false, found 1"),
         ({"HW_VER": None}, "HW_VER to be a string, found None"),
         ({"\n": 3}, "unknown '\\n'"),
     ],

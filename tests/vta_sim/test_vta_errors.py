@@ -61,6 +61,7 @@ EXAMPLES: dict[str, Callable[[], object]] = {
     "V207": lambda: simulate(
         assemble("finish"), DRAM, VTAConfig(log_inp_width=4, log_inp_buff_size=16)
     ),
+    "V208": lambda: VTAConfig().expect(VTAConfig(log_batch=1), "a program"),
     "V301": refused("load.uop {pop_prev}\nfinish"),
     "V302": refused("load.inp {push_next}\nfinish"),
     "V303": refused("load.uop"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.patterns.document import document
-from byocir.patterns.targets import composites_of, find, names, parse_targets
+from byocir.patterns.targets import composites_of, names, parse_targets
+from byocir.targets.base import target_of
 from byocir.targets.files import named_target
 
 
@@ -29,7 +32,7 @@ def supported_operators(target: str) -> str:
 
 
 def _entry(attribute: TargetAttr) -> dict[str, Any]:
-    name, target = attribute.target_name.data, find(attribute)
+    name, target = attribute.target_name.data, target_of(attribute)
     options = target.spec(include_default=True).parameters
     composites = [
         {
@@ -43,6 +46,7 @@ def _entry(attribute: TargetAttr) -> dict[str, Any]:
         "name": name,
         "summary": (type(target).__doc__ or "").strip().partition("\n")[0],
         "options": {option: list(values) for option, values in options.items()},
+        "notes": {f.name: f.metadata["doc"] for f in fields(target) if "doc" in f.metadata},
         "composites": composites,
     }
 
@@ -50,7 +54,9 @@ def _entry(attribute: TargetAttr) -> dict[str, Any]:
 def _lines(entry: dict[str, Any]) -> list[str]:
     lines = [f"{entry['name']}  {entry['summary']}"]
     for option, values in entry["options"].items():
-        lines.append(f"  option {option} = {', '.join(map(str, values))}")
+        lines.append(f"  option {option} = {', '.join(map(str, values))}".rstrip())
+        note = entry["notes"].get(option.replace("-", "_"), "")
+        lines += [f"           {line}" for line in textwrap.wrap(note, 88)]
     for composite in entry["composites"]:
         lines.append(f"  {composite['level']:<6} {composite['name']}")
         lines += [f"           {rule}" for rule in composite["rules"]]

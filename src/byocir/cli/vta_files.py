@@ -44,9 +44,9 @@ class Stream:
     locations: Sequence[str] | None = None
 
 
-def config_of(path: str | None) -> VTAConfig:
-    """The configuration of a JSON file, else the default."""
-    return DEFAULT_CONFIG if path is None else VTAConfig.from_json(path)
+def config_of(given: str | None) -> VTAConfig:
+    """The configuration of a preset, a name or a JSON file, else the default."""
+    return DEFAULT_CONFIG if given is None else VTAConfig.read(given)
 
 
 def beside(path: str, suffix: str) -> str:
@@ -132,11 +132,9 @@ def read_streams(path: str, config: str | None, function: str | None) -> list[St
             raise ByocirError("B115", "expected a package with --function", where=path)
         machine = config_of(config)
         return [Stream(read_program(path, machine), machine)]
-    if config is not None:
-        raise ByocirError(
-            "B115", "expected no --config with a package: it holds its own", where=path
-        )
     streams = _of_package(path)
+    for stream in streams if config is not None else ():
+        config_of(config).expect(stream.config, f"program {stream.function}", path)
     if function is None:
         return streams
     chosen = [stream for stream in streams if stream.function == function]

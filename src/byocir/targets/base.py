@@ -52,7 +52,8 @@ functions; after graph ops became blocks; right before `emit`."""
 @dataclass(frozen=True)
 class Target(ArgSpecConvertible):
     """Base class of targets. Dataclass fields of a subclass are the target's options; they may be
-    numbers, strings, booleans or tuples of these, with defaults."""
+    numbers, strings, booleans or tuples of these, with defaults. `byocir targets` tells what a
+    field's `metadata={"doc": …}` says of it."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -122,7 +122,7 @@ def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
 
 def _with(target: Target, options: Mapping[str, Any]) -> Target:
     own = {field.name for field in fields(target)}
-    texts = {k: (v,) for k, v in options.items() if k in own and isinstance(v, str)}
+    texts: dict[str, Any] = {k: (v,) for k, v in options.items() if k in own and isinstance(v, str)}
     read = read_files(ArgSpec(target.name, texts)).parameters if texts else {}
     given = {k: v for k, v in options.items() if k in own} | {k: v for k, (v,) in read.items()}
     try:

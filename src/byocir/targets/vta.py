@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -18,7 +18,8 @@ from byocir.patterns import Composite
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
-from byocir.vta_sim import VTAConfig
+from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig
+from byocir.vta_sim.config import PRESETS
 
 LOWERING = (
     "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,vta-tile,"
@@ -30,15 +31,13 @@ BLOCKS = (1, 2, 4, 8, 16, 32, 64)
 """Sides of the GEMM unit whose instructions can be encoded when the buffers grow with the block."""
 
 
+def _option(default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"doc": doc})
+
+
 @dataclass(frozen=True)
 class Vta(Target):
-    """VTA: load, gemm, alu and store units around int8 and int32 scratchpads.
-
-    `rounding` is how requantisation treats ties: "half_up" takes one addition and a shift,
-    "half_even" seven more ALU instructions. `block` is the side of the GEMM unit, with buffers that
-    grow with it. `config` is a whole configuration: a preset ("pynq"), a name as
-    `VTAConfig.name` gives it or, in text alone, a `vta_config.json`; it is kept by name.
-    """
+    """VTA: load, gemm, alu and store units around int8 and int32 scratchpads."""
 
     name = "vta"
     patterns = PATTERNS
@@ -46,9 +45,21 @@ class Vta(Target):
     machine = VTA
     signed_bytes = True
 
-    rounding: str = "half_up"
-    block: int = 16
-    config: str = ""
+    rounding: str = _option(
+        "half_up",
+        "How requantisation treats ties: half_up takes one addition and a shift, half_even seven "
+        "more ALU instructions.",
+    )
+    block: int = _option(
+        DEFAULT_CONFIG.block_out, "The side of the GEMM unit, with buffers that grow with it."
+    )
+    config: str = _option(
+        "",
+        "A whole configuration: a vta_config.json with the LOG_ keys of batch, block, widths and "
+        "buffers and, optional, TARGET, ALU_MUL and ACC_8BIT for what the machine has; one of "
+        f"the presets {', '.join(PRESETS)}; or a name, such as {DEFAULT_CONFIG.name}, by which it "
+        "is kept.",
+    )
 
     def __post_init__(self) -> None:
         given = (("rounding", self.rounding, ROUNDINGS), ("block", self.block, BLOCKS))

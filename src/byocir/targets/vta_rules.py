@@ -94,8 +94,8 @@ def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
     if isinstance(value.owner, arith.ConstantOp):
         number = constant_number(value)
         return np.array([number]) if isinstance(number, int) else None
-    arguments = list(block.body.block.args)[: len(block.ins)]
-    return _known(block.ins[arguments.index(value)]) if value in arguments else None
+    arguments = zip(block.body.block.args, block.ins, strict=False)
+    return next((_known(array) for scalar, array in arguments if scalar is value), None)
 
 
 def _known(value: SSAValue) -> np.ndarray | None:

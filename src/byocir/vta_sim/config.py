@@ -167,7 +167,15 @@ class VTAConfig:
         if any(n < 1 or n & (n - 1) for n in shape):
             raise VTAError("V004", "powers of two for batch, block and widths", name)
         batch, block, *widths = [n.bit_length() - 1 for n in shape]
-        return VTAConfig(*widths, batch, block, *sizes, found[10] is None, found[11] is None)
+        numbers = [*widths, batch, block, *sizes, found[10] is None, found[11] is None]
+        names = (field.name for field in fields(VTAConfig))
+        return VTAConfig(**cast("dict[str, Any]", dict(zip(names, numbers, strict=True))))
+
+    @staticmethod
+    def read(text: str) -> VTAConfig:
+        """The configuration that a user asks for: a preset, a `name` or a ``vta_config.json``.
+        Raises VTAError V004 and V006."""
+        return PRESETS.get(text) or VTAConfig.from_name(text) or VTAConfig.from_json(text)
 
     @staticmethod
     def of_block(size: int) -> VTAConfig:
@@ -184,6 +192,12 @@ class VTAConfig:
     def to_dict(self) -> dict[str, int]:
         """The nine ``LOG_`` keys, ALU_MUL and ACC_8BIT; ``from_dict`` reads them."""
         return {field.name.upper(): getattr(self, field.name) for field in fields(self)}
+
+    def expect(self, made_for: VTAConfig, what: str, where: str = "") -> None:
+        """Raise VTAError V208 for something that was made for another machine than this one."""
+        if made_for != self:
+            expected, found = f"{what} for {self.name}", f"one for {made_for.name}"
+            raise VTAError("V208", expected, found, where)
 
     @property
     def name(self) -> str:

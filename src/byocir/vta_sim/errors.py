@@ -40,7 +40,7 @@ CODES = {
     ),
     "V004": Code(
         "the configuration describes no VTA",
-        "a config is the nine LOG_ keys of vta_config.json, each the log2 of a size",
+        "a config has the nine LOG_ keys of vta_config.json, each the log2 of a size",
     ),
     "V005": Code(
         "the locations do not go with the stream",
@@ -115,6 +115,10 @@ CODES = {
     "V207": Code(
         "the engine does not compute these widths",
         "the engines compute int8 inputs and weights into int32 accumulators",
+    ),
+    "V208": Code(
+        "a program is for another configuration",
+        "compile the model again with --target 'vta{config=…}' of this machine",
     ),
     "V301": Code(
         "the queues wait for each other for ever",

@@ -1,5 +1,4 @@
-"""Addresses in a scratchpad: next-fit, so that one tile after another lands somewhere else and the
-load of the next can overlap the computation of the last."""
+"""Addresses in a scratchpad, handed out and given back."""
 
 from __future__ import annotations
 
@@ -26,6 +25,12 @@ class Scratchpad:
             if low + size <= high:
                 return self._take(low, size)
         return None
+
+    def allocate_lowest(self, size: int) -> int | None:
+        """The first of `size` free elements in a row, searched from the start."""
+        found = (low for low, high in self._gaps() if low + size <= high)
+        start = next(found, None)
+        return None if start is None else self._take(start, size)
 
     def allocate_at(self, start: int, size: int) -> bool:
         """Hands out these elements if they are free; whether they are."""

@@ -136,7 +136,7 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
     "mul": operator.mul,
-    "shl": operator.lshift,
+    "shl": lambda a, b: a << b,
     "shr": lambda a, b: a >> b,
 }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.dialects.builtin import LocationAttr
 
+from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Step, step
 from byocir.lowering.tir_to_vta.legalise_requantise import WIDEST_SHIFT
 
@@ -52,30 +54,42 @@ def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
     if number is None:
         distances = Constant(np.log2(lane.rhs.values).astype(np.int64))
         return step("shl", lhs, distances, lane.location, lane.range)
-    return _times(lhs, number, lane)
+    return _Sum(lhs, lane.rhs.values.ndim, lane.location).times(number, lane.range)
 
 
-def _times(x: Lane, factor: int, product: Step) -> Lane:
-    """`x` times a number, from its highest bit down: (… (x << a) + x) << b …"""
-    rank, location = product.rhs.values.ndim, product.location  # pyright: ignore[reportAttributeAccessIssue]
+@dataclass
+class _Sum:
+    """A multiple of `x`, while it is made from its highest bit down: (… (x << a) + x) << b …"""
 
-    def apply(name: str, value: Lane, number: int) -> Lane:
-        return step(name, value, Constant.uniform(number, rank), location)
+    x: Lane
+    rank: int
+    location: LocationAttr
 
-    if factor == 0:
-        return apply("min", apply("max", x, 0), 0)
-    value, zeros = x, 0
-    for bit in bin(factor)[3:]:
-        zeros += 1
-        if bit == "1":
-            value = step("add", _shifted(value, zeros, apply), x, location)
-            zeros = 0
-    made = _shifted(value, zeros, apply)
-    return replace(made, range=product.range) if made is not x else x
+    def __post_init__(self) -> None:
+        self.value = self.x
 
+    def times(self, factor: int, known: Interval) -> Lane:
+        """`x` times a number, which gives values in a known range."""
+        if factor == 0:
+            self._apply("max", 0)
+            self._apply("min", 0)
+            return self.value
+        zeros = 0
+        for bit in bin(factor)[3:]:
+            zeros += 1
+            if bit == "1":
+                self._shift(zeros)
+                self.value = step("add", self.value, self.x, self.location)
+                zeros = 0
+        self._shift(zeros)
+        return self.x if factor == 1 else replace(self.value, range=known)
 
-def _shifted(value: Lane, distance: int, apply: Callable[[str, Lane, int], Lane]) -> Lane:
-    while distance:
-        part = min(distance, WIDEST_SHIFT)
-        value, distance = apply("shl", value, part), distance - part
-    return value
+    def _shift(self, distance: int) -> None:
+        while distance:
+            part = min(distance, WIDEST_SHIFT)
+            self._apply("shl", part)
+            distance -= part
+
+    def _apply(self, name: str, number: int) -> None:
+        rhs = Constant.uniform(number, self.rank)
+        self.value = step(name, self.value, rhs, self.location)

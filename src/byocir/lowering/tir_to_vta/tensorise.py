@@ -9,13 +9,12 @@ and DRAM buffers stay values; micro-ops are one constant table. No dependency fl
 in order, the instructions give what the loops gave.
 
 The loops run here, with concrete indices. A buffer in a scratchpad gets an address each time its
-`tir.alloc` is met and gives it back after its last use; in a loop it alternates between addresses.
+`tir.alloc` is met and gives it back after its last use (`place`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -38,21 +37,14 @@ from byocir.dialects.tir import (
     IntrinsicOp,
     scope_of,
 )
-from byocir.dialects.types import shape_of
 from byocir.dialects.vta import config_of
-from byocir.lowering.tir_to_vta.allocate import Scratchpad
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tensorise_blocks import MEMORIES, Work, element_shape, work_of
+from byocir.lowering.tir_to_vta.place import Placer
+from byocir.lowering.tir_to_vta.tensorise_blocks import Work, elements_of, work_of
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
 from byocir.lowering.tir_to_vta.tensorise_emit import Emitter
-from byocir.rewrites.liveness import last_uses
 from byocir.rewrites.schedule.index import INDEX_ARITHMETIC
-from byocir.vta_sim import Memory, VTAConfig
-
-SLOTS = 2
-"""Over how many addresses the instances of one buffer alternate. Two let loads overlap
-computation; more would need the same micro-ops for more addresses, so that loops would keep loading
-micro-ops, which the compute module waits for."""
+from byocir.vta_sim import VTAConfig
 
 
 @dataclass(frozen=True)
@@ -90,24 +82,16 @@ def _hoist(composite: CompositeOp, body: Block) -> None:
             body.insert_op_before(op, composite)
 
 
-@dataclass(frozen=True)
-class _Local:
-    """A buffer in a scratchpad: its first element."""
-
-    memory: Memory
-    start: int
-
-
 class _Walker:
-    """Runs composites; each value stands for an index, a scratchpad buffer or a DRAM memref."""
+    """Runs composites; each value stands for an index, the first element of a buffer in a
+    scratchpad, or a DRAM memref."""
 
     def __init__(self, config: VTAConfig) -> None:
         self.emitter = Emitter(config)
         self._config = config
-        self._scratchpads = {m: Scratchpad(config.depth(m)) for m in MEMORIES.values()}
-        self._values: dict[SSAValue, int | _Local | SSAValue] = {}
-        self._addresses: dict[AllocOp, list[int]] = {}
-        self._ends: dict[Block, dict[Operation, list[AllocOp]]] = {}
+        self._placer = Placer(config)
+        self._values: dict[SSAValue, int | SSAValue] = {}
+        self._addresses: dict[AllocOp, Iterator[int]] = {}
         self._works: dict[BlockOp, Work] = {}
         self._tile: list[int] = []
         self._rules: dict[type[Operation], Callable[..., None]] = {
@@ -126,12 +110,11 @@ class _Walker:
         """Runs a composite."""
         for arg, value in zip(op.body.block.args, op.inputs, strict=True):
             self._values[arg] = value
+        places = self._placer.places(op)
+        self._addresses = {alloc: iter(starts) for alloc, starts in places.items()}
         self._run(op.body.block)
 
     def _run(self, block: Block) -> None:
-        if block not in self._ends:
-            self._ends[block] = last_uses(block)
-        ends = self._ends[block]
         for op in block.ops:
             rule = self._rules.get(type(op))
             if rule is None:
@@ -139,9 +122,6 @@ class _Walker:
                     "B335", f"expected staged loops, copies, fills and blocks, found {op.name}", op
                 )
             rule(op)
-            for alloc in ends.get(op, ()):
-                local = self._local(alloc.result)
-                self._scratchpads[local.memory].free(local.start)
 
     def _yield(self, op: YieldOp) -> None:
         """A composite on buffers has no results."""
@@ -166,26 +146,7 @@ class _Walker:
         self._values[op.results[0]] = INDEX_ARITHMETIC[type(op)](left, right)
 
     def _alloc(self, op: AllocOp) -> None:
-        scope = scope_of(op.result.type)
-        if scope not in MEMORIES:
-            choices = ", ".join(MEMORIES)
-            raise unsupported("B335", f"expected a buffer in {choices}, found {scope}", op)
-        memory, size = MEMORIES[scope], self._elements(op.result)
-        scratchpad = self._scratchpads[memory]
-        used = self._addresses.setdefault(op, [])
-        start = used[-SLOTS] if len(used) >= SLOTS else None
-        if start is None or not scratchpad.allocate_at(start, size):
-            start = scratchpad.allocate(size)
-        if start is None:
-            raise unsupported(
-                "B331",
-                f"expected {size} free elements in a row in {memory.name}, found {scratchpad.used} "
-                f"of {scratchpad.depth} in use",
-                op,
-                help="the tiles are too large for the scratchpads of this configuration",
-            )
-        used.append(start)
-        self._values[op.result] = _Local(memory, start)
+        self._values[op.result] = next(self._addresses[op])
 
     def _copy(self, op: CopyOp) -> None:
         moved = movement(
@@ -199,7 +160,7 @@ class _Walker:
         )
         dram_value = self._values.get(dram, dram)
         assert isinstance(dram_value, SSAValue)
-        self.emitter.move(moved, self._local(local).start, dram_value, self._place(op))
+        self.emitter.move(moved, self._local(local), dram_value, self._place(op))
 
     def _fill(self, op: FillOp) -> None:
         destination, value = op.destination, op.value
@@ -207,7 +168,7 @@ class _Walker:
             raise unsupported("B335", f"expected a fill of vta.acc, found {op.array_type}", op)
         assert isinstance(value, IntegerAttr)
         number = value.value.data
-        start, count = self._local(destination).start, self._elements(destination)
+        start, count = self._local(destination), elements_of(destination, self._config)
         if not self.emitter.fill(start, count, number, self._place(op)):
             raise unsupported(
                 "B334", f"expected a fill with 16 bits shifted left, found {number}", op
@@ -217,9 +178,9 @@ class _Walker:
         work = self._works.get(op)
         if work is None:
             work = self._works[op] = work_of(op, self._config)
-        dst = self._local(work.dst).start
-        src = dst if work.src is None else self._local(work.src).start
-        wgt = 0 if work.wgt is None else self._local(work.wgt).start
+        dst = self._local(work.dst)
+        src = dst if work.src is None else self._local(work.src)
+        wgt = 0 if work.wgt is None else self._local(work.wgt)
         bases, location = (dst, src, wgt), self._place(op)
         if work.kind is None:
             self.emitter.gemm(work.nests, bases, location)
@@ -235,15 +196,8 @@ class _Walker:
     def _indices(self, values: Sequence[SSAValue]) -> list[int]:
         return [cast(int, self._values[value]) for value in values]
 
-    def _elements(self, value: SSAValue) -> int:
-        """Counts the SRAM elements that a buffer takes."""
-        rank = len(element_shape(scope_of(value.type), self._config))
-        return math.prod(shape_of(value.type)[:-rank])
-
-    def _local(self, value: SSAValue) -> _Local:
-        local = self._values[value]
-        assert isinstance(local, _Local)
-        return local
+    def _local(self, value: SSAValue) -> int:
+        return cast(int, self._values[value])
 
 
 def _location(op: Operation) -> LocationAttr:

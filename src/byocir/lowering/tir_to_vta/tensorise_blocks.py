@@ -8,6 +8,7 @@ the other iterators: its SRAM element relative to the start of the buffer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,12 @@ def element_shape(scope: str, config: VTAConfig) -> tuple[int, ...]:
     """The trailing dimensions of a buffer of this scope that are inside one SRAM element."""
     lanes = (config.block_out if scope == "vta.wgt" else config.batch, config.block_out)
     return lanes[-element_rank(MEMORIES[scope], config) :]
+
+
+def elements_of(value: SSAValue, config: VTAConfig) -> int:
+    """Counts the SRAM elements that a buffer takes."""
+    rank = len(element_shape(scope_of(value.type), config))
+    return math.prod(shape_of(value.type)[:-rank])
 
 
 @dataclass(frozen=True, eq=False)

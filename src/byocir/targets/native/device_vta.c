@@ -1,7 +1,10 @@
-/* The device of an exported project: VTA, simulated. `config` of a region has the base 2 logarithms
- * of batch, block, and the elements of the UOP, INP, WGT and ACC scratchpads. */
+/* The device of an exported project: VTA, simulated. `config` of a region is a `vta_config`: the base
+ * 2 logarithms of batch, block, and the elements of the UOP, INP, WGT and ACC scratchpads, and what
+ * the machine has. The device is of the configuration DEVICE_VTA_CONFIG where that is defined, eight
+ * numbers with commas, else of that of the first region; it refuses regions for another one. */
 #include "device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,20 +20,53 @@ typedef struct loaded {
 struct device {
     loaded *regions;
     int count;
+    vta_config config;
+    int is_known;
 };
 
 device *device_open(void)
 {
-    return calloc(1, sizeof(device));
+    device *d = calloc(1, sizeof(device));
+#ifdef DEVICE_VTA_CONFIG
+    const vta_config own = {DEVICE_VTA_CONFIG};
+    if (d != NULL) {
+        d->config = own;
+        d->is_known = 1;
+    }
+#endif
+    return d;
 }
 
-static int prepare(loaded *l)
+static void show(const char *what, const vta_config *c)
+{
+    fprintf(stderr, "%s %u, %u, %u, %u, %u, %u, %u, %u", what, c->log_batch, c->log_block,
+            c->log_uop_depth, c->log_inp_depth, c->log_wgt_depth, c->log_acc_depth, c->alu_mul,
+            c->acc_8bit);
+}
+
+/* Refuses a region that was compiled for another VTA. */
+static int check_config(device *d, const vta_config *config)
+{
+    if (!d->is_known) {
+        d->config = *config;
+        d->is_known = 1;
+    }
+    if (memcmp(&d->config, config, sizeof *config) == 0) return 0;
+    show("error[V208]: expected a region for VTA", &d->config);
+    show(", found one for", config);
+    fputs("\n", stderr);
+    return VTA_OTHER_CONFIG;
+}
+
+static int prepare(device *d, loaded *l)
 {
     const device_region *r = l->region;
     vta_fault fault;
     vta_config config;
     if (r->config_count != sizeof config / sizeof(uint32_t)) return 1;
     memcpy(&config, r->config, sizeof config);
+    const int other = check_config(d, &config);
+    if (other != 0) return other;
     l->program = vta_program_open(&config, r->code, r->code_bytes / 16, &fault);
     if (l->program == NULL) return (int)fault.code;
     if (vta_program_schedule(l->program, NULL, &fault) != VTA_OK) return (int)fault.code;
@@ -48,7 +84,7 @@ int device_load(device *d, int index, const device_region *region)
     d->count = index + 1;
     memset(&regions[index], 0, sizeof *regions);
     regions[index].region = region;
-    return prepare(&regions[index]);
+    return prepare(d, &regions[index]);
 }
 
 int device_run(device *d, int index, const void *const *inputs)

@@ -47,6 +47,7 @@ enum vta_code {
     VTA_INDEX_RANGE = 204,
     VTA_UNWRITTEN = 205,          /* checking devices only: reads what was never written */
     VTA_SHIFT_DISTANCE = 206,     /* checking devices only: beyond 31 */
+    VTA_OTHER_CONFIG = 208,       /* of what loads programs: one is for another VTA */
     VTA_DEADLOCK = 301,
     VTA_TOKENS_LEFT = 302,
     VTA_NO_FINISH = 303,
