@@ -117,7 +117,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
 def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
     """The lanes in operations that this VTA has."""
     try:
-        steps = expand_all(merge_clamps(lanes))
+        steps = expand_all(merge_clamps(lanes), has_products=config.alu_mul)
         return steps if config.alu_mul else without_products(steps)
     except NeedsMoreBits:
         raise unsupported(

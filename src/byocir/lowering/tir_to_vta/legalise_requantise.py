@@ -83,21 +83,24 @@ def with_late_bias(lane: Requantised) -> Lane | None:
 _CLAMPS = {"max": np.maximum, "min": np.minimum}
 
 
-def expand_all(roots: Sequence[Lane]) -> list[Lane]:
-    """These lanes with every requantise expanded; raises NeedsMoreBits."""
+def expand_all(roots: Sequence[Lane], *, has_products: bool = True) -> list[Lane]:
+    """These lanes with every requantise expanded; raises NeedsMoreBits. Where the machine
+    has products, sums are gathered into them, and a bias may come after one."""
     made, uses = dict[Lane, Lane](), count_uses(roots)
 
     def expanded(lane: Lane) -> Lane:
         if lane not in made:
-            made[lane] = _expanded(lane, uses, expanded)
+            made[lane] = _expanded(lane, uses if has_products else None, expanded)
         return made[lane]
 
     return [expanded(root) for root in roots]
 
 
-def _expanded(lane: Lane, uses: Counter[Lane], expanded: Callable[[Lane], Lane]) -> Lane:
+def _expanded(lane: Lane, uses: Counter[Lane] | None, expanded: Callable[[Lane], Lane]) -> Lane:
     if isinstance(lane, Requantised):
         given = replace(lane, operand=expanded(lane.operand))
+        if uses is None:
+            return expand(given)
         ways, total = [expand(given)], gathered(lane, uses)
         if total is not None:
             ways.append(_shifted(total, expanded))
