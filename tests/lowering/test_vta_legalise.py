@@ -54,8 +54,9 @@ from byocir.lowering.tir_to_vta.legalise_requantise import (
     expand,
     with_late_bias,
 )
+from byocir.lowering.tir_to_vta.legalise_products import is_shifts, without_products
 
-ALU = (arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp, arith.ShRSIOp)
+ALU = (*(arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp), arith.ShRSIOp, arith.ShLIOp)
 
 
 def blocks_of(module: ModuleOp) -> list[BlockOp]:
@@ -103,6 +104,7 @@ def value_of(lane: Lane, x: int, index: int, operand: Lane) -> int:
         "mul": left * right,
         "max": max(left, right),
         "min": min(left, right),
+        "shl": left << min(max(right, 0), 31),
         "shr": left >> min(max(right, 0), 31),
     }[lane.name]
     wrapped = (exact + 2**31) % 2**32 - 2**31
@@ -130,7 +132,12 @@ def requantised(draw: st.DrawFn) -> Requantised:
 
 @given(requantised(), st.data())
 def test_requantise_is_exact_for_every_accumulator(lane: Requantised, data: st.DataObject) -> None:
-    assert_exact(expand(lane), lane, data)
+    made = expand(lane)
+    assert_exact(made, lane, data)
+    if is_shifts(lane.multiplier.values):
+        (shifted,) = without_products([made])
+        assert "mul" not in {each.name for each in steps_of(shifted)}
+        assert_exact(shifted, lane, data)
 
 
 @given(requantised(), st.data())
@@ -173,14 +180,22 @@ def assert_exact(
                 exact = rescale(biased, multiplier, lane.shift, lane.rounding) + lane.zero
                 clamped = min(max(exact, lane.range[0]), lane.range[1])
                 assert value_of(made, x, index, lane.operand) == clamped
-    lanes, stack = [], [made]
+    for each in steps_of(made):
+        widest = {"shr": WIDEST_SHIFT, "shl": WIDEST_SHIFT + 1}.get(each.name)
+        if widest is not None:
+            assert isinstance(each.rhs, Constant)
+            assert 0 <= each.rhs.range.low <= each.rhs.range.high <= widest
+
+
+def steps_of(root: Lane) -> list[Step]:
+    """The steps that a lane is computed with."""
+    found, stack = list[Step](), [root]
     while stack:
-        step = stack.pop()
-        if isinstance(step, Step):
-            lanes.append(step)
-            stack += [v for v in (step.lhs, step.rhs) if isinstance(v, Lane)]
-    shifts = [s.rhs.number for s in lanes if s.name == "shr" and isinstance(s.rhs, Constant)]
-    assert all(s is not None and 0 <= s <= WIDEST_SHIFT for s in shifts)
+        lane = stack.pop()
+        if isinstance(lane, Step):
+            found.append(lane)
+            stack += [v for v in (lane.lhs, lane.rhs) if isinstance(v, Lane)]
+    return found
 
 
 def test_too_wide_numbers_are_refused() -> None:
@@ -233,11 +248,11 @@ def test_full_precision_clamps_before_it_multiplies() -> None:
     assert alu_steps(module) == steps
 
 
-def test_half_even_adds_the_odd_quotient() -> None:
+def test_half_even_subtracts_one_from_even_quotients() -> None:
     scale = Scale(np.array(1, np.int32), 9, "half_even")
     module = apply(conv_net(scale, relu=False), VtaLegalisePass)
-    odd = ["shrsi i", "shrsi i", "muli i", "addi"]
-    assert alu_steps(module) == [*odd, "addi", "addi i", "shrsi i", "maxsi i", "minsi i"]
+    even = ["shli i", "addi i", "shli i", "maxsi i", "minsi i"]
+    assert alu_steps(module) == [*even, "addi", "addi i", "shrsi i", "maxsi i", "minsi i"]
 
 
 def test_clip_after_requantise_needs_no_steps_of_its_own() -> None:

@@ -9,8 +9,13 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr
 
 from byocir.dialects.intervals import Interval
-from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Step, step
-from byocir.lowering.tir_to_vta.legalise_requantise import WIDEST_SHIFT
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    WIDEST_SHIFT,
+    Constant,
+    Lane,
+    Step,
+    step,
+)
 
 
 class NeedsProduct(Exception):
