@@ -1,7 +1,7 @@
 // RUN: byocir-opt %s -p vta-tensorise | filecheck %s
 
 // A 2x2 maximum at stride 2 whose windows reach over the left edge: the points outside are left out,
-// so the left column takes its own instruction. The fill, -2^31, is -1 shifted left.
+// so the left column takes its own instruction. The fill, -2^31, is -1 shifted left, by 16 at a time.
 
 // CHECK-LABEL: func.func @pool
 // CHECK:       [[TABLE:%.+]] = tir.constant
@@ -9,7 +9,8 @@
 // CHECK-NEXT:  vta.load uop[0]
 // CHECK-NEXT:  vta.gemm reset uops [0, 1] loops [1, 3]
 // CHECK-NEXT:  vta.alu add imm -1 uops [0, 1]
-// CHECK-NEXT:  vta.alu shr imm -31 uops [0, 1]
+// CHECK-NEXT:  vta.alu shr imm -16 uops [0, 1]
+// CHECK-NEXT:  vta.alu shr imm -15 uops [0, 1]
 // CHECK-NEXT:  vta.load uop[1]
 // CHECK-NEXT:  vta.alu max uops [1, 2] loops [1, 2] dst [0, 1] src [0, 2]
 // CHECK-NEXT:  vta.load uop[2]
