@@ -49,12 +49,12 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     is_immediate,
     step,
 )
+from byocir.lowering.tir_to_vta.legalise_products import is_shifts, without_products
 from byocir.lowering.tir_to_vta.legalise_requantise import (
     NeedsMoreBits,
     expand,
     with_late_bias,
 )
-from byocir.lowering.tir_to_vta.legalise_products import is_shifts, without_products
 
 ALU = (*(arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp), arith.ShRSIOp, arith.ShLIOp)
 

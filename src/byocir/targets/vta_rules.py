@@ -9,13 +9,13 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from byocir.dialects.graph import ConstantOp as GraphConstantOp
 from byocir.dialects.graph import MulOp, RequantizeOp
-from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir import BlockOp
 from byocir.lowering.tir_to_vta.layout import contraction_roles, order_of, weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
 from byocir.lowering.tir_to_vta.legalise_products import is_shifts
 from byocir.patterns import Match
+from byocir.patterns.match import constant_array
 from byocir.patterns.rules import Check
 from byocir.patterns.scalars import constant_number
 from byocir.vta_sim import VTAConfig
@@ -99,9 +99,12 @@ def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
 
 
 def _known(value: SSAValue) -> np.ndarray | None:
-    """The array of a constant of either level."""
-    owner = value.owner
-    return owner.value.data.values() if isinstance(owner, GraphConstantOp | ConstantOp) else None
+    """The array of a constant of either level; ones where its bytes are absent, for a rule on
+    shapes alone can still be asked."""
+    found = constant_array(value)
+    if found is None:
+        return None
+    return found.values() if found.present else np.ones(1, np.int32)
 
 
 def _groups_fill_blocks(side: int) -> Check:
