@@ -39,7 +39,7 @@ def _windows(d: Draft, count: int) -> Properties:
     c, most = d.choose, d.breadth.steps
     strides, dilations = [[1] * count, [2] * count], [[1] * count]
     if most:
-        strides.append([c(1, most) for _ in range(count)])
+        strides += [[c(1, most) for _ in range(count)]] * 2
         dilations.append([c(1, most - 1) for _ in range(count)])
     return {
         "strides": d.attribute("strides", *strides),
@@ -169,8 +169,12 @@ def _requantize(d: Draft) -> Proposal:
     shift, ties = pick(d.choose, (0, 0, 8)), pick(d.choose, ("half_up", "half_even"))
     rounding = d.attribute("rounding", FixedAttr.of(shift, ties)) if fixed else FloatHalfEvenAttr()
     to = d.attribute("to", i8, i8, i8, ui8, i32) if fixed else d.attribute("to", i8, i8, ui8)
+    wide = d.breadth.steps
     scales = [
-        (() if d.choose(0, 1) else _shape_like(d, shape), d.kind(i, i32 if fixed else f32))
+        (
+            () if d.choose(0, 1) and not (wide and d.choose(0, 1)) else _shape_like(d, shape),
+            d.kind(i, i32 if fixed else f32),
+        )
         for i in range(1, len(d.slots))
     ]
     zero = d.attribute("zero_point", 0, 0, 0, 5)

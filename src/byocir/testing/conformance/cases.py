@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.context import load_context
+from byocir.dialects.graph import DivOp, ModOp, TopKOp
 from byocir.dialects.types import dtype_of, element_type_of, is_float
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
@@ -42,31 +43,47 @@ class Case:
 
     def meaning(self, target: Target) -> Arrays | None:
         """What the program computes, in the numbers that the target computes with; None where it
-        has no meaning on these inputs."""
+        has none on these inputs, or several."""
         module = self.module
         try:
             if target.fixed_point or target.signed_bytes or target.tables:
                 module = module.clone()
                 run_passes(module, load_context(), meaning_pipeline(module, [target]))
-            seen = _NonFinite(self.feeds)
-            interpreter = Interpreter(module, observe=None if target.non_finite else seen)
+            watch = _Watch()
+            interpreter = Interpreter(module, observe=watch)
+            watch.interpreter = interpreter
             outputs: dict[str, Any] = evaluate(module, self.feeds, interpreter=interpreter)
         except ByocirError as error:
             if error.code not in NO_MEANING:
                 raise
             return None
         is_arrays = all(isinstance(value, np.ndarray) for value in outputs.values())
-        return outputs if is_arrays and (target.non_finite or not seen.any) else None
+        watch.look(self.feeds.values())
+        if not is_arrays or watch.is_open or (watch.is_non_finite and not target.non_finite):
+            return None
+        return outputs
 
 
-class _NonFinite:
-    """Notes whether a program computes with NaN or infinities."""
+class _Watch:
+    """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
+    gives: integers divided by zero, the largest elements in any order."""
 
-    def __init__(self, feeds: Arrays) -> None:
-        self.any = any(map(_is_non_finite, feeds.values()))
+    def __init__(self) -> None:
+        self.is_non_finite = self.is_open = False
+        self.interpreter: Interpreter | None = None
 
     def __call__(self, op: Operation, results: Sequence[Any]) -> None:
-        self.any = self.any or any(map(_is_non_finite, results))
+        self.look(results)
+        if isinstance(op, TopKOp):
+            self.is_open = self.is_open or not op.sorted.value.data
+        if isinstance(op, DivOp | ModOp) and self.interpreter is not None:
+            divisor = np.asarray(self.interpreter.value(op.operands[1]))
+            is_float = divisor.dtype.kind in "fV"
+            self.is_open = self.is_open or not (is_float or bool(divisor.all()))
+
+    def look(self, values: Iterable[Any]) -> None:
+        """Looks at some of the program's values."""
+        self.is_non_finite = self.is_non_finite or any(map(_is_non_finite, values))
 
 
 def _is_non_finite(value: Any) -> bool:

@@ -123,7 +123,7 @@ class Session:
 
     def _match(self, setting: Setting, composite: Composite, count: int) -> None:
         seed = self._seed(setting.shown, composite.name, MATCH, count)
-        find = partial(find_match, composite, seed, WIDE if count % 2 == 0 else NARROW)
+        find = partial(find_match, composite, seed, WIDE if count % 4 < 3 else NARROW)
         example = self._drawn(composite, find, setting)
         if example is not None:
             self._try(setting, composite, MATCH, seed, example)
