@@ -11,7 +11,11 @@ from typing import Literal
 import pytest
 from seeded_bugs import BUGS, Bug
 
+import byocir
 from byocir.cli.main import main
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
+from byocir.evaluate.module import random_feeds
 from byocir.patterns import Composite
 from byocir.patterns.files import import_file
 from byocir.targets.base import Target
@@ -93,6 +97,24 @@ def test_an_interrupt_prints_the_score_so_far(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert out.endswith("npu: patterns 1/3, rules 1/2, 2 cases, 0 wrong, 3 never reached\n")
     assert err == "interrupted\n"
+
+
+LRN = """func.func @main(%0: {0}) -> {0} {{
+  %1 = graph.lrn %0 {{alpha = 1.0 : f32, beta = {1} : f32, bias = 1.0 : f32, size = {2} : i64}}
+    : ({0}) -> {0}
+  func.return %1 : {0}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "beta", "size", "regions"),
+    [("1x4x2x2", 0.5, 3, 1), ("1x4x2", 0.5, 3, 0), ("1x4x2x2", 0.5, 2, 0), ("1x4x2x2", 0.0, 3, 0)],
+)
+def test_onnx_runtime_gets_no_lrn_that_it_refuses(shape, beta, size, regions):
+    module = parse_module(LRN.format(f"tensor<{shape}xf32>", beta, size), load_context())
+    package = byocir.compile(module, targets=["ort"])
+    assert len(package.report.regions) == regions
+    package.run(random_feeds(module))
 
 
 @dataclass(frozen=True)

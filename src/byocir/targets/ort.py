@@ -109,6 +109,10 @@ def _not_taken(op: Operation) -> str:
         return "align_corners with scales that lead to no whole size"
     if isinstance(op, LrnOp) and len(shape_of(op.input.type)) != 4:
         return f"an LRN of {len(shape_of(op.input.type))} dimensions"
+    if isinstance(op, LrnOp) and op.size.value.data % 2 == 0:
+        return f"an LRN over {op.size.value.data} channels, an even number"
+    if isinstance(op, LrnOp) and min(op.alpha.value.data, op.beta.value.data) <= 0:
+        return "an LRN whose alpha or beta is not above 0"
     if isinstance(op, RnnOp | GruOp | LstmOp) and _has_empty_sequences(op):
         return "a sequence without elements, whose last state is not the first"
     return ""
