@@ -19,7 +19,7 @@ import argparse
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -105,7 +105,7 @@ def measured_all(cases: Sequence[Case], jobs: int) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for option, known in (("nets", NETS), ("settings", SETTINGS), ("forms", FORMS)):
         parser.add_argument(f"--{option}", type=_some(known), default=list(known))
     parser.add_argument("--full", action="store_true", help="nets in full size")
@@ -129,7 +129,7 @@ def main() -> None:
     raise SystemExit(broken > 0)
 
 
-def _some(known: Sequence[str]):
+def _some(known: Collection[str]):
     def parse(text: str) -> list[str]:
         unknown = [name for name in text.split(",") if name not in known]
         if unknown:

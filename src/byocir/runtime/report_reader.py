@@ -29,6 +29,7 @@ from byocir.dialects.byoc import (
     SourceOp,
     TrailOp,
 )
+from byocir.dialects.collector import collector_paused
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
@@ -51,6 +52,7 @@ CONTRACTIONS = frozenset(
 which have static shapes."""
 
 
+@collector_paused()
 def report_of(module: ModuleOp) -> Report:
     """The report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
