@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.context import load_context
-from byocir.dialects.graph import DivOp, ModOp, TopKOp
+from byocir.dialects.graph import CastOp, DivOp, ModOp, TopKOp
 from byocir.dialects.types import dtype_of, element_type_of, is_float
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
@@ -66,7 +66,8 @@ class Case:
 
 class _Watch:
     """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
-    gives: integers divided by zero, the largest elements in any order."""
+    gives: integers divided by zero, floats cast to integers that do not hold them, the largest
+    elements in any order."""
 
     def __init__(self) -> None:
         self.is_non_finite = self.is_open = False
@@ -81,9 +82,21 @@ class _Watch:
             is_float = divisor.dtype.kind in "fV"
             self.is_open = self.is_open or not (is_float or bool(divisor.all()))
 
+        if isinstance(op, CastOp) and self.interpreter is not None:
+            given = np.asarray(self.interpreter.value(op.operands[0]))
+            self.is_open = self.is_open or _overflows(given, np.asarray(results[0]))
+
     def look(self, values: Iterable[Any]) -> None:
         """Looks at some of the program's values."""
         self.is_non_finite = self.is_non_finite or any(map(_is_non_finite, values))
+
+
+def _overflows(given: np.ndarray, made: np.ndarray) -> bool:
+    """Tells if floats were cast to integers that do not hold them."""
+    if given.dtype.kind not in "fV" or made.dtype.kind not in "iu":
+        return False
+    info, wide = np.iinfo(made.dtype), given.astype(np.float64)
+    return not bool(((wide >= info.min) & (wide <= info.max)).all())
 
 
 def _is_non_finite(value: Any) -> bool:
