@@ -1,4 +1,5 @@
 // RUN: byocir-opt -p set-targets{targets=vta},match-composites{level=tensor} %s | filecheck %s
+// RUN: byocir-opt --load-target %S/policies.py:Rectifier -p set-targets{targets=rectifier},match-composites{level=tensor} %s | filecheck %s --check-prefix=MEMORY
 
 // The same pass on blocks, in value form: what the result starts from goes along as constants do.
 // CHECK-LABEL: @values
@@ -18,11 +19,13 @@ func.func @values(%x: tensor<1x4xi8>) -> tensor<1x4xi8> {
   func.return %0 : tensor<1x4xi8>
 }
 
-// And in buffer form: the composite takes the memref that it fills.
+// And in buffer form: the composite takes the memref that it fills. VTA leaves memory alone.
 // CHECK-LABEL: @buffers
-// CHECK-NEXT:    byoc.composite "vta.bound" at "tensor" (%[[A:.*]] = %x : memref<1x4xi8>, %[[O:.*]] = %y : memref<1x4xi8>) {
-// CHECK-NEXT:      tir.block [n: 1, i: 4] ins(%[[A]][n, i] : memref<1x4xi8>) outs(%[[O]][n, i] : memref<1x4xi8>) {
-// CHECK:           byoc.yield
+// CHECK-NOT:     byoc.composite
+// MEMORY-LABEL: @buffers
+// MEMORY-NEXT:    byoc.composite "rectifier.floor" at "tensor" (%[[A:.*]] = %x : memref<1x4xi8>, %[[O:.*]] = %y : memref<1x4xi8>) {
+// MEMORY-NEXT:      tir.block [n: 1, i: 4] ins(%[[A]][n, i] : memref<1x4xi8>) outs(%[[O]][n, i] : memref<1x4xi8>) {
+// MEMORY:           byoc.yield
 func.func @buffers(%x: memref<1x4xi8>, %y: memref<1x4xi8>) {
   tir.block [n: 1, i: 4] ins(%x[n, i] : memref<1x4xi8>) outs(%y[n, i] : memref<1x4xi8>) {
   ^bb0(%a: i8, %b: i8):

@@ -1,4 +1,4 @@
-// RUN: byocir-opt -p set-targets{targets=vta},match-composites{level=tensor},assign-targets,merge-regions %s | filecheck %s
+// RUN: byocir-opt --load-target %S/policies.py:Rectifier -p set-targets{targets=rectifier},match-composites{level=tensor},assign-targets,merge-regions %s | filecheck %s
 
 // Buffers order ops, too: the host reads %t between two writes of it, so what writes it again comes
 // later, though no value leads there.

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from byocir import Target
-from byocir.patterns import composite, constant, op, wildcard
+from byocir.patterns import block, composite, constant, op, wildcard
 
 
 @composite("product")
@@ -53,3 +53,17 @@ class Packed(Target):
 
     def transform(self, pattern, uses, values):
         return np.ascontiguousarray(values.T) if pattern == "packed.product" else None
+
+
+@composite("floor")
+def floor():
+    """Values that are at least 0, of tensors or of memory."""
+    return block("n i", wildcard("x")["n i"], lambda _, x: x.max(0))
+
+
+class Rectifier(Target):
+    """Takes programs in memory, too."""
+
+    name = "rectifier"
+    codegen_level: ClassVar = "tensor"
+    patterns = (floor,)
