@@ -1,10 +1,11 @@
 """Gemmini (default configuration), described: a systolic array of 16 by 16 with a scratchpad and an
 accumulator, down to the words of its RoCC instructions.
 
-Products of matrices of signed bytes, whose sums leave as 32 bits. Load, execute and store run side
-by side; the hardware holds back what touches the same rows, so two tiles in flight are nothing but
-other rows. A word is (funct, rs1, rs2). Array n of the program is at host address (n + 1) << 32.
-Convolutions, and stores that scale to bytes, are not described yet.
+Products of matrices and convolutions of signed bytes, whose sums leave as 32 bits. Load, execute
+and store run side by side; the hardware holds back what touches the same rows, so two tiles in
+flight are nothing but other rows. A word is (funct, rs1, rs2). Array n of the program is at host
+address (n + 1) << 32.
+Stores that scale to bytes are not described yet: the host does that.
 """
 
 from struct import pack, unpack
@@ -96,11 +97,11 @@ def multiply_add(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> Scal
 
 @gemmini.instruction(
     execute, into=accumulator, m=up_to(DIM), n=up_to(DIM), k=up_to(DIM), cycles=lambda s: DIM,
-    encode=product_words,
+    encode=product_words, strided=("a", "out"),
     registers=lambda call: {strides: (call.places["a"].stride("m"), call.result.stride("m"))},
 )  # fmt: skip
 def product() -> Pattern:
-    a, w = scratchpad("a")["m k"], scratchpad("w")["k n"]
+    a, w = scratchpad("a")["(m*step) k"], scratchpad("w")["k n"]
     added = block("m n | k", a, w, multiply_add, init=accumulator("c"))
     return added | block("m n | k", a, w, multiply_add)
 
@@ -111,10 +112,18 @@ def product() -> Pattern:
 @composite("gemmini.matmul")
 def matmul() -> Pattern:
     """A product of matrices of signed bytes."""
-    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)
-    straight = block("m n | k", a, b["k n"], multiply_add)
-    return straight @ "product"
+    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
+    return block("m n | k", a, b, multiply_add) @ "product"
+
+
+@composite("gemmini.conv")
+def conv() -> Pattern:
+    """A convolution of signed bytes, channels last: at each point of the window a product."""
+    x = wildcard("x", dtype=i8)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = wildcard("weights", dtype=i8)["r s c o"]
+    return block("n h w o | r s c", x, weights, multiply_add) @ "product"
 
 
 class Gemmini(byocir.Target):
-    name, machine, patterns = "gemmini", gemmini, (matmul,)
+    name, machine, patterns = "gemmini", gemmini, (conv, matmul)
+    channels_last = True

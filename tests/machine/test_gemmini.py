@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,14 @@ from hypothesis import strategies as st
 from random_machines import product_module
 from xdsl.dialects.func import FuncOp
 
+import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.context import load_context
+from byocir.dialects.tir import ConstantOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.evaluate.ports import ports_of
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
 from byocir.machine.numbers import hazards_of, times_of
@@ -21,7 +28,9 @@ from byocir.patterns.files import import_file
 from byocir.patterns.targets import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.described import functions_of
 
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"
 
 
@@ -45,6 +54,40 @@ def test_its_words_compute_products_of_all_sizes(m: int, n: int, k: int, seed: i
     result = np.full((m, n), -1, np.int32)
     Gemmini([a, b, result]).run(words)
     np.testing.assert_array_equal(result, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
+    """Runs the words of a package's programs on the model of the instruction set."""
+    functions = functions_of(blobs)
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        _, types = ports_of(functions[symbol])
+        outputs = [np.zeros(shape_of(t), dtype_of(element_type_of(t))) for t in types]
+        ops = functions[symbol].body.block.ops
+        constants = [op.value.data.values().copy() for op in ops if isinstance(op, ConstantOp)]
+        given = [np.ascontiguousarray(array) for array in inputs]
+        words = [word for entry in json.loads(blobs[f"{symbol}.json"]) for word in entry]
+        Gemmini([*given, *outputs, *constants]).run(words)
+        return outputs
+
+    return run
+
+
+def test_its_words_run_a_network_bit_for_bit() -> None:
+    example = import_file(EXAMPLE, "B217")
+
+    class OnIsa(example.Gemmini):
+        def load(self, blobs):
+            return model_of_the_isa(blobs)
+
+    module = byocir.import_onnx(DIGITS, shapes={"image": (1, 1, 8, 8)})
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)
+    package = byocir.compile(module, targets=[OnIsa()], levels=("tensor",))
+    found = package.run(feeds)
+    np.testing.assert_array_equal(found["logits"], expected["logits"])
+    taken = [each.pattern for each in package.report.decisions if each.taken]
+    assert sorted(taken) == ["gemmini.conv"] * 6 + ["gemmini.matmul"]
 
 
 def test_configuration_is_set_where_it_changes() -> None:

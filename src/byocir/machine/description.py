@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -66,17 +66,20 @@ class Machine:
         opcode: int | None = None,
         encode: Encode | None = None,
         registers: Callable[[Call], Mapping[Register, Any]] | None = None,
+        strided: Collection[str] = (),
         **limits: Limit,
     ) -> Callable[[Callable[[], Any]], Instruction]:
         """Decorator: declares an instruction. The function gives its pattern, or alternatives.
         Values of the pattern lie in the memory that they are made of (`near("a")`), other wildcards
         in main memory. `into` is the memory it writes, by default that of what it starts from, else
-        main memory. Limits are given by the names of iterators."""
+        main memory. Limits are given by the names of iterators. `strided` names the operands
+        whose rows need not follow each other, as its code says how far apart they are; the result
+        is "out"."""
 
         def build(function: Callable[[], Any]) -> Instruction:
             pattern = composite(f"{self.name}.{function.__name__}")(function)
             return self._add(
-                pattern, unit, cycles, into, opcode, encode, registers, limits, function
+                pattern, unit, cycles, into, opcode, encode, registers, limits, strided, function
             )
 
         return build
@@ -92,17 +95,21 @@ class Machine:
         opcode: int | None = None,
         encode: Encode | None = None,
         registers: Callable[[Call], Mapping[Register, Any]] | None = None,
+        strided: Collection[str] = (),
         rows: Limit,
         lanes: Limit,
     ) -> Instruction:
-        """Declares an instruction that moves up to `rows` runs of `lanes` elements."""
+        """Declares an instruction that moves up to `rows` runs of `lanes` elements. `strided` as
+        for `instruction`; runs may be anywhere in main memory."""
 
         def moved() -> Pattern:
             return block("rows lanes", source("x")["rows lanes"], lambda _, x: x)
 
         pattern = composite(f"{self.name}.{name}")(moved)
         limits = {"rows": rows, "lanes": lanes}
-        return self._add(pattern, unit, cycles, into, opcode, encode, registers, limits, moved)
+        return self._add(
+            pattern, unit, cycles, into, opcode, encode, registers, limits, strided, moved
+        )
 
     def _add(
         self,
@@ -114,6 +121,7 @@ class Machine:
         encode: Encode | None,
         registers: Callable[[Call], Mapping[Register, Any]] | None,
         limits: Mapping[str, Limit],
+        strided: Collection[str],
         function: Callable[..., Any],
     ) -> Instruction:
         forms = [each for each in pattern.walk() if isinstance(each, BlockPattern)]
@@ -125,7 +133,7 @@ class Machine:
         inits = [init.memory for form in forms if (init := init_of(form)) is not None]
         memory = into or next(iter(inits), MAIN)
         made = Instruction(
-            pattern.name, unit, pattern, memory, limits, cycles, opcode, encode, registers
+            pattern.name, unit, pattern, memory, limits, cycles, opcode, encode, registers, strided
         )
         self.instructions.append(made)
         return made

@@ -24,7 +24,8 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind
-from byocir.machine.parts import MAIN, Operand
+from byocir.machine.parts import MAIN, Memory, Operand
+from byocir.machine.places import Place
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.match import BoundBlock, Progress
@@ -58,7 +59,7 @@ def _fit(
     for form in instruction.forms:
         if isinstance(form.init, Operand) and start is not None:
             continue
-        for ranks in _ranks(form, len(block.ins)):
+        for ranks in _ranks(instruction, form, len(block.ins)):
             root = local_form(block, ranks, start)
             if root is None:
                 continue
@@ -77,17 +78,28 @@ def _fit(
     return Misfit(instruction, reason)
 
 
-def _ranks(form: BlockPattern, count: int) -> list[tuple[int, ...]]:
+Rank = tuple[int, int]
+"""The dimensions that an operand has, and how many of them, the last ones, are lanes."""
+
+
+def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tuple[Rank, ...]]:
     """The ways in which operands can have as many dimensions as they are read with."""
     if len(form.reads) != count:
         return []
-    out = len(form.out)
-    orders = dict.fromkeys(permutations(len(index) for index in form.indices))
-    return [(*order, out) for order in orders]
+    found: list[Rank] = []
+    for read, index in zip(form.reads, form.indices, strict=True):
+        memory = read.pattern.memory if isinstance(read.pattern, Operand) else MAIN
+        found.append((len(index), _lanes(memory)))
+    out = len(form.out), _lanes(instruction.into)
+    return [(*order, out) for order in dict.fromkeys(permutations(found))]
+
+
+def _lanes(memory: Memory) -> int:
+    return 0 if memory.is_main else len(memory.row)
 
 
 def local_form(
-    block: BlockOp, ranks: Sequence[int], start: Attribute | None = None
+    block: BlockOp, ranks: Sequence[Rank], start: Attribute | None = None
 ) -> BlockOp | None:
     """The block as a program of its own, with operands of these ranks; None where they have more
     dimensions of several elements, or indices that divide."""
@@ -156,6 +168,9 @@ def kind_of(
         fit = next((each for each in said if each.instruction.name == name), None)
         if not isinstance(fit, Fit):
             return fit.reason if fit else f"{machine.name} has none of this name"
+        scattered = _scattered(fit, piece)
+        if scattered:
+            return scattered
         sizes = fit.sizes(extents)
         return Kind(fit, piece, start, sizes, fit.instruction.cost(sizes))
 
@@ -179,17 +194,18 @@ def _side(
     return high - low + 1, index
 
 
-def _with_rank(sides: Sequence[_Side], rank: int) -> list[_Side] | None:
-    """The dimensions without as many of size one as there are too many, the first ones first."""
-    left = len(sides) - rank
+def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
+    """The dimensions without as many of size one as there are too many, the first ones first;
+    lanes are kept."""
+    left = len(sides) - rank[0]
     kept: list[_Side] = []
-    for size, index in sides:
-        if left > 0 and size == 1:
+    for at, (size, index) in enumerate(sides):
+        if left > 0 and size == 1 and at < len(sides) - rank[1]:
             left -= 1
         else:
             kept.append((size, index))
     one = (1, AffineExpr.constant(0))
-    return [*[one] * (rank - len(kept)), *kept] if left <= 0 else None
+    return [*[one] * (rank[0] - len(kept)), *kept] if left <= 0 else None
 
 
 def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: BlockOp) -> Fit:
@@ -238,6 +254,25 @@ def _scope(type_: Attribute) -> str:
     return scope_of(type_) or "main memory"
 
 
+def _scattered(fit: Fit, block: BlockOp) -> str:
+    """Names an operand whose rows, or elements in main memory, do not follow each other as the
+    instruction needs it; empty if there is none."""
+    values, sizes = [*block.ins, *block.outs], fit.sizes(block.extents)
+    for name, position in fit.operands.items():
+        memory, value = fit.memories[position], values[position]
+        forms = [linear(expr) for expr in block.maps.data[position].data.results]
+        is_result = position == len(block.ins)
+        if not memory.is_main and ("out" if is_result else name) in fit.instruction.strided:
+            continue
+        for iterator, at in fit.iterators.items():
+            moved = tuple(f.coefficient(at[-1]) if f is not None and at else 0 for f in forms)
+            step = Place(memory, value, (), {iterator: moved}).stride(iterator)
+            wide = sizes[iterator] > 1 and (not memory.is_main or moved[-1:] != (0,))
+            if wide and step not in (0, 1):
+                return f"expected {name} of {iterator} one after the other, found {step} apart"
+    return ""
+
+
 def body_key(block: Block) -> tuple[Any, ...]:
     """Tells bodies apart that compute different things."""
     numbers: dict[Any, int] = {arg: i for i, arg in enumerate(block.args)}
@@ -254,13 +289,20 @@ def _properties(op: Operation) -> tuple[Any, ...]:
     return (op.value,) if isinstance(op, arith.ConstantOp) else tuple(op.properties.items())
 
 
-def block_key(block: BlockOp) -> tuple[Any, ...]:
-    """Makes a key of all that decides which instruction does a block: all but its boxes' starts."""
+def pattern_key(block: BlockOp) -> tuple[Any, ...]:
+    """Makes a key of all that decides whether patterns match a block in these memories."""
     maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
     terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
-    types: tuple[Shape | Any, ...] = tuple(
+    types = tuple(
         (element_type_of(v.type), "" if block.in_value_form else scope_of(v.type))
         for v in [*block.ins, *block.outs]
     )
-    kinds = tuple((it.extent.data, it.kind.data) for it in block.iterators)
+    kinds = tuple(it.kind.data for it in block.iterators)
     return kinds, terms, types, body_key(block.body.block)
+
+
+def block_key(block: BlockOp) -> tuple[Any, ...]:
+    """Makes a key of all that decides which instruction does a block: all but its boxes' starts."""
+    values = [*block.ins, *block.outs]
+    shapes = () if block.in_value_form else tuple(shape_of(v.type) for v in values)
+    return block.extents, shapes, pattern_key(block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,9 @@ class Instruction:
     """Makes the entry of the machine's code for one call of it."""
     registers: Callable[[Call], Mapping[Register, Any]] | None = None
     """Gives the contents of the machine's registers that one call of it needs."""
+
+    strided: Collection[str] = ()
+    """The operands whose rows need not follow each other; the result is "out"."""
 
     @property
     def rule(self) -> Callable[..., Any]:

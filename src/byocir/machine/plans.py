@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
 from byocir.machine.description import Machine
-from byocir.machine.fits import Asked, Misfit, block_key, fits, sized
+from byocir.machine.fits import Asked, Misfit, fits, pattern_key, sized
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Limit
 
@@ -43,7 +43,7 @@ def plans_of(
     `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
     """
     found: list[Plan] = []
-    key = block_key(block)
+    key = pattern_key(block)
     for kept in _choices(machine, block, extents):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
         for fit in _said(machine, block, key, sizes, start, asked):
@@ -86,7 +86,8 @@ def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterat
         rows = len(parallel) if names.parallel_groups else len(names.parallel)
         sums = len(reduced) if names.reduction_groups else len(names.reduction)
         if len(form.reads) == len(block.ins):
-            shapes.add((min(rows, len(parallel)), min(sums, len(reduced))))
+            most = range(min(rows, len(parallel)) + 1), range(min(sums, len(reduced)) + 1)
+            shapes.update(product(*most))
     seen: set[frozenset[int]] = set()
     for rows, sums in sorted(shapes, reverse=True):
         for first in combinations(parallel[::-1], rows):

@@ -74,7 +74,7 @@ class Simulator:
     def _plan(self, kind: Kind) -> BlockPlan:
         if kind not in self._plans:
             values = [*kind.block.ins, *kind.block.outs]
-            form = local_form(kind.block, [len(shape_of(value.type)) for value in values])
+            form = local_form(kind.block, [(len(shape_of(value.type)), 0) for value in values])
             assert form is not None
             self._plans[kind] = BlockPlan(form)
         return self._plans[kind]

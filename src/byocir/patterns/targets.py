@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue, Use
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
@@ -57,6 +57,10 @@ class Taker(Protocol):
 
     signed_bytes: ClassVar[bool]
     """Tells whether it computes on signed bytes alone."""
+
+    def refusal(self, ops: Sequence[Operation]) -> str:
+        """Gives the reason why it cannot run the ops of a match, or ""."""
+        ...
 
     codegen_level: ClassVar[Literal["graph", "tensor"]]
     """The level that its region functions are brought to before code generation."""

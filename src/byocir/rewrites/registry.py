@@ -59,6 +59,7 @@ PASSES: dict[str, str] = {
     "relax-contractions": "byocir.rewrites.host.relax:RelaxContractionsPass",
     "fold-pads": "byocir.rewrites.host.pads:FoldPadsPass",
     "assign-layouts": "byocir.rewrites.host.layouts:AssignLayoutsPass",
+    "order-weights": "byocir.rewrites.host.order_weights:OrderWeightsPass",
     "flatten-windows": "byocir.rewrites.host.windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.rewrites.host.fuse:FuseBlocksPass",
     "pack-weights": "byocir.rewrites.host.pack:PackWeightsPass",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue, Use
+from xdsl.ir import Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
@@ -84,6 +84,11 @@ class Target(ArgSpecConvertible):
     """Whether it computes on signed bytes alone: arrays of unsigned ones then become signed, with
     zero points that are 128 less, in the whole module before the first match."""
 
+    channels_last: ClassVar[bool] = False
+    """Whether convolutions are offered to its patterns at the tensor level with channels last:
+    images [n, h, w, c], weights [r, s, c, o], and zeros around images in memory. What computes
+    images and what reads them follows, in the whole module."""
+
     constants: ClassVar[ConstantPolicy] = "match"
     """Where constants go that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""
@@ -120,6 +125,17 @@ class Target(ArgSpecConvertible):
         """The way in which composites are gathered into regions, each of which is one call: by
         default in as few as can be, connected or not."""
         return RegionPolicy()
+
+    def refusal(self, ops: Sequence[Operation]) -> str:
+        """Gives the reason why it cannot run the ops of a match that keeps all rules, or "": what
+        is refused goes to the next target or the host. The default refuses for a described machine
+        whose schedule byocir finds: blocks that no instruction does, and tiles that no memory
+        holds."""
+        if not isinstance(self.machine, Machine) or type(self).schedule is not Target.schedule:
+            return ""
+        from byocir.rewrites.machine.search import refusal_of
+
+        return refusal_of(self.machine, ops)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
         """Estimates a match of one of its composites: "latency" in seconds, "energy" in joules,

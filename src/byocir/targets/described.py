@@ -47,7 +47,8 @@ def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
     return f"{symbol}.json", json.dumps(code).encode()
 
 
-def _functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
+def functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
+    """The functions whose programs a package has, by symbol; nobody may change them."""
     return _parsed(blobs[TEXT], blobs[WEIGHTS])
 
 
@@ -65,7 +66,7 @@ def runner(
 ) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
     """Makes the runner of programs on a simulated machine. With `check` those that have hazards
     raise ByocirError B274."""
-    functions = _functions_of(blobs)
+    functions = functions_of(blobs)
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         function = functions[symbol]
@@ -89,7 +90,7 @@ def costs_of_programs(
 ]:
     """Times the calls of each program. Gives the fields of a `Profile` in order."""
     units = [unit.name for unit in model_of(machine).units]
-    for symbol, function in (_functions_of(blobs) if TEXT in blobs else {}).items():
+    for symbol, function in (functions_of(blobs) if TEXT in blobs else {}).items():
         calls = calls_in(machine, function.body.block)
         times = times_of(machine, calls)
         spent = dict(zip(units, times.units, strict=True))

@@ -44,6 +44,8 @@ from byocir.targets.given import Targets, attributes_of
 from byocir.targets.own_passes import owned
 
 LOWERING = "convert-graph-to-tir"
+LAYOUTS = "assign-layouts,order-weights,"
+"""What targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
 )
@@ -190,7 +192,9 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
         check += parse_pipeline("choose-schedules")
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
-    before = f"{LOWERING}{{bodies=true}},{_place(module)}match-composites{{level=tensor}}"
+    layouts = LAYOUTS if any(ask(target, "channels_last") for target in targets) else ""
+    place = _place(module)
+    before = f"{LOWERING}{{bodies=true}},{layouts}{place}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
 

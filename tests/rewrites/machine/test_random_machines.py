@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from random_machines import Drawn, machines, product_module
+from random_machines import Drawn, gemm, machines, multiply_add, product_module
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -18,17 +18,22 @@ import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.context import load_context
+from byocir.dialects.types import i8, i32
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import MAIN, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
 from byocir.machine.numbers import any_order, hazards_of
 from byocir.machine.simulator import Simulator
+from byocir.patterns import Pattern, block
+from byocir.patterns.targets import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.report import report_of
 
 ENGINE = str(Path(__file__).parents[3] / "examples" / "counted_engine.py")
-REFUSALS = {"B270", "B271", "B272", "B273", "B261"}
+REFUSALS = {"B270", "B272", "B273", "B261"}
 sizes = st.integers(1, 20) | st.sampled_from([8, 16, 24])
 
 
@@ -49,7 +54,14 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
             raise
         event(f"refused: {error.code}")
         return None
-    (function,) = (f for f in lowered.ops if isinstance(f, FuncOp) and TARGET in f.attributes)
+    functions = [f for f in lowered.ops if isinstance(f, FuncOp) and TARGET in f.attributes]
+    if not functions:
+        decisions = report_of(lowered).decisions
+        assert decisions
+        assert all(each.reason for each in decisions)
+        event("declined")
+        return None
+    (function,) = functions
     arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
     Simulator(drawn.machine).run(function, arrays)
     np.testing.assert_array_equal(arrays[2], expected)
@@ -104,3 +116,38 @@ def test_programs_of_large_products_are_short_and_keep_the_core_busy() -> None:
     (profile,) = package.profile()
     assert 6 * text.count("tir.intrinsic ") < profile.details["instructions"]
     assert profile.cycles <= 1.15 * max(profile.bounds.values())
+
+
+def exacting(rows: int) -> Machine:
+    """A machine with memories of so many rows, whose product is 16 wide and nothing else."""
+    machine = Machine("exacting")
+    unit = machine.unit("unit")
+    near = machine.memory("near", i8, row=(16,), rows=rows)
+    sums = machine.memory("sums", i32, row=(16,), rows=rows)
+    moved = {"rows": up_to(16), "lanes": up_to(16)}
+    machine.copy("load", MAIN, near, unit=unit, cycles=lambda s: 1, **moved)
+    machine.copy("store", sums, MAIN, unit=unit, cycles=lambda s: 1, **moved)
+
+    @machine.instruction(unit, into=sums, cycles=lambda s: 1, n=exactly(16))
+    def product() -> Pattern:
+        return block("m n | k", near("a")["m k"], near("w")["k n"], multiply_add)
+
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "told"),
+    [
+        (1, 16, "expected exacting.near to hold the smallest tile"),
+        (64, 20, "exacting.product: expected n exactly 16, found 20"),
+    ],
+)
+def test_what_a_machine_cannot_do_stays_with_the_host(rows: int, n: int, told: str) -> None:
+    class Exacting(byocir.Target):
+        name, machine, patterns = "exacting", exacting(rows), (gemm,)
+
+    register("exacting", Exacting)
+    module = product_module(16, n, 16, relu=False)
+    report = partition(module, targets=[Exacting()], levels=("tensor",))
+    assert [decision.taken for decision in report.decisions] == [False]
+    assert told in report.decisions[0].reason

@@ -40,6 +40,12 @@ class Offer:
     composites: Sequence[Composite]
     costs: CostTable = NONE
 
+    def refusal(self, state: State) -> str:
+        """The reason why the target cannot run a match; empty if it can."""
+        found: Any = ask(self.taker, "refusal", list(state.ops))
+        expect_given(self.taker, "refusal", isinstance(found, str), "text", found)
+        return found
+
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
         """Adds up the costs of these matches; None where one is unknown."""
         found = [self.costs.of(a.composite.name, a.matched).get(objective) for a in attempts]
@@ -103,7 +109,7 @@ def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Att
     left = dict.fromkeys(ops)  # users come before what they use: matches list roots first
 
     def outside(state: State) -> str:
-        reason = blocked(offer.target, state)
+        reason = blocked(offer.target, state) or offer.refusal(state)
         return reason or ("" if left.keys() >= set(state.ops) else "reaches other ops")
 
     chosen: list[Attempt] = []

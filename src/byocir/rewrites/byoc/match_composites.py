@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -198,8 +197,12 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
     for i, op in enumerate(block.ops):
         by_name.setdefault(op.name, []).append(op)
         position[op] = i
-    blocked = partial(claims.blocked, offers[0].target)
-    for composite in offers[0].composites:
+    offer = offers[0]
+
+    def blocked(state: State) -> str:
+        return claims.blocked(offer.target, state) or offer.refusal(state)
+
+    for composite in offer.composites:
         roots = [op for name in composite.root_names for op in by_name.get(name, [])]
         for root in sorted(roots, key=lambda op: -position[op]):
             if root in claims.taken:
@@ -208,7 +211,7 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
             if attempt.fits:
                 claims.choose(attempt, offers, objective)
             else:
-                claims.decide(attempt, offers[0].target)
+                claims.decide(attempt, offer.target)
 
 
 def _is_taken(block: Block, claims: _Claims) -> bool:

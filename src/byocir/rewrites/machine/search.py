@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise, permutations, product
 from math import inf, prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
@@ -47,6 +47,37 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
     return _Script(chain, found).text()
 
 
+def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
+    """The reason why a machine cannot run the blocks of a match: what its instructions say to one,
+    or which memory holds no tile; empty if it can."""
+    blocks = _in_order([op for op in ops if isinstance(op, BlockOp)])
+    if not blocks:
+        return ""
+    try:
+        _Chain(machine, _stages_of(machine, blocks)).expect_room()
+    except ByocirError as error:
+        return "; ".join(part for part in (error.message, error.help) if part)
+    return ""
+
+
+def _in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
+    """Blocks of one function, each behind those that make what it reads."""
+    found: dict[Operation, BlockOp] = {}
+    given = set[Operation](blocks)
+
+    def put(block: BlockOp) -> None:
+        for value in block.ins:
+            owner = value.owner
+            if isinstance(owner, BlockOp) and owner in given and owner not in found:
+                put(owner)
+        found[block] = block
+
+    for block in blocks:
+        if block not in found:
+            put(block)
+    return list(found.values())
+
+
 # -- the blocks, and the instructions that do them
 
 
@@ -65,6 +96,16 @@ class Stage:
     @property
     def into(self) -> Memory:
         return self.plan.instruction.into
+
+    @cached_property
+    def extents(self) -> Shape:
+        """The extents of the block's iterators."""
+        return self.block.extents
+
+    @cached_property
+    def reductions(self) -> list[int]:
+        """The positions of the iterators that the block sums over."""
+        return self.block.reductions
 
     @cached_property
     def forms(self) -> list[list[Linear[int]]]:
@@ -183,7 +224,7 @@ class _Chain:
     def best(self) -> Choice:
         """The cheapest choice that the machine has room for. Raises ByocirError B272."""
         starts = [choice for order in self._orders() for choice in self._starts(order)]
-        ways = prod(len(sizes) for sizes in self._options().values())
+        ways = prod(len(sizes) for sizes in self._options().values()) * len(starts) // 2
         found = (
             [choice for start in starts[::2] for choice in self._all(start)]
             if ways <= MOST_WAYS
@@ -193,6 +234,12 @@ class _Chain:
         if self.cost(best) == inf:
             raise self._full(starts[0])
         return best
+
+    def expect_room(self) -> None:
+        """Raises ByocirError B272 where memories do not hold the smallest tiles."""
+        starts = [choice for order in self._orders() for choice in self._starts(order)]
+        if all(self.cost(choice) == inf for choice in starts):
+            raise self._full(starts[0])
 
     def _orders(self) -> list[tuple[int, ...]]:
         """The orders of the loops over tiles that are tried."""
@@ -204,9 +251,9 @@ class _Chain:
         """The smallest tiles, and those of about one instruction."""
         last = len(self.stages) - 1
         for smallest in (True, False):
-            tile = tuple(self._size(last, i, smallest) for i in range(len(self.last.block.extents)))
+            tile = tuple(self._size(last, i, smallest) for i in range(len(self.last.extents)))
             sums = tuple(
-                tuple(self._size(s, i, smallest) for i in stage.block.reductions)
+                tuple(self._size(s, i, smallest) for i in stage.reductions)
                 for s, stage in enumerate(self.stages)
             )
             yield Choice(tile, sums, order)
@@ -221,7 +268,7 @@ class _Chain:
         """The sizes that are tried, by stage and iterator."""
         last = len(self.stages) - 1
         tiled = [(last, i) for i in self.last.block.parallels]
-        sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.block.reductions]
+        sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.reductions]
         return {each: self.sizes_of(*each) for each in [*tiled, *sums]}
 
     def _all(self, start: Choice) -> Iterator[Choice]:
@@ -235,7 +282,7 @@ class _Chain:
 
     def _with(self, choice: Choice, s: int, i: int, size: int) -> Choice:
         """The choice with another size of one iterator."""
-        block = self.stages[s].block
+        block = self.stages[s]
         if i not in block.reductions:
             return replace(choice, tile=(*choice.tile[:i], size, *choice.tile[i + 1 :]))
         at = block.reductions.index(i)
@@ -365,15 +412,15 @@ class _Chain:
 
     def extents(self, choice: Choice) -> list[Shape]:
         """Gives the extents that each stage runs over in one iteration of the innermost loop."""
-        found: list[list[int]] = [list(stage.block.extents) for stage in self.stages]
+        found: list[list[int]] = [list(stage.extents) for stage in self.stages]
         found[-1] = list(choice.tile)
         for s in range(len(self.stages) - 1, -1, -1):
             stage = self.stages[s]
-            for at, i in enumerate(stage.block.reductions):
+            for at, i in enumerate(stage.reductions):
                 found[s][i] = choice.sums[s][at]
             whole = list(found[s])
-            for i in stage.block.reductions:  # what is read of others is read of all sums
-                whole[i] = stage.block.extents[i]
+            for i in stage.reductions:  # what is read of others is read of all sums
+                whole[i] = stage.extents[i]
             for operand, at in enumerate(stage.made):
                 if at is None:
                     continue
@@ -385,13 +432,13 @@ class _Chain:
 
     def counts(self, choice: Choice) -> list[int]:
         """The iterations of each loop over tiles of the last block, in their order."""
-        extents = self.last.block.extents
+        extents = self.last.extents
         return [-(-extents[i] // choice.tile[i]) for i in choice.order]
 
     def sum_counts(self, s: int, choice: Choice) -> list[int]:
-        block = self.stages[s].block
-        sizes = zip(block.reductions, choice.sums[s], strict=True)
-        return [block.extents[i] // size for i, size in sizes]
+        stage = self.stages[s]
+        sizes = zip(stage.reductions, choice.sums[s], strict=True)
+        return [stage.extents[i] // size for i, size in sizes]
 
     def staged(self, choice: Choice, extents: Sequence[Shape]) -> list[Staged]:
         """The operands that are staged, in the order in which the script does it."""
@@ -422,7 +469,7 @@ class _Chain:
         """For each loop around a stage, those over its sums last, whether it moves an index."""
         used = {i for form in forms for i, _ in form.terms}
         outer = [self._depends(s, used, i) for i in choice.order]
-        return [*outer, *(i in used for i in self.stages[s].block.reductions)]
+        return [*outer, *(i in used for i in self.stages[s].reductions)]
 
     def _depends(self, s: int, used: set[int], i: int) -> bool:
         """Tells whether iterators of a stage begin elsewhere in each iteration over tiles of an
@@ -540,7 +587,7 @@ class _Script:
 
     def _summed(self, s: int) -> list[str]:
         stage, counts = self.chain.stages[s], self.chain.sum_counts(s, self.choice)
-        found = zip(stage.block.reductions, self.choice.sums[s], counts, strict=True)
+        found = zip(stage.reductions, self.choice.sums[s], counts, strict=True)
         chosen = [(i, size) for i, size, count in found if count > 1]
         if not chosen:
             return []
