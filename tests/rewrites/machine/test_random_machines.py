@@ -30,7 +30,7 @@ from byocir.patterns import Pattern, block
 from byocir.patterns.targets import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.report import report_of
+from byocir.runtime.report_reader import report_of
 
 ENGINE = str(Path(__file__).parents[3] / "examples" / "counted_engine.py")
 REFUSALS = {"B270", "B272", "B273", "B261"}
