@@ -224,7 +224,7 @@ class _Chain:
     def best(self) -> Choice:
         """The cheapest choice that the machine has room for. Raises ByocirError B272."""
         starts = [choice for order in self._orders() for choice in self._starts(order)]
-        ways = prod(len(sizes) for sizes in self._options().values()) * len(starts) // 2
+        ways = prod(len(sizes) for sizes in self._options().values()) * max(len(starts) // 4, 1)
         found = (
             [choice for start in starts[::2] for choice in self._all(start)]
             if ways <= MOST_WAYS
