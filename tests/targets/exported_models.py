@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.patterns import Composite, constant, op, optional, wildcard
-from byocir.runtime.explain import explain
+from byocir.runtime.explain import node_lines
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -94,7 +94,7 @@ def chain() -> onnx.ModelProto:
 
 def assert_explained(model: onnx.ModelProto, report: byocir.Report) -> None:
     """Nodes say what the report says of the nodes that they stand for."""
-    told = explain(report).splitlines()
+    told = node_lines(report)
     placement, targets = report.placement, {r.symbol: r.target for r in report.regions}
     for entry in model.graph.node:
         about = notes(entry)
@@ -102,8 +102,7 @@ def assert_explained(model: onnx.ModelProto, report: byocir.Report) -> None:
             assert entry.op_type == "Identity"  # the copy that names an output
             continue
         nodes = about["nodes"].split(", ")
-        for line in about["explain"].splitlines():
-            assert line in told
+        assert about["explain"].splitlines() == [line for name in nodes for line in told[name]]
         places = {placement[name] for name in nodes}
         if len(places) == 1 and not set(nodes) & set(report.split):
             (place,) = places
