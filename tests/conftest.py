@@ -9,6 +9,7 @@ random order of FUZZ_SEED, and none begins after that time.
 import gc
 import os
 import random
+import signal
 import time
 
 import pytest
@@ -25,6 +26,9 @@ _COMMON = {
 settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which tests of interrupts need
 
 _SECONDS, _SEED = os.environ.get("FUZZ_SECONDS"), os.environ.get("FUZZ_SEED", "0")
 _BEGAN = time.monotonic()
