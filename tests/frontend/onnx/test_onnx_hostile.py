@@ -262,16 +262,15 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_would_be_huge_is_not_made_to_compile(name: str) -> None:
+def test_what_would_be_huge_is_not_made(name: str) -> None:
+    code = "B312" if name == "endless range" else "B140.*for what"
     tracemalloc.start()
     try:
-        package = byocir.compile(BOMBS[name])
-        peak = tracemalloc.get_traced_memory()[1]
+        with pytest.raises(ByocirError, match=code):
+            byocir.compile(BOMBS[name]).run({"x": np.ones((1, 4), np.float32)})
+        assert tracemalloc.get_traced_memory()[1] < PEAK
     finally:
         tracemalloc.stop()
-    assert peak < PEAK
-    with pytest.raises(ByocirError, match="B312" if name == "endless range" else "B140.*for what"):
-        package.run({"x": np.ones((1, 4), np.float32)})
 
 
 def test_an_index_outside_is_found_when_it_is_used() -> None:
@@ -282,7 +281,7 @@ def test_an_index_outside_is_found_when_it_is_used() -> None:
 
 def test_a_one_hot_deeper_than_memory_is_refused() -> None:
     values = np.array([0, 1], np.int32)
-    with pytest.raises(ByocirError, match="B305"):
+    with pytest.raises(ByocirError, match="B140"):
         byocir.compile(constant("OneHot", [1], BEYOND, values, element=TensorProto.INT32))
 
 
