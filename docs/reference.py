@@ -43,13 +43,17 @@ DECLARED = (
     "machine",
     "constants",
     "signed_bytes",
+    "channels_last",
     "non_finite",
     "tables",
 )
+BEFORE = ("read_files",)
+"""The hooks of a target's class, which are called before there is an instance."""
 CALLED = (
     "fixed_point",
     "passes",
     "composites",
+    "refusal",
     "cost",
     "region_policy",
     "transform",
@@ -102,7 +106,7 @@ def declarations() -> Iterator[str]:
 
 def hooks() -> Iterator[str]:
     """The methods and properties that byocir calls."""
-    for name in CALLED:
+    for name in (*BEFORE, *CALLED):
         yield from member_section(Target, name)
 
 
@@ -191,7 +195,8 @@ def member_section(kind: type, name: str, level: str = "###") -> Iterator[str]:
     """A method, or a property, with its types and words."""
     member: Any = inspect.getattr_static(kind, name)
     function = getattr(member, "fget", None) or getattr(member, "func", None)
-    yield from function_section(function or member, level, is_property=function is not None)
+    method = getattr(member, "__func__", member)  # of a class
+    yield from function_section(function or method, level, is_property=function is not None)
 
 
 def function_section(
@@ -208,7 +213,7 @@ def typed(function: Callable[..., Any], *, is_property: bool) -> str:
     signature = inspect.signature(function)
     if is_property:
         return f"{function.__name__}: {signature.return_annotation}"
-    own = [each for each in signature.parameters.values() if each.name != "self"]
+    own = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
     text = f"{function.__name__}{signature.replace(parameters=own)}".replace("'", "")
     if len(text) <= 96:
         return text

@@ -146,7 +146,7 @@ def test_the_references_lack_nothing():
     described = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
     assert described == set(machine.__all__)
     public = {name for name in (*vars(Target), *Target.__annotations__) if name[0] != "_"}
-    assert {*reference.DECLARED, *reference.CALLED} == public
+    assert {*reference.DECLARED, *reference.BEFORE, *reference.CALLED} == public
 
 
 def test_hooks_are_called_in_the_order_of_their_reference():

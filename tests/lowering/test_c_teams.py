@@ -18,7 +18,8 @@ from byocir.lowering.tir_to_c import contract, emit_host, teams
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.margins import Runs, margins_of, writes_apart
 from byocir.lowering.tir_to_c.teams import alone, shared_for, shared_loops
-from byocir.runtime.native import OPENMP, HostProgram
+from byocir.runtime.c_function import OPENMP
+from byocir.runtime.native import HostProgram
 
 FEW = settings.default.max_examples // 20
 
@@ -36,7 +37,7 @@ def on_threads(module, threads, arrays):
     function = Interpreter(module).function("main")
     code = emit_host(function, host=CHost("generic", threads))
     program = HostProgram(code, Interpreter(module), (*STRICT, OPENMP))
-    program._arena[:] = 0xFF
+    program.arena[:] = 0xFF
     return code.source, [array.tobytes() for array in program.run(arrays)]
 
 

@@ -94,7 +94,7 @@ def test_c_of_nets(net, cpu):
     program = HostProgram(
         replace(code, host=CHost("generic")), Interpreter(module), (*known, *SANITIZED)
     )
-    program._arena[:] = 0xFF  # NaN wherever something is read before it is written
+    program.arena[:] = 0xFF  # NaN wherever something is read before it is written
     found = program.run([x])
     same(found, expected, 1e-5 if CPUS[cpu].fuses else 0)
 

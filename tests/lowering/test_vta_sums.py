@@ -50,6 +50,7 @@ def value_of(lane: Lane, leaves: Values) -> np.ndarray:
         "max": lambda: np.maximum(left, right),
         "min": lambda: np.minimum(left, right),
         "shr": lambda: left >> right,
+        "shl": lambda: ((left << right) + 2**31) % 2**32 - 2**31,  # upper bits are lost on purpose
     }[lane.name]()
     assert made.min() >= lane.range.low
     assert made.max() <= lane.range.high

@@ -72,7 +72,8 @@ class CFunction:
         self.lacking: list[str] = []
         """What the compiler does not know, and what that means, once it built the code."""
         self._program, self._region, self._flags = program, region, flags
-        self._arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
+        self.arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
+        """The memory in which the code works: bytes."""
         self._constants = constants  # kept alive: C has their addresses
         self._table = _pointers(constants)
         self._raised: BaseException | None = None
@@ -86,7 +87,7 @@ class CFunction:
             _pointers(inputs),
             _pointers(outputs),
             self._table,
-            self._arena.ctypes.data,
+            self.arena.ctypes.data,
             self._callback,
             None,
         )

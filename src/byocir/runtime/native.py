@@ -143,6 +143,11 @@ class HostProgram:
         self._function = CFunction(c_program(code), code.constants, self._region, flags)
 
     @property
+    def arena(self) -> np.ndarray:
+        """The memory in which the code works: bytes, whatever they are before a run."""
+        return self._function.arena
+
+    @property
     def lacking(self) -> list[str]:
         """Lists what the compiler does not know, and what that means, once it built the code."""
         return self._function.lacking

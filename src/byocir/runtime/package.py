@@ -303,9 +303,9 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
     B210 or B217 for a target there is not.
     """
-    if targets:
-        return _load_with(path, targets)
-    return _load(path)
+    if isinstance(targets, tuple) and not targets:
+        return _load(path)  # which imports no compiler
+    return _load_with(path, targets)
 
 
 def _load(path: str | Path) -> Package:
