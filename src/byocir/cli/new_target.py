@@ -18,7 +18,7 @@ from pathlib import Path
 from byocir.cli.files import check_unused, write_folder
 from byocir.dialects.byoc import FOLDED, HOST
 from byocir.errors import ByocirError
-from byocir.patterns.targets import names
+from byocir.patterns.targets import installed
 
 SHARED = ("pyproject.toml", "README.md", "test_acme.py")
 MOST_LETTERS = 64
@@ -50,7 +50,7 @@ def check_name(name: str) -> None:
         found = "a keyword of Python"
     elif name in _RESERVED:
         found = "a word that has a meaning where targets are named"
-    elif name in names():
+    elif name in installed():
         found = "a target that is installed"
     elif name in sys.stdlib_module_names or find_spec(name) is not None:
         found = "a module that is installed"

@@ -146,9 +146,14 @@ def _entry_points() -> EntryPoints:
     return entry_points(group=GROUP)
 
 
+def installed() -> set[str]:
+    """The names of targets that packages bring."""
+    return {entry.name for entry in _entry_points()}
+
+
 def names() -> list[str]:
     """The names of all targets that can be found."""
-    return sorted({*_registered, *(entry.name for entry in _entry_points())})
+    return sorted({*_registered, *installed()})
 
 
 def find_class(name: str) -> TakerClass:
