@@ -12,7 +12,7 @@ import pytest
 from c_compilers import COMPILERS, LEVELS, VECTORS, flags_for, use
 from c_host import run_c
 from graph_ops import Case
-from onnx import helper
+from onnx import TensorProto, helper
 from pass_checks import numbers, run_on, same
 
 import byocir
@@ -103,6 +103,24 @@ def test_arrays_of_lanes_are_aligned(monkeypatch):
         module = run_on(case.module(), "convert-graph-to-tir")
         _, found = run_c(module, case.arrays, flags)
         same(found, evaluate_function(module, "main", case.arrays))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_kernel_reads_what_the_one_before_has_summed(compiler, monkeypatch):
+    """gcc 12 made one function of both, and took the first element for the sum of four."""
+    use(compiler, monkeypatch)
+    x, w = np.full((1, 4), -1, np.int8), np.arange(8, dtype=np.int8).reshape(4, 2)
+    kinds = [("x", TensorProto.INT8, x.shape), ("w", TensorProto.INT8, w.shape)]
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w", "zero"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(*kind) for kind in kinds],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [onnx.numpy_helper.from_array(np.int8(73), "zero")],
+    )
+    net = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    found = byocir.compile(net, targets=[], host="c{cpu=generic}").run({"x": x, "w": w})["y"]
+    np.testing.assert_array_equal(found, (x.astype(np.int32) - 73) @ w)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

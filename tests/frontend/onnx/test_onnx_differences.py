@@ -472,6 +472,7 @@ SHOWN: dict[str, list[Case]] = {
     "non-zero-scalar": [case("NonZero", np.float32(3))],
     "mean-of-nothing": [case("ReduceMean", np.zeros((2, 0), np.float32), AXIS, weights=(1,))],
     "mean-wide-integers": [case("ReduceMean", np.array([2**62 + 1]), noop_with_empty_axes=1)],
+    "norm-wide-integers": [case("ReduceL2", np.array([2**62 + 1]), noop_with_empty_axes=1)],
     "sum-of-halves": [
         *(
             case(f"Reduce{kind}", np.full((1, 600), 0.75, bfloat16), AXIS, weights=(1,))

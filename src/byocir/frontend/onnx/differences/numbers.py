@@ -29,6 +29,16 @@ NUMBERS = (
         reference="computes in floats",
     ),
     Difference(
+        "norm-wide-integers",
+        ("ReduceL2",),
+        "integers beyond 2^53",
+        on.is_wide,
+        "copies them where there are no axes",
+        "the norm over no axes is the size of each element",
+        onnxruntime="computes in floats",
+        reference="adds squares modulo 2^64",
+    ),
+    Difference(
         "sum-of-halves",
         (*(f"Reduce{kind}" for kind in _SUMS), "GlobalAveragePool"),
         "more than 64 elements that are bfloat16",
