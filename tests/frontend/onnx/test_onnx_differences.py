@@ -171,10 +171,10 @@ def loop_without_condition() -> Case:
     return case("Loop", np.array(1), None, np.array(5, np.int32), body=body)
 
 
-def attention(mode: int) -> Case:
+def attention(mode: int, **attributes: Any) -> Case:
     mask = np.array([[True, False], [True, True]])
     q = np.random.default_rng(0).random((1, 1, 2, 4), np.float32)
-    made = case("Attention", q, q, q, mask, outputs=4, qk_matmul_output_mode=mode)
+    made = case("Attention", q, q, q, mask, outputs=4, qk_matmul_output_mode=mode, **attributes)
     made.node.output[1:3] = ["", ""]
     return made
 
@@ -455,6 +455,18 @@ SHOWN: dict[str, list[Case]] = {
             coordinate_transformation_mode="tf_crop_and_resize",
         )
     ],
+    "resize-cubic-doubles": [
+        case(
+            "Resize",
+            GRID.astype(np.float64),
+            None,
+            None,
+            np.array([1, 1, 7, 5]),
+            weights=(3,),
+            mode="cubic",
+        )
+    ],
+    "shape-end": [case("Shape", floats(1, shape=(1, 1)), end=-3)],
     "resize-aspect-axes": [
         case(
             "Resize",
@@ -503,11 +515,26 @@ SHOWN: dict[str, list[Case]] = {
         case(f"Reduce{kind}", np.full((2, 1), 1923050368, np.int32), np.array([0]), weights=(1,))
         for kind in ("Sum", "Prod", "L1", "SumSquare")
     ],
+    "sums-wide": [
+        case("ReduceSumSquare", np.array([2**31 - 1])),
+        case("ReduceLogSumExp", np.array(2**62 + 1)),
+    ],
     "squares-type": [
         case("ReduceSumSquare", np.array([3, 1], kind)) for kind in (np.int32, np.uint32)
     ],
     "loop-no-condition": [loop_without_condition()],
     "recurrent-not-finite": [recurrent(kind, NAN) for kind in ("LSTM", "GRU", "RNN")],
+    "recurrent-halves": [
+        case(
+            "RNN",
+            *(np.ones((1, 1, 1), np.float16) for _ in range(3)),
+            outputs=2,
+            hidden_size=1,
+            activations=["Affine"],
+            activation_alpha=[0.3],
+            activation_beta=[0.4],
+        )
+    ],
     "recurrent-lengths": [
         case(
             kind,
@@ -526,8 +553,10 @@ SHOWN: dict[str, list[Case]] = {
     "attention-doubles": [
         case("Attention", *(np.arange(4.0).reshape(1, 1, 2, 2) for _ in range(3)))
     ],
+    "attention-softcap": [attention(mode=0, softcap=0.5)],
     "attention-mask": [attention(mode=2)],
-    "brain-floats": [
+    "narrow-floats": [
+        case("AffineGrid", np.ones((1, 2, 3), np.float16), np.array([1, 1, 2, 2]), weights=(1,)),
         case("AffineGrid", np.ones((1, 2, 3), bfloat16), np.array([1, 1, 2, 2]), weights=(1,)),
         case("Det", np.ones((2, 2), bfloat16)),
     ],

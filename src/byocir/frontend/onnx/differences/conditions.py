@@ -166,21 +166,27 @@ def ends_at_greatest(call: Call) -> bool:
 def interpolates_integers(call: Call) -> bool:
     """Integers are interpolated."""
     x = call.array(0)
-    return x is not None and x.dtype.kind in "iu" and _interpolates(call)
+    return x is not None and x.dtype.kind in "iu" and interpolates(call)
 
 
-def _interpolates(call: Call) -> bool:
+def interpolates(call: Call) -> bool:
+    """Elements of the result lie between those of the input."""
     return call.attribute("mode", "nearest") != "nearest"
+
+
+def is_cubic(call: Call) -> bool:
+    """Four elements are weighed along each dimension."""
+    return call.attribute("mode") == "cubic"
 
 
 def interpolates_not_finite(call: Call) -> bool:
     """A NaN or an infinity among elements that are not just copied."""
-    return _interpolates(call) and is_not_finite(call)
+    return interpolates(call) and is_not_finite(call)
 
 
 def copies_not_finite(call: Call) -> bool:
     """A NaN or an infinity among elements of which the nearest is taken."""
-    return not _interpolates(call) and is_not_finite(call)
+    return not interpolates(call) and is_not_finite(call)
 
 
 def crops_what_keeps_its_size(call: Call) -> bool:
@@ -197,7 +203,7 @@ def crops_what_keeps_its_size(call: Call) -> bool:
 def is_old_and_shrinks(call: Call) -> bool:
     """A dimension becomes smaller, at the opset that does not say which element is the nearest."""
     x = call.array(0)
-    is_old = call.node.op_type == "Resize" and call.opset < 11 and not _interpolates(call)
+    is_old = call.node.op_type == "Resize" and call.opset < 11 and not interpolates(call)
     return is_old and x is not None and any(scale < 1 for _, _, scale in _scaled(call, x))
 
 
@@ -548,10 +554,31 @@ def scales_zero_by_no_number(call: Call) -> bool:
     return transposes_not_finite(call) and not all(x.all() for x in call.arrays[:1])
 
 
-def is_brain_float(call: Call) -> bool:
-    """The first input is bfloat16."""
+def is_half(call: Call) -> bool:
+    """The first input holds floats of 16 bits."""
     x = call.array(0)
-    return x is not None and x.dtype.name == "bfloat16"
+    return x is not None and is_floating(x) and x.dtype.itemsize == 2
+
+
+def is_half_with_factors(call: Call) -> bool:
+    """Floats of 16 bits, and activations with numbers of their own."""
+    return is_half(call) and call.attribute("activation_alpha") is not None
+
+
+def shows_capped_scores(call: Call) -> bool:
+    """The scores of an Attention are an output, and are capped."""
+    return len(call.node.output) > 3 and bool(call.attribute("softcap", 0))
+
+
+def ends_before_the_first(call: Call) -> bool:
+    """The end, counted from the last dimension, lies before the first."""
+    x = call.array(0)
+    return x is not None and call.attribute("end", 0) < -x.ndim
+
+
+def sums_wide(call: Call) -> bool:
+    """Integers of 64 bits, of which floats do not hold the sum of squares or exponents."""
+    return any(float((x.astype(np.float64) ** 2).sum()) > 2.0**53 for x in _integers(call))
 
 
 def shows_statistics(call: Call) -> bool:

@@ -95,6 +95,15 @@ NUMBERS = (
         onnxruntime="saturates",
     ),
     Difference(
+        "sums-wide",
+        ("ReduceSumSquare", "ReduceLogSumExp"),
+        "integers whose squares add up to more than 2^53",
+        on.sums_wide,
+        "as the sum of products; a logarithm of one exponent gives it back",
+        SILENT,
+        onnxruntime="computes in floats",
+    ),
+    Difference(
         "squares-type",
         ("ReduceSumSquare",),
         "integers of 32 bits",
@@ -121,6 +130,15 @@ NUMBERS = (
         "spreads as the formulas say",
         "the standard's formulas",
         onnxruntime="clamps the arguments of activations, and skips products with no state",
+    ),
+    Difference(
+        "recurrent-halves",
+        ("RNN",),
+        "floats of 16 bits, and `activation_alpha`",
+        on.is_half_with_factors,
+        "gives floats of 16 bits",
+        "the standard says so; ONNX Runtime does so, too",
+        reference="gives the last state as wider floats",
     ),
     Difference(
         "recurrent-lengths",
@@ -150,6 +168,15 @@ NUMBERS = (
         onnxruntime="scales by a number of 32 bits",
     ),
     Difference(
+        "attention-softcap",
+        ("Attention",),
+        "`qk_matmul_output` with `softcap`",
+        on.shows_capped_scores,
+        "once capped, as onnx's reference has it, unless ONNX Runtime runs it",
+        "the standard has modes for both",
+        onnxruntime="before they are capped",
+    ),
+    Difference(
         "attention-mask",
         ("Attention",),
         "`qk_matmul_output` once masked (mode 2)",
@@ -160,12 +187,12 @@ NUMBERS = (
     ),
     # -- numbers
     Difference(
-        "brain-floats",
+        "narrow-floats",
         ("AffineGrid", "Det"),
-        "bfloat16",
-        on.is_brain_float,
-        "gives bfloat16",
-        "the standard says so; ONNX Runtime does not take them",
+        "floats of 16 bits",
+        on.is_half,
+        "gives floats of 16 bits",
+        "the standard says so",
         reference="gives wider floats",
     ),
     Difference(
