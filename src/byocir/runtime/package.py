@@ -150,9 +150,8 @@ class Package:
             return self._run(feeds, check)
 
     def _run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
-        interface = self._interface
         running = self._runs()
-        outputs = running.run(feeds, [*interface.inputs], [*interface.outputs], check)
+        outputs = running.run(feeds, check)
         if self.report.host_runs_on == C:
             self._keep_plan(running)
         return outputs

@@ -3,7 +3,7 @@ C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, owned
+from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c import HostCode
 from byocir.runtime.host import Host
 from byocir.runtime.native import NAME, HostProgram, host_code
@@ -35,17 +36,16 @@ class Running:
         self._interpreters: dict[bool, Interpreter] = {}
         self._programs: dict[bool, HostProgram] = {}
 
-    def run(
-        self, feeds: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str], check: bool
-    ) -> dict[str, Any]:
-        """Outputs by name for inputs by name. `inputs` and `outputs` are all there are; errors as
-        `Package.run`."""
+    def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
+        """Outputs by name for inputs by name. Errors as `Package.run`."""
         interpreter = self._interpreter(check)
         self._report.ran_on = self._host.ran_on
         if self._report.host_runs_on != C:
             return evaluate(self._module, feeds, interpreter=interpreter)
         program = self._program(check)
-        arrays, given = bind(interpreter.function(MAIN), feeds)
+        entry = interpreter.function(MAIN)
+        arrays, given = bind(entry, feeds)
+        inputs, outputs = names_of(entry)
         if given != [*outputs]:  # of a function in memory: feeds say what is an input
             raise ByocirError(
                 "B310",
