@@ -11,9 +11,9 @@ from byocir.runtime.report import Decision, Report
 CHANGES_OF_GRID = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """ONNX's operators that stand around the op that is quantised."""
 MANY = 3
-"""As many nodes at least have their reason told once for all."""
+"""The least number of nodes whose reason is told once for all."""
 SEEN = 3
-"""As many of the things that a rule saw are shown."""
+"""The number of things that a rule saw which are shown."""
 
 
 def companions_of(report: Report) -> dict[str, str]:
@@ -29,7 +29,8 @@ def companions_of(report: Report) -> dict[str, str]:
         main, *others = [n for n in known if types[n] not in CHANGES_OF_GRID] or [None]
         around = [name for name in known if types[name] in CHANGES_OF_GRID]
         if main is not None and not others:
-            found = {**dict.fromkeys(around, main), **found}
+            for name in around:
+                found.setdefault(name, main)
     placement = report.placement
     return {name: main for name, main in found.items() if placement[name] == placement[main]}
 
