@@ -1,8 +1,10 @@
 """Saved packages that run by plans of the cache, without their modules."""
 
+import hashlib
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -102,13 +104,35 @@ def test_a_module_that_may_have_changed_has_no_plan(cache: Path, tmp_path: Path)
 def test_a_plan_that_is_damaged_is_made_again(cache: Path, tmp_path: Path):
     path, expected = saved(tmp_path, "digits_f32", targets=[])
     (plan,) = cache.glob("plan-*")
-    text = plan.read_text()
-    data = json.loads(text)
-    data["constants"][0]["type"]["shape"] = [1]  # of other weights
-    for damaged in ("{", text[:-9], json.dumps(data)):
-        plan.write_text(damaged)
+    whole = plan.read_bytes()
+    first = json.loads(whole.partition(b"\n")[2])
+    first["constants"][0]["type"]["shape"] = [1]  # of other weights
+    other = json.dumps(first).encode()
+    arena = whole.replace(b'"arena": ', b'"arena": 1')
+    digest = hashlib.sha256(other).hexdigest().encode()
+    for damaged in (b"", b"{", whole[:-9], arena, digest + b"\n" + other):
+        plan.write_bytes(damaged)
         np.testing.assert_array_equal(byocir.load(path).run(IMAGE)["logits"], expected)
-        assert plan.read_text() == text
+        assert plan.read_bytes() == whole
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_weights_that_are_none_are_refused(cache: Path, tmp_path: Path, is_planned: bool):
+    path, _ = saved(tmp_path, "digits_f32", targets=[])
+    if not is_planned:
+        next(cache.glob("plan-*")).unlink()
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    members["weights.safetensors"] = junk = b"no weights"
+    entry = {"sha256": hashlib.sha256(junk).hexdigest(), "size": len(junk)}
+    manifest["members"]["weights.safetensors"] = entry
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(byocir.ByocirError, match="B122"):
+        byocir.load(path).run(IMAGE)
 
 
 def test_code_that_gives_other_results_than_planned_is_told(

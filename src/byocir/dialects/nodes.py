@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 HOST = "host"
-"""What stands for the host where targets are named."""
+"""The name of the host where targets are named."""
 FOLDED = "folded"
-"""What stands there for nodes of which nothing is left at run time."""
+"""The name there for nodes of which nothing is left at run time."""
 
 
 class Node(NamedTuple):

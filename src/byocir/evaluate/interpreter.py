@@ -139,7 +139,7 @@ class Interpreter:
         self._steps: dict[Block, list[_Step]] = {}
         self._values: dict[SSAValue, Value] = {}
         self.held = Held()
-        """What the values known so far take of the memory."""
+        """The memory that the values known so far take."""
 
     def function(self, name: str) -> FuncOp:
         """The function of this name; raises ByocirError B302 when there is none with a body."""

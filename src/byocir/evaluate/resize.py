@@ -58,8 +58,8 @@ def taps_along(op: ResizeOp, axis: int) -> Taps | None:
 def _taps(
     op: ResizeOp, after: NDArray[np.float64], scale: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Where the taps are, counted from the element before, [taps] or [results, taps], and their
-    weights [results, taps]. `after` is the distance from that element."""
+    """Finds the taps, counted from the element before, [taps] or [results, taps], and their weights
+    [results, taps]. `after` is the distance from that element."""
     if op.mode.data == "nearest":
         return _nearest(op.nearest_mode.data, after)[:, None], np.ones((len(after), 1))
     is_linear, is_smooth = op.mode.data == "linear", bool(op.antialias.value.data)
@@ -76,7 +76,7 @@ def _taps(
 
 
 def _nearest(mode: str, after: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Tells which is the nearest: 0, the element before, or 1, the one behind."""
+    """Finds the nearest element: 0 is the one before, 1 the one behind."""
     least = {"round_prefer_floor": np.nextafter(0.5, 1), "round_prefer_ceil": 0.5, "ceil": 0.0}
     return (after >= least.get(mode, 1.0)).astype(np.int64)
 

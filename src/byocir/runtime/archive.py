@@ -65,14 +65,8 @@ class SavedModule:
 
     @property
     def texts(self) -> Mapping[str, bytes] | None:
-        """The texts, as long as nobody may have changed the module."""
+        """The texts, as long as nobody has read, and may have changed, the module."""
         return self._texts
-
-    def hand_out(self) -> ModuleOp:
-        """The module, the same one each time, for somebody who may change it. Errors as `read`."""
-        module = self.read()
-        self._texts = None
-        return module
 
     def read(self) -> ModuleOp:
         """The module, the same one each time. Raises ByocirError B135 for texts of something else,
@@ -83,6 +77,7 @@ class SavedModule:
             if self._module is None:
                 assert self._texts is not None
                 self._module = parsed(self._texts, self.interface, self.where)
+                self._texts = None
             return self._module
 
 

@@ -28,6 +28,8 @@ FLAGS = (
 )
 """The flags that all host code is built with, whatever it is made for."""
 OPENMP = "-fopenmp"
+NAME = "model"
+"""The beginning of the names in a program that is given no other."""
 WORKING_MEMORY = "the memory in which the host's C works"
 
 _REGION = ctypes.CFUNCTYPE(
@@ -70,7 +72,7 @@ class CFunction:
         self.library: ctypes.CDLL | None = None
         """The library that has the function, where others were built with it."""
         self.lacking: list[str] = []
-        """What the compiler does not know, and what that means, once it built the code."""
+        """Notes on what the compiler does not know, once it built the code."""
         self._program, self._region, self._flags = program, region, flags
         self.arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
         """The memory in which the code works: bytes."""

@@ -44,8 +44,9 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.source import Port, comment
 from byocir.lowering.tir_to_c.steps import KEPT
+from byocir.runtime.c_function import NAME
 from byocir.runtime.called_back import reason, where_open
-from byocir.runtime.native import NAME, code_without_evaluator, made_for
+from byocir.runtime.native import code_without_evaluator, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
 from byocir.runtime.project_regions import add_programs, names_of, parts_of, region_files

@@ -34,12 +34,17 @@ from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.source import Port
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 from byocir.memory import ask
-from byocir.runtime.c_function import WORKING_MEMORY, CFunction, CProgram, array_at, flag_groups
+from byocir.runtime.c_function import (
+    NAME,
+    WORKING_MEMORY,
+    CFunction,
+    CProgram,
+    array_at,
+    flag_groups,
+)
 from byocir.runtime.interface import Interface
 from byocir.runtime.plan import ArrayType, Constant, Plan, RegionCall
 from byocir.toolchain import built_and_loaded
-
-NAME = "model"
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
@@ -78,9 +83,9 @@ def c_program(code: HostCode) -> CProgram:
 
 
 def plan_of(code: HostCode, interface: Interface, weights: Collection[str]) -> Plan | None:
-    """What runs the code without this module and the evaluator; None where it needs them: for ops
-    that it calls back for, and shapes that only a run tells. `weights` are the digests of the
-    arrays that are saved beside the module."""
+    """Makes the plan that runs the code without this module and the evaluator; None where it needs
+    them: for ops that it calls back for, and shapes that only a run tells. `weights` are the
+    digests of the arrays that are saved beside the module."""
     program = code.program
     ports = [*program.arguments, *program.results]
     buffers = [*ports, *(buffer for call in code.calls for buffer in buffers_of(call))]

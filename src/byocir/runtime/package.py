@@ -30,6 +30,7 @@ from byocir.runtime.archive import (
     read_archive,
     write_archive,
 )
+from byocir.runtime.c_function import NAME
 from byocir.runtime.interface import Interface
 from byocir.runtime.plan import PlannedProgram, keep_plan, kept_plan
 from byocir.runtime.report import C, Report
@@ -66,21 +67,17 @@ class Package:
     )
     """Targets by name as they were when this was compiled or loaded: another class of the same name
     may be given later."""
-    _running: Running | None = field(default=None, init=False, repr=False, compare=False)
-    """The module as it runs."""
     _planned: PlannedProgram | None = field(default=None, init=False, repr=False, compare=False)
-    """What runs without the module."""
-    _has_looked: bool = field(default=False, init=False, repr=False, compare=False)
-    """Whether a plan for the module was looked for."""
-    _has_kept: bool = field(default=False, init=False, repr=False, compare=False)
-    """Whether a plan for the module was kept, or there can be none."""
+    """The program that runs as long as nobody needs the module."""
+    _running: Running | None = field(default=None, init=False, repr=False, compare=False)
+    """The module as it runs, once somebody needs it."""
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
     def module(self) -> ModuleOp:
         """The host's program. That of a file is read when it is asked for the first time: raises
         ByocirError B120 to B122 or B135 where byocir did not write it."""
-        return self._source.hand_out() if isinstance(self._source, SavedModule) else self._source
+        return self._source.read() if isinstance(self._source, SavedModule) else self._source
 
     @property
     def targets(self) -> list[TargetAttr]:
@@ -143,35 +140,19 @@ class Package:
         check_arguments(check=(check, FLAG))
         with self._lock:  # interpreter and C code have one working memory
             planned = None if check else self._from_plan()
-            if planned is not None and planned.takes(feeds):
-                outputs = planned.run(feeds)
-                self.report.built_without = planned.lacking
-                return outputs
-            return self._run(feeds, check)
-
-    def _run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
-        running = self._runs()
-        outputs = running.run(feeds, check)
-        if self.report.host_runs_on == C:
-            self._keep_plan(running)
-        return outputs
-
-    def _runs(self) -> Running:
-        from byocir.runtime.running import Running
-
-        if self._running is None:
-            source = self._source
-            module = source.read() if isinstance(source, SavedModule) else source
-            self._running = Running(module, self.report, self._externals, self._code)
-        return self._running
+            if planned is None or not planned.takes(feeds):
+                return self._runs().run(feeds, check)
+            outputs = planned.run(feeds)
+            self.report.built_without = planned.lacking
+            return outputs
 
     def _from_plan(self) -> PlannedProgram | None:
-        """The program of a plan that an earlier run of the same saved module kept."""
+        """The program of the plan that an earlier process kept for a module that nobody has read
+        here, nor may have changed."""
         texts = self._source.texts if isinstance(self._source, SavedModule) else None
-        if self._has_looked or texts is None or self.report.host_runs_on != C:
-            return self._planned if texts is not None else None
-        self._has_looked = True
-        plan = kept_plan(texts[MODULE])
+        if texts is None or self.report.host_runs_on != C:
+            return None
+        plan = None if self._planned is not None else kept_plan(texts[MODULE])
         if plan is not None and plan.interface == self._interface:
             regions = self._externals(False) if plan.calls else {}
             if all(call.symbol in regions for call in plan.calls):
@@ -179,20 +160,18 @@ class Package:
                     self._planned = PlannedProgram(plan, texts[WEIGHTS], regions)
         return self._planned
 
-    def _keep_plan(self, running: Running) -> None:
-        """Keeps what the next run of the same saved module needs, unless its caller has the module
-        and may have changed it."""
-        texts = self._source.texts if isinstance(self._source, SavedModule) else None
-        if texts is None or self._planned is not None or self._has_kept:
-            return
-        self._has_kept = True
-        from byocir.dialects.weights import large_arrays
-        from byocir.runtime.native import plan_of
+    def _runs(self) -> Running:
+        """The module as it runs. Of one that was saved, and read for this alone, a plan is kept."""
+        from byocir.runtime.running import Running
 
-        assert isinstance(self._source, SavedModule)
-        plan = plan_of(running.code, self._interface, large_arrays(self._source.read()))
-        if plan is not None:
-            keep_plan(texts[MODULE], plan)
+        if self._running is None:
+            texts = self._source.texts if isinstance(self._source, SavedModule) else None
+            self._running = Running(self.module, self.report, self._externals, self._code)
+            if texts is not None and self._planned is None and self.report.host_runs_on == C:
+                plan = self._running.plan(self._interface)
+                if plan is not None:
+                    keep_plan(texts[MODULE], plan)
+        return self._running
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold what a file would: what runs is made anew where they are."""
@@ -210,7 +189,7 @@ class Package:
         made._found.update(self._found)
         return made
 
-    def host_program(self, name: str = "model") -> HostProgram:
+    def host_program(self, name: str = NAME) -> HostProgram:
         """The host's C code as a program with names that begin with `name`: what `run` will call.
         For `HostProgram.build_together`."""
         return self._runs().host_program(name)

@@ -24,6 +24,7 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 from safetensors import (
+    SafetensorError,
     deserialize,  # pyright: ignore[reportUnknownVariableType]
 )
 
@@ -166,7 +167,10 @@ class PlannedProgram:
 
 def _constants(plan: Plan, weights: bytes) -> list[np.ndarray]:
     """The program's constants at aligned addresses."""
-    read = cast("list[tuple[str, dict[str, Any]]]", deserialize(weights))
+    try:
+        read = cast("list[tuple[str, dict[str, Any]]]", deserialize(weights))
+    except SafetensorError as error:
+        raise ValueError(f"expected weights in the safetensors format, found: {error}") from error
     entries = {key.split(" ")[0]: entry["data"] for key, entry in read}
     return [_constant(each, entries.get(each.digest, b"")) for each in plan.constants]
 
@@ -180,20 +184,22 @@ def _constant(constant: Constant, stored: Any) -> np.ndarray:
 
 
 def kept_plan(module: bytes) -> Plan | None:
-    """The plan for a module's text, if this byocir kept one that can be read."""
+    """The plan for a module's text, if this byocir kept one and it is as it was written."""
     try:
-        return read_as(Plan, json.loads(_place(module).read_bytes()), "plan")
+        digest, _, text = _place(module).read_bytes().partition(b"\n")
+        is_whole = hashlib.sha256(text).hexdigest().encode() == digest
+        return read_as(Plan, json.loads(text), "plan") if is_whole else None
     except (OSError, ValueError):
         return None
 
 
 def keep_plan(module: bytes, plan: Plan) -> None:
-    """Keeps the plan for a module's text, where there is room and leave to."""
-    place = _place(module)
+    """Keeps the plan for a module's text behind its digest, where there is room and leave to."""
+    place, text = _place(module), json.dumps(asdict(plan)).encode()
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replaced(place) as file:
-            file.write(json.dumps(asdict(plan)).encode())
+            file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
 
 def _place(module: bytes) -> Path:

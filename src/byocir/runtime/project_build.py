@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
-from byocir.runtime.native import NAME
+from byocir.runtime.c_function import NAME
 from byocir.toolchain.calling import ALIGN
 
 BYTES_PER_LINE = 24

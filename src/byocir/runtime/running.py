@@ -8,13 +8,17 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from byocir.dialects.weights import large_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import External, Interpreter
 from byocir.evaluate.module import MAIN, bind, evaluate, owned
 from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c import HostCode
+from byocir.runtime.c_function import NAME
 from byocir.runtime.host import Host
-from byocir.runtime.native import NAME, HostProgram, host_code
+from byocir.runtime.interface import Interface
+from byocir.runtime.native import HostProgram, host_code, plan_of
+from byocir.runtime.plan import Plan
 from byocir.runtime.report import C, Report
 
 
@@ -60,6 +64,11 @@ class Running:
         """The host's C code."""
         self._code = self._code or host_code(self._module)
         return self._code
+
+    def plan(self, interface: Interface) -> Plan | None:
+        """Makes the plan that runs the host's C without the module, whose interface is given; None
+        where it needs the evaluator."""
+        return plan_of(self.code, interface, large_arrays(self._module))
 
     def host_program(self, name: str = NAME) -> HostProgram:
         """The host's C code as a program with names that begin with `name`: what `run` will

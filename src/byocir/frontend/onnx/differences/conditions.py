@@ -378,7 +378,7 @@ def crops_by_halves(call: Call) -> bool:
 
 
 def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
-    """Of each dimension that is resized, where the part of it begins and ends that is taken."""
+    """Lists for each dimension that is resized the begin and end of the part that is taken."""
     roi = call.array(1)
     if roi is None or call.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return [(0.0, 1.0)] * rank
@@ -387,7 +387,7 @@ def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
 
 
 def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
-    """Of each dimension that is resized: its size, the size to be, and the scale."""
+    """Lists for each dimension that is resized its size, the size to be, and the scale."""
     index = 1 if call.opset < 11 or call.node.op_type == "Upsample" else 2
     scales, sizes = call.array(index), call.array(3)
     axes: list[int] = call.attribute("axes") or list(range(x.ndim))
@@ -403,7 +403,7 @@ def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
 
 
 def _coordinates(call: Call, kind: type = np.float64) -> list[NDArray[Any]]:
-    """Of each dimension that is resized the coordinates, in arithmetic of a kind."""
+    """Lists for each dimension that is resized the coordinates, in arithmetic of a kind."""
     x = call.array(0)
     if x is None:
         return []
