@@ -78,7 +78,7 @@ def run_onnxruntime(given: Case) -> list[np.ndarray]:
     return session.run(feeds)
 
 
-LEFT_UNWRITTEN = ("ConvInteger", "MatMulInteger")
+LEFT_UNWRITTEN = ("ConvInteger", "MatMulInteger", "QLinearMatMul")
 """Operators that are run on other values before: what they leave of these shows."""
 
 
@@ -171,6 +171,15 @@ def loop_without_condition() -> Case:
     return case("Loop", np.array(1), None, np.array(5, np.int32), body=body)
 
 
+def loop_of_scalars() -> Case:
+    made = loop_without_condition()
+    body = next(each.g for each in made.node.attribute if each.name == "body")
+    body.node.append(helper.make_node("Identity", ["a"], ["before"]))
+    body.output.append(helper.make_tensor_value_info("before", TensorProto.INT32, ()))
+    inputs = [np.array(3), np.array(True), np.array(5, np.int32)]
+    return case("Loop", *inputs, outputs=2, body=body)
+
+
 def attention(mode: int, **attributes: Any) -> Case:
     mask = np.array([[True, False], [True, True]])
     q = np.random.default_rng(0).random((1, 1, 2, 4), np.float32)
@@ -240,7 +249,12 @@ SHOWN: dict[str, list[Case]] = {
         case("ConvTranspose", ROW.reshape(1, 4, 2), np.ones((4, 1, 3), np.float32), group=2)
     ],
     "conv-transpose-same": [
-        case("ConvTranspose", ROW, floats(1, shape=(1, 1, 1)), strides=[4], auto_pad="SAME_UPPER")
+        case("ConvTranspose", ROW, floats(1, shape=(1, 1, 1)), strides=[4], auto_pad="SAME_UPPER"),
+        case(
+            "ConvTranspose",
+            *(floats(1, shape=(1, 1, 1, 1)), floats(1, shape=(1, 1, 1, 1))),
+            **dict(strides=[2, 2], output_padding=[1, 0], auto_pad="SAME_UPPER"),
+        ),
     ],
     "conv-transpose-odd": [
         case("ConvTranspose", ROW[:, :, :3], floats(1, 2, shape=(1, 1, 2)), output_shape=[3])
@@ -343,12 +357,22 @@ SHOWN: dict[str, list[Case]] = {
     "nothing-to-sum": [
         case("ConvInteger", np.ones((1, 0, 4), np.uint8), np.ones((2, 0, 1), np.uint8)),
         case("MatMulInteger", np.ones((4, 0), np.uint8), np.ones((0, 4), np.uint8)),
+        case(
+            "QLinearMatMul",
+            *(np.ones((4, 0), np.uint8), np.float32(0.5), U),
+            *(np.ones((0, 4), np.uint8), np.float32(0.5), U),
+            *(np.float32(0.5), np.uint8(9)),
+        ),
     ],
     "gemm-wide-integers": [case("Gemm", np.array([[2**61 + 1]]), np.array([[2]]))],
     "einsum-wide-integers": [case("Einsum", np.array([[2**62 + 1]]), equation="...i->...")],
     "slice-greatest-end": [
         case("Slice", ROW, *map(np.array, ([6], [end], [2], [-1])), weights=(1, 2, 3, 4))
         for end in (2**31 - 1, 2**63 - 1)
+    ],
+    "slice-start-before-all": [
+        case("Slice", ROW, *map(np.array, ([start], [-9], [2], [-1])), weights=(1, 2, 3, 4))
+        for start in (-9, -(2**63))
     ],
     "resize-integers": [
         case(
@@ -523,6 +547,7 @@ SHOWN: dict[str, list[Case]] = {
         case("ReduceSumSquare", np.array([3, 1], kind)) for kind in (np.int32, np.uint32)
     ],
     "loop-no-condition": [loop_without_condition()],
+    "loop-scalars": [loop_of_scalars()],
     "recurrent-not-finite": [recurrent(kind, NAN) for kind in ("LSTM", "GRU", "RNN")],
     "recurrent-halves": [
         case(

@@ -79,8 +79,11 @@ def is_same_sparse(call: Call) -> bool:
 
 def is_same_short(call: Call) -> bool:
     """SAME pads of a transposed convolution that gives less than a stride for each element."""
-    extra = sum(call.attribute("output_padding", [0]))
-    return call.is_same_padded and any(axis.extent + extra < axis.stride for axis in call.axes())
+    axes = call.axes()
+    extra = call.attribute("output_padding", [0] * len(axes))
+    return call.is_same_padded and any(
+        axis.extent + more < axis.stride for axis, more in zip(axes, extra, strict=False)
+    )
 
 
 def is_valid_dilated(call: Call) -> bool:
@@ -160,6 +163,18 @@ def ends_at_greatest(call: Call) -> bool:
     greatest = (2**31 - 1, 2**63 - 1)
     return any(
         end in greatest and step < 0 for end, step in zip(ends or [], steps or [], strict=False)
+    )
+
+
+def starts_before_all(call: Call) -> bool:
+    """A slice that goes backwards starts in front of the first element."""
+    x, starts, steps = call.array(0), call.numbers("starts", 1), call.numbers("steps", 4)
+    if x is None or not starts or not steps:
+        return False
+    axes = call.numbers("axes", 3) or range(len(starts))
+    return any(
+        step < 0 and start < -x.shape[axis]
+        for start, axis, step in zip(starts, axes, steps, strict=False)
     )
 
 
@@ -525,6 +540,12 @@ def crops_an_odd_number(call: Call) -> bool:
         ((axis.size - 1) * axis.stride + axis.extent + more - made) % 2
         for axis, made, more in zip(call.axes(), given[-len(extra) :], extra, strict=False)
     )
+
+
+def collects_scalars(call: Call) -> bool:
+    """A loop collects scalars, or values whose shape its body does not tell."""
+    collected = call.attribute("body").output[len(call.node.input) - 1 :]
+    return any(not each.type.tensor_type.shape.dim for each in collected)
 
 
 def updates_what_it_reads(call: Call) -> bool:

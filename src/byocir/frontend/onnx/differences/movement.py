@@ -99,10 +99,10 @@ MOVEMENT = (
     ),
     Difference(
         "nothing-to-sum",
-        ("ConvInteger", "MatMulInteger"),
+        ("ConvInteger", "MatMulInteger", "QLinearMatMul"),
         "no channels, or columns, to sum over",
         on.sums_nothing,
-        "0",
+        "0; QLinearMatMul its zero point",
         "the sum of nothing",
         onnxruntime="leaves what was in its memory before",
     ),
@@ -133,6 +133,15 @@ MOVEMENT = (
         "nothing: the end is clamped to the last element",
         "the standard clamps ends to [-1, size - 1] for negative steps, and has -2^63 for all",
         onnxruntime="all down to the first element",
+    ),
+    Difference(
+        "slice-start-before-all",
+        ("Slice",),
+        "a negative step, and a start in front of the first element",
+        on.starts_before_all,
+        "begins with the first element",
+        "the standard clamps starts to [0, size - 1] for negative steps; ONNX Runtime does so, too",
+        reference="nothing",
     ),
     Difference(
         "resize-integers",

@@ -123,6 +123,15 @@ NUMBERS = (
         reference="does not run once",
     ),
     Difference(
+        "loop-scalars",
+        ("Loop",),
+        "the body gives scalars that are collected",
+        on.collects_scalars,
+        "an array of one dimension",
+        "the standard says so; ONNX Runtime does so, too",
+        reference="an array of one column",
+    ),
+    Difference(
         "recurrent-not-finite",
         ("LSTM", "GRU", "RNN"),
         "a NaN or an infinity in the inputs",
