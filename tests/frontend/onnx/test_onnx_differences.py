@@ -228,7 +228,8 @@ SHOWN: dict[str, list[Case]] = {
     "max-of-padding": [case("MaxPool", ROW, kernel_shape=[2], pads=[1, 1], dilations=[9])],
     "mean-of-padding": [case("AveragePool", ROW, kernel_shape=[2], pads=[1, 1], dilations=[9])],
     "max-pool-of-infinities": [
-        case("MaxPool", floats(-INF, -INF, 1, shape=(1, 1, 3)), kernel_shape=[2])
+        case("MaxPool", floats(-INF, -INF, 1, shape=(1, 1, 3)), kernel_shape=[2]),
+        case("GlobalMaxPool", floats(-INF, -INF, shape=(1, 1, 1, 2))),
     ],
     "max-pool-nan": [case("MaxPool", HOLED, kernel_shape=[2])],
     "global-max-pool-nan": [case("GlobalMaxPool", HOLED[None])],
@@ -608,8 +609,12 @@ SHOWN: dict[str, list[Case]] = {
         for kind in ("QuantizeLinear", "com.microsoft.QuantizeLinear")
     ],
     "doubles": [
-        *(case(kind, np.array([1.0])) for kind in ("Erf", "Gelu", "HardSwish")),
+        case("Erf", np.array([1.0])),
         case("LRN", np.ones((1, 1, 1, 1)), size=3, alpha=0.5),
+    ],
+    "doubles-in-functions": [
+        case("Gelu", np.array([1.0]), approximate="tanh"),
+        case("HardSwish", np.array([1.0])),
     ],
     "softplus-doubles": [
         case(kind, np.array([-14.0]))._replace(opset=18) for kind in ("Softplus", "Mish")

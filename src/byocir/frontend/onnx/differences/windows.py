@@ -84,7 +84,7 @@ WINDOWS = (
     ),
     Difference(
         "max-pool-of-infinities",
-        ("MaxPool",),
+        ("GlobalMaxPool", "MaxPool"),
         "a window holds -infinity alone",
         on.has_window_of_least,
         "-infinity",
