@@ -76,7 +76,7 @@ class Row:
         )
 
     def _more(self, base: Row | None) -> str:
-        if base is None:
+        if base is None or not base.cycles:  # of products with dynamic scales VTA takes none
             return ""
         more, sums = self.cycles - base.cycles, self.products - base.products
         return f" {100 * more / base.cycles:+6.2f} %, sums {100 * sums / base.cycles:+6.2f} %"
