@@ -5,7 +5,8 @@
 For each net (default ResNet-50, MobileNetV2, encoder), with the host as C and an empty cache:
 seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
 Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
-processor, the C compiler's included.
+processor, the C compiler's included. At last what a call of a region's code takes on the clock, in
+this process and in one of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import onnxruntime
@@ -22,8 +25,15 @@ from nets.classic_nets import FULL, NETS
 
 import byocir
 from byocir.compiler import partition as partition_module
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
 from byocir.patterns.targets import register
+from byocir.targets.calls import loaded
 
+NEG = """func.func @main(%0: tensor<?xf32>) -> tensor<?xf32> {
+  %1 = graph.neg %0 : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %1 : tensor<?xf32>
+}"""
 CHOSEN = ("ResNet-50", "MobileNetV2", "encoder")
 
 
@@ -92,6 +102,26 @@ def chain(nodes: int) -> None:
     print(f"chain of {nodes} nodes, whole pipeline: {whole:.2f} s")
 
 
+ROUNDS = 300
+
+
+def calls(count: int) -> None:
+    """Prints how long a call of a region on `count` floats takes, here and isolated."""
+    module = parse_module(NEG.replace("?", str(count)), load_context())
+    given, spent = [np.ones(count, np.float32)], list[float]()
+    for isolation in (nullcontext, byocir.isolate):
+        package = byocir.compile(module.clone(), targets=["ort"])
+        (region,) = package.report.regions
+        with isolation():
+            run = loaded(package.target("ort"), package.blobs["ort"])
+        run(region.symbol, given)
+        began = perf_counter()
+        for _ in range(ROUNDS):
+            run(region.symbol, given)
+        spent.append((perf_counter() - began) / ROUNDS * 1e6)
+    print(f"call on {4 * count:,} bytes: {spent[0]:.0f} us here, {spent[1]:.0f} us isolated")
+
+
 def main(nets: list[str]) -> None:
     """Prints all comparisons."""
     with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +129,8 @@ def main(nets: list[str]) -> None:
         for name in nets:
             compare(name, Path(folder))
     chain(5000)
+    for count in (256, 1 << 20):
+        calls(count)
 
 
 if __name__ == "__main__":

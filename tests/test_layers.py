@@ -12,6 +12,7 @@ LAYERS = (
     "errors",
     "arguments",
     "memory",
+    "isolation",
     "files",
     "toolchain",
     "machine_sim",

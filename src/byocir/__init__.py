@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from byocir.compiler import compile, export_onnx, import_onnx, partition
     from byocir.errors import ByocirError
+    from byocir.isolation import isolate
     from byocir.memory import limit_memory
     from byocir.rewrites.schedule import Schedule
     from byocir.runtime.package import Package, load
@@ -37,6 +38,7 @@ _HOMES = {
     "compile": "byocir.compiler",
     "export_onnx": "byocir.compiler",
     "import_onnx": "byocir.compiler",
+    "isolate": "byocir.isolation",
     "limit_memory": "byocir.memory",
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
@@ -53,6 +55,7 @@ __all__ = [
     "compile",
     "export_onnx",
     "import_onnx",
+    "isolate",
     "limit_memory",
     "load",
     "partition",

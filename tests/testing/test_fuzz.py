@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections import defaultdict
 
 import numpy as np
@@ -19,7 +16,6 @@ from byocir.testing.fuzz.cases import Case
 from byocir.testing.fuzz.draft import Draft, Unfit
 from byocir.testing.fuzz.draws import Draws
 from byocir.testing.fuzz.grow import NEWEST, OLDEST, schema_of
-from byocir.testing.fuzz.isolate import Died, isolated
 from byocir.testing.fuzz.rules import RULES
 from byocir.testing.fuzz.rules.left_out import ATTRIBUTES, DOMAINS, FORMS, OPERATORS
 from byocir.testing.fuzz.rules.microsoft import SCHEMAS
@@ -99,11 +95,3 @@ def test_what_differs_is_found_and_made_small(monkeypatch):
     (x,) = found.case.values.keys() - found.case.made.keys()
     assert found.case.values[x].data.size == 1
     assert f"expected {found.case.made['v0_0'].data.item()}" in found.problem
-
-
-def test_a_crash_is_a_result():
-    assert isolated(lambda: [1, "two"]) == [1, "two"]
-    with pytest.raises(Died, match="SIGKILL"):
-        isolated(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(Died, match="SIGALRM"):
-        isolated(lambda: time.sleep(60), seconds=1)

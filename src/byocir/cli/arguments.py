@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 
+from byocir.arguments import SECONDS
 from byocir.errors import ByocirError
 
 SCALAR = "scalar"
@@ -21,6 +23,44 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
         help="refuse what would take more memory: a file, an input, what one node makes; e.g. 2G "
         "(default: half of the machine's)",
     )
+
+
+def add_isolation(parser: argparse.ArgumentParser, seconds: float, of_what: str) -> None:
+    """Adds the options of verbs that run the code of targets."""
+    parser.add_argument(
+        "--isolate",
+        action=argparse.BooleanOptionalAction,
+        help="run the code of targets in processes of its own, so that a crash is an error "
+        "(default: of targets from files)",
+    )
+    parser.add_argument(
+        "--region-seconds",
+        type=_seconds,
+        default=seconds,
+        metavar="N",
+        help=f"how long {of_what} may take there (default: {seconds:g})",
+    )
+    parser.add_argument(
+        "--region-bytes", metavar="N", help="memory that it may take there (default: --max-bytes)"
+    )
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if SECONDS.holds(seconds := float(text)):
+            return seconds
+    raise argparse.ArgumentTypeError(f"expected {SECONDS.words}, found '{text}'")
+
+
+def isolated_as_asked(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Has targets run as the options of `add_isolation` say, where a verb has them."""
+    asked: bool | None = getattr(options, "isolate", False)
+    if asked is False:
+        return nullcontext()
+    from byocir.isolation import isolate
+
+    seconds, nbytes = options.region_seconds, options.region_bytes
+    return isolate(seconds=seconds, nbytes=nbytes, only_files=asked is None)
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:

@@ -51,11 +51,13 @@ Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
 def bisect(options: argparse.Namespace) -> int:
     """Runs the command; gives the exit code."""
     run = _Bisection(options)
+    found: dict[str, Any] | None = None
     try:
         run.compile()
-        found: dict[str, Any] | None = None
     except PassChanged as changed:
         found = _described(changed)
+    except _CodeFailed as failed:
+        found = failed.described
     if options.json:
         print(json.dumps({"steps": run.steps, "found": found}, indent=2))
     elif found is None:
@@ -77,7 +79,18 @@ def _described(changed: PassChanged) -> dict[str, Any]:
     }
 
 
+class _CodeFailed(Exception):
+    """Tells that the code of a region gives no results."""
+
+    def __init__(self, step: str, error: ByocirError, nodes: Sequence[str]) -> None:
+        ops = f"the ops of {', '.join(nodes)}"
+        self.described = {"step": step, "error": str(error), "code": error.code, "ops": ops}
+        super().__init__(step)
+
+
 def _sentence(found: Mapping[str, Any]) -> str:
+    if "error" in found:
+        return f"{found['step']} is the first step that fails\n{found['error']}"
     lines = [
         f"{found['step']} is the first step that changes a result",
         f"  what     {found['what']}",
@@ -118,6 +131,9 @@ class _Bisection:
             check()
         except PassChanged:
             self._tell(name, "CHANGED", began)
+            raise
+        except _CodeFailed:
+            self._tell(name, "FAILED", began)
             raise
         self._tell(name, "ok", began)
 
@@ -175,8 +191,13 @@ class _Bisection:
 
     def _check_region(self, package: Package, region: Region) -> None:
         symbol, given, expected, nodes = region
-        for i, array in enumerate(package.run_region(symbol, given)):
-            self._raise(f"code of {symbol}", f"output {i}", expected[i], array, nodes)
+        step = f"code of {symbol}"
+        try:
+            made = package.run_region(symbol, given)
+        except ByocirError as error:
+            raise _CodeFailed(step, error, nodes) from error
+        for i, array in enumerate(made):
+            self._raise(step, f"output {i}", expected[i], array, nodes)
 
     def _check_run(self, package: Package) -> None:
         for name, array in package.run(self.check.feeds).items():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from byocir.cli.arguments import add_limit
+from byocir.cli.arguments import add_isolation, add_limit, isolated_as_asked
 from byocir.cli.guard import OK, Parser, guarded
 from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
@@ -21,7 +21,12 @@ def main(args: Sequence[str] | None = None) -> int:
     """The entry point; gives the exit code."""
     options = build_parser().parse_args(args)
     command = ["byocir", *(sys.argv[1:] if args is None else args)]
-    return guarded(lambda: options.verb(options), command, options.max_bytes)
+
+    def verb() -> int:
+        with isolated_as_asked(options):
+            return options.verb(options)
+
+    return guarded(verb, command, options.max_bytes)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -131,6 +136,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_emit(parser)
     _add_host_ops(parser)
     _add_stages(parser)
+    add_isolation(parser, 300, "each call of a region's code")
     parser.set_defaults(verb=_run)
 
 
@@ -290,6 +296,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
         "--case", type=Path, metavar="FILE", help="try one program again that was written"
     )
     parser.add_argument("--json", action="store_true", help="print the score as JSON")
+    add_isolation(parser, 60, "running each program")
     parser.set_defaults(verb=_conform)
 
 
@@ -305,6 +312,7 @@ def _add_bisect(parser: argparse.ArgumentParser) -> None:
     _add_seed(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_host(parser)
+    add_isolation(parser, 300, "each call of a region's code")
     parser.set_defaults(verb=_bisect)
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,7 @@ from byocir.runtime.archive import (
 from byocir.runtime.c_function import NAME
 from byocir.runtime.interface import Interface
 from byocir.runtime.plan import PlannedProgram, keep_plan, kept_plan
-from byocir.runtime.report import C, Report
+from byocir.runtime.report import C, Region, Report
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from byocir.lowering.tir_to_c import HostCode
     from byocir.runtime.native import HostProgram
     from byocir.runtime.running import Running
-    from byocir.targets.base import Profile, Target
+    from byocir.targets.base import Profile, Runner, Target
     from byocir.targets.given import Targets
 
 ARRAYS = list_of("a list of arrays", np.ndarray)
@@ -248,10 +249,19 @@ class Package:
 
         externals: dict[str, External] = {}
         for target, blobs in self._with_code():
-            symbols = [r.symbol for r in self.report.regions if r.target == target.name]
             runner = loaded(target, blobs, check=check)
-            externals.update({s: lambda xs, s=s, r=runner: r(s, xs) for s in symbols})
+            regions = [each for each in self.report.regions if each.target == target.name]
+            externals.update({each.symbol: partial(_called, runner, each) for each in regions})
         return externals
+
+
+def _called(runner: Runner, region: Region, inputs: Sequence[Any]) -> list[Any]:
+    """Runs the code of a region; errors say of which nodes."""
+    try:
+        return runner(region.symbol, inputs)
+    except ByocirError as error:
+        error.at(", ".join(region.nodes))
+        raise
 
 
 def _restored(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, CheckFailed
+from byocir.isolation import Child, Died, Limits, limits_for
+from byocir.patterns.files import given_file
 from byocir.patterns.hooks import mistakes_of
 from byocir.targets.base import Runner, Target
 
@@ -23,8 +28,15 @@ def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
 
 def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
     """Makes the function that runs a target's code. The code sees inputs that it cannot write, and
-    its results are copied: it may give the same buffer each time. Raises ByocirError B219 where it
-    fails, B227 for a target that cannot run what it emitted."""
+    its results are copied: it may give the same buffer each time. Inside of `byocir.isolate` it
+    runs in a process of its own, begun with the first call. Raises ByocirError B219 where it fails,
+    B227 for a target that cannot run what it emitted, B314 and B315 as `isolate` says."""
+    limits = limits_for(is_from_file=bool(given_file(type(target))))
+    load = partial(_loaded_here, target, blobs, check)
+    return load() if limits is None else _Isolated(target.name, load, limits)
+
+
+def _loaded_here(target: Target, blobs: Mapping[str, bytes], check: bool) -> Runner:
     found: Any = call(target, target.load_checked if check else target.load, blobs)
     if not callable(found):
         raise ByocirError(
@@ -48,3 +60,89 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+class _Isolated:
+    """A target's code that runs in a process of its own, and in another once that has died."""
+
+    def __init__(self, target: str, load: Callable[[], Runner], limits: Limits) -> None:
+        self._target, self._load, self._limits = target, load, limits
+        self._child: Child | None = None
+        self._runner: Runner | None = None
+        """The code that is loaded: in the child alone."""
+        self._lock = Lock()
+
+    def __call__(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._lock:
+            self._child = self._child or Child(self._answer, self._limits)
+            try:
+                told, results, written = self._child.ask(symbol, inputs)
+            except BaseException as error:
+                self._child = None
+                if isinstance(error, Died):
+                    raise self._error(
+                        "B314", symbol, "give its outputs", str(error), error.help
+                    ) from error
+                raise
+        if written:
+            raise self._error("B315", symbol, "keep its inputs", f"it to write input {written[0]}")
+        return _received(told, results)
+
+    def _answer(self, symbol: str, inputs: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+        try:
+            self._runner = self._runner or self._load()
+            return _sent(self._runner(symbol, inputs))
+        except Exception as error:
+            return _as_data(error), []
+
+    def _error(self, code: str, symbol: str, what: str, found: str, help: str = "") -> ByocirError:
+        help = (
+            help
+            or "it ran in a process of its own; --no-isolate runs it in this one, for a debugger"
+        )
+        message = f"expected the code of region {symbol}, of target '{self._target}', to {what}"
+        return ByocirError(code, f"{message}, found {found}", help=help)
+
+
+def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
+    """Results as data and arrays; of what is no array the type, which is told as a mistake."""
+    if not isinstance(made, Sequence):
+        return {"other": type(made).__name__}, []
+    results = cast("Sequence[Any]", made)
+    kinds = ["" if isinstance(each, np.ndarray) else type(each).__name__ for each in results]
+    return {"kinds": kinds}, [each for each in results if isinstance(each, np.ndarray)]
+
+
+def _received(told: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """The results that were sent; raises the error that was."""
+    if "error" in told:
+        raise _error_of(told)
+    if "other" in told:
+        return _of_type(told["other"])
+    left = iter(arrays)
+    return [_of_type(kind) if kind else next(left) for kind in told["kinds"]]
+
+
+def _of_type(name: str) -> Any:
+    return type(name, (), {})()
+
+
+def _as_data(error: Exception) -> Any:
+    """An error as data, its traceback as a note; of one that users do not see the text."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    error.add_note("".join(traceback.format_exception(error)))
+    return {"error": kinds, "args": [*map(str, error.args)], "state": vars(error)}
+
+
+def _error_of(told: Any) -> Exception:
+    from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
+
+    known = {kind.__name__: kind for kind in (CheckFailed, ByocirError, VTAError)}
+    kind = next((known[name] for name in told["error"] if name in known), None)
+    if kind is None:
+        error = RuntimeError(f"{told['error'][0]}: {', '.join(told['args'])}")
+    else:
+        error = kind.__new__(kind)
+        error.args = tuple(told["args"])
+    vars(error).update(told["state"])
+    return error

@@ -28,7 +28,9 @@ from byocir.compiler import generate, hand_over
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
+from byocir.isolation import Died, Limits, isolated, limits_for
 from byocir.machine import Machine
+from byocir.patterns.files import given_file
 from byocir.rewrites.check_each import first_difference
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
@@ -103,17 +105,48 @@ class Trial:
         package, again = self._compiled()
         for region in package.report.regions:
             self.taken.update(each.pattern for each in region.composites)
-        calls = self._compare(package, expected, check=False)
+        limits = limits_for(is_from_file=bool(given_file(type(self.target))))
+        if limits is None or not package.blobs:
+            self._check_runs(package, expected)
+        else:
+            self._check_apart(partial(self._check_runs, package, expected), limits)
         self.is_run = True
         _compare_code(package, again)
-        if package.blobs and _checks_itself(self.target):
-            self._compare(package, expected, check=True)
         if self.is_exported and package.blobs:
             self._check_project(expected)
+
+    def _check_runs(self, package: Package, expected: Arrays) -> None:
+        """Runs the code that was generated, in all ways, and compares."""
+        calls = self._compare(package, expected, check=False)
+        if package.blobs and _checks_itself(self.target):
+            self._compare(package, expected, check=True)
         if self.is_thorough:
             _check_feeds(package, self.case.feeds)
         for call in calls[:2] if self.is_thorough else ():
             _check_call(partial(self._loaded, package), call)
+
+    def _check_apart(self, check: Callable[[], None], limits: Limits) -> None:
+        """Checks in a process of its own; raises what was raised there, and Wrong where the code
+        ended it."""
+
+        def told() -> Any:
+            try:
+                check()
+            except Unmeant:
+                return {"meant": False}
+            except Wrong as wrong:
+                return {"wrong": [wrong.problem.code, wrong.problem.text]}
+            return {}
+
+        try:
+            found = isolated(told, limits)
+        except Died as died:
+            regions = f"{self.target.name}, {', '.join(self.taken)}"
+            raise Wrong("B381", f"expected the code of {regions} to be run, found {died}") from died
+        if "meant" in found:
+            raise Unmeant
+        if "wrong" in found:
+            raise Wrong(*found["wrong"])
 
     def _compiled(self) -> tuple[Package, Package]:
         """The program compiled, and its code generated once more."""

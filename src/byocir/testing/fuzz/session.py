@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from byocir.errors import ByocirError
+from byocir.isolation import Died, Limits, isolated
+from byocir.memory import MOST
 from byocir.testing.fuzz.cases import Case
 from byocir.testing.fuzz.grow import random_case
-from byocir.testing.fuzz.isolate import Died, isolated
 from byocir.testing.fuzz.runs import (
     BATCH,
     EVALUATOR,
@@ -24,7 +25,7 @@ from byocir.testing.fuzz.runs import (
     through_c,
     through_evaluator,
 )
-from byocir.testing.fuzz.shrink import shrink
+from byocir.testing.fuzz.shrink import LIMITS, shrink
 from byocir.toolchain.cpu import CPUS
 from byocir.toolchain.machine import check_runs
 
@@ -86,7 +87,7 @@ class Session:
 
     def _differences(self, seeds: range) -> list[tuple[int, Difference]]:
         try:
-            told = isolated(lambda: self._batch(seeds), 600)
+            told = isolated(lambda: self._batch(seeds), Limits(600, MOST))
         except Died as died:
             if len(seeds) == 1:
                 return self._died(seeds[0], died)
@@ -98,7 +99,7 @@ class Session:
     def _died(self, seed: int, died: Died) -> list[tuple[int, Difference]]:
         """A process that died is a difference, unless a reference did it."""
         try:
-            isolated(lambda: bool(random_case(seed, self._operator)))
+            isolated(lambda: bool(random_case(seed, self._operator)), LIMITS)
         except Died:
             self.crashed.append(seed)
             return []
@@ -144,7 +145,7 @@ def _alike(case: Case, difference: Difference) -> list[str]:
 def _shows(case: Case, difference: Difference) -> bool:
     if difference.problem.startswith("died"):
         try:
-            isolated(lambda: _alike(case, difference))
+            isolated(lambda: _alike(case, difference), LIMITS)
         except Died:
             return True
         return False
@@ -154,7 +155,7 @@ def _shows(case: Case, difference: Difference) -> bool:
 def _problem(case: Case, difference: Difference) -> str:
     """The same difference as a smaller case shows it."""
     with suppress(Died):
-        told: list[str] = isolated(lambda: _alike(case, difference))
+        told: list[str] = isolated(lambda: _alike(case, difference), LIMITS)
         if told:
             return told[0]
     return difference.problem

@@ -8,14 +8,17 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
+from byocir.isolation import Died, Limits, isolated
+from byocir.memory import MOST
 from byocir.testing.fuzz.cases import Case, Value, names_read
 from byocir.testing.fuzz.draws import Unfit
-from byocir.testing.fuzz.isolate import Died, isolated
 from byocir.testing.fuzz.reference import compute, is_float
 
 Fails = Callable[[Case], bool]
 
 ATTEMPTS = 200
+LIMITS = Limits(120, MOST)
+"""The time and the memory that one attempt has."""
 
 
 class _Shrinker:
@@ -28,7 +31,7 @@ class _Shrinker:
             return False
         self.left -= 1
         try:
-            if not isolated(lambda: self._is_smaller(candidate)):
+            if not isolated(lambda: self._is_smaller(candidate), LIMITS):
                 return False
         except Died:
             return False

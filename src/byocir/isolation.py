@@ -1,0 +1,319 @@
+"""Runs code in a child process, so that a crash, a loop without end or too much memory is an error.
+
+The child is a fork of this process: it knows what was imported and made, and imports nothing by
+itself. Questions and answers go through a socket as JSON, arrays through memory that both see.
+Threads are not forked: code that runs OpenMP waits forever where this process ran some before.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+import ml_dtypes
+import numpy as np
+
+from byocir.arguments import SECONDS as TIME
+from byocir.arguments import check
+from byocir.memory import max_bytes, read_bytes
+
+SECONDS = 300.0
+"""The longest that one call of a region's code may take, unless another limit is given."""
+LOOK = 0.02
+"""Seconds between two looks at the memory that a child has taken."""
+ALIGNMENT = 64
+
+Answer = Callable[[Any, list[np.ndarray]], tuple[Any, list[np.ndarray]]]
+"""What a child does: plain data and arrays give plain data and arrays."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a call: seconds, and bytes beside those of this process, None for those of
+    `limit_memory`."""
+
+    seconds: float = SECONDS
+    nbytes: int | None = None
+    only_files: bool = False
+    """Whether they are for targets from files alone."""
+
+
+_given: ContextVar[Limits | None] = ContextVar("isolation", default=None)
+
+
+@contextmanager
+def isolate(
+    *, seconds: float = SECONDS, nbytes: int | str | None = None, only_files: bool = False
+) -> Generator[None]:
+    """Has the code of regions that are first run inside of a `with` run in processes of its own,
+    one for each target: for `seconds` in each call, in `nbytes` of memory beside its inputs and
+    outputs; with `only_files` that of targets from files alone. A crash, or more than that, is
+    ByocirError B314, a written input B315. Raises ByocirError B141 or B142."""
+    check(seconds=(seconds, TIME))
+    limit = None if nbytes is None else read_bytes(str(nbytes))
+    token = _given.set(Limits(seconds, limit, only_files) if hasattr(os, "fork") else None)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def limits_for(*, is_from_file: bool) -> Limits | None:
+    """The limits for a target's code; None where it runs in this process."""
+    limits = _given.get()
+    return limits if limits is not None and (is_from_file or not limits.only_files) else None
+
+
+class Died(Exception):
+    """A child ended, or had to be ended, before it answered. The message says how."""
+
+    def __init__(self, found: str, help: str = "") -> None:
+        self.help = help
+        super().__init__(found)
+
+
+def isolated(function: Callable[[], Any], limits: Limits) -> Any:
+    """What a function gives, as JSON keeps it, from a child process. Raises Died."""
+
+    def answer(data: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+        return function(), []
+
+    child = Child(answer, limits)
+    try:
+        return child.ask(None, [])[0]
+    finally:
+        child.close()
+
+
+class Child:
+    """A process that answers one question after the other, until it is closed or dies."""
+
+    def __init__(self, answer: Answer, limits: Limits) -> None:
+        self._limits, self._memory = limits, _Memory()
+        self._socket, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python's, where there are threads
+            self._pid = os.fork()
+        if self._pid == 0:
+            self._socket.close()
+            _serve(answer, theirs, self._memory, limits)
+        theirs.close()
+        self._before = _taken_by(self._pid)
+        self._end = weakref.finalize(
+            self, _end, os.getpid(), self._pid, self._socket, self._memory.file
+        )
+
+    def ask(
+        self, data: Any, arrays: Sequence[np.ndarray]
+    ) -> tuple[Any, list[np.ndarray], list[int]]:
+        """The answer to data and arrays, copied, and which of the arrays the child wrote to.
+        Raises Died, and what interrupts this process; the child is closed then."""
+        try:
+            sent = self._memory.write(data, arrays)
+            told = None
+            with suppress(ConnectionError):  # it died before
+                _send(self._socket, sent)
+                told = self._wait()
+        except BaseException:
+            self.close()
+            raise
+        if told is None:
+            raise self._died()
+        made, results = self._memory.read(told)
+        given = [view for view, _ in self._memory.views(sent)]
+        written = [i for i, view in enumerate(given) if not _same(view, arrays[i])]
+        return made, [np.array(each) for each in results], written
+
+    def close(self) -> None:
+        """Ends the child, and the processes that it began."""
+        self._end()
+
+    def _died(self) -> Died:
+        """Says how the child ended."""
+        code, end = _exit_code(self._pid), time.monotonic() + 1
+        while code is None and time.monotonic() < end:  # it closed the socket first
+            time.sleep(0.001)
+            code = _exit_code(self._pid)
+        self.close()
+        if code == -signal.SIGALRM:
+            return self._late()
+        if code is not None and code < 0:
+            return Died(f"{signal.strsignal(-code)} ({signal.Signals(-code).name})")
+        return Died("the end of its process" + (f", exit code {code}" if code is not None else ""))
+
+    def _late(self) -> Died:
+        return Died(f"no end within {self._limits.seconds:g} s", "--region-seconds allows more")
+
+    def _wait(self) -> Any:
+        """The child's answer, None where it died."""
+        end = time.monotonic() + self._limits.seconds
+        limit = self._limits.nbytes if self._limits.nbytes is not None else max_bytes()
+        self._socket.settimeout(min(LOOK, self._limits.seconds))
+        while True:
+            with suppress(TimeoutError):
+                first = self._socket.recv(1)
+                break
+            if time.monotonic() > end:
+                raise self._late()
+            if _taken_by(self._pid) - self._before > limit:
+                raise Died(f"more than {limit:,} bytes taken", "--region-bytes allows more")
+        self._socket.settimeout(None)
+        return _receive(self._socket, first)
+
+
+def _end(owner: int, pid: int, *files: Any) -> None:
+    """Ends a child and the processes that it began, unless this is a child itself."""
+    for file in files:
+        file.close()
+    if os.getpid() != owner:
+        return
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _exit_code(pid: int) -> int | None:
+    """How a child ended, as `os.waitstatus_to_exitcode` says; None while it has not."""
+    status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if status is None:
+        return None
+    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+
+
+# In the child.
+
+
+def _serve(answer: Answer, end: socket.socket, memory: _Memory, limits: Limits) -> NoReturn:
+    """Answers until nobody asks. Never returns: what is registered to run at exit is the
+    parent's."""
+    code = 1
+    try:
+        _begin()
+        while (asked := _receive(end, end.recv(1))) is not None:
+            # This process may outlive the one that looks at the time.
+            signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
+            made, results = answer(*memory.read(asked))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            sys.stdout.flush()
+            _send(end, memory.write(made, results, after=asked["end"]))
+        code = 0
+    except BaseException as error:
+        traceback.print_exception(error, file=sys.stderr)
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _begin() -> None:
+    """Gives up what the parent has set for itself."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    faulthandler.disable()
+    _given.set(None)
+
+
+# What passes between the two.
+
+
+def _send(end: socket.socket, message: Any) -> None:
+    text = json.dumps(message).encode()
+    end.sendall(len(text).to_bytes(8, "little") + text)
+
+
+def _receive(end: socket.socket, first: bytes) -> Any:
+    """A message that begins with this byte; None where there is no more."""
+    head = first + _exactly(end, 7) if first else b""
+    text = _exactly(end, int.from_bytes(head, "little")) if len(head) == 8 else b""
+    return json.loads(text) if text else None
+
+
+def _exactly(end: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count and (part := end.recv(count - len(parts))):
+        parts += part
+    return bytes(parts) if len(parts) == count else b""
+
+
+class _Memory:
+    """Memory that parent and child see, which grows as either needs more."""
+
+    def __init__(self) -> None:
+        if hasattr(os, "memfd_create"):
+            self.file = os.fdopen(os.memfd_create("byocir"), "r+b")
+        else:
+            self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._map = b""
+
+    def write(self, data: Any, arrays: Sequence[np.ndarray], after: int = 0) -> dict[str, Any]:
+        """The message for data and arrays, which are copied behind what is there."""
+        places, end = list[Any](), after
+        for array in arrays:
+            is_shared = array.dtype.kind not in "OUS"
+            start = -(-end // ALIGNMENT) * ALIGNMENT
+            end = start + array.nbytes if is_shared else end
+            rest = start if is_shared else array.tolist()
+            places.append([array.shape, array.dtype.name if is_shared else "", rest])
+        message = {"data": data, "arrays": places, "end": end}
+        for (view, is_shared), array in zip(self.views(message), arrays, strict=True):
+            if is_shared:
+                view[...] = array
+        return message
+
+    def read(self, message: Any) -> tuple[Any, list[np.ndarray]]:
+        """Data and arrays of a message: the arrays are views of this memory."""
+        return message["data"], [view for view, _ in self.views(message)]
+
+    def views(self, message: Any) -> list[tuple[np.ndarray, bool]]:
+        """The arrays of a message, each with whether it lies in this memory."""
+        if message["end"] > len(self._map):
+            size = -(-message["end"] // mmap.PAGESIZE) * mmap.PAGESIZE
+            if os.fstat(self.file.fileno()).st_size < size:
+                os.ftruncate(self.file.fileno(), size)
+            self._map = mmap.mmap(self.file.fileno(), 0)
+        return [(self._view(*each), each[1] != "") for each in message["arrays"]]
+
+    def _view(self, shape: list[int], dtype: str, rest: Any) -> np.ndarray:
+        if not dtype:
+            return np.array(rest, dtype=object).reshape(shape)
+        kind = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+        return np.ndarray(shape, kind, cast("Any", self._map), rest if np.prod(shape) else 0)
+
+
+def _same(view: np.ndarray, array: np.ndarray) -> bool:
+    """Tells if an array in the memory of both has the bytes that it was given."""
+    if view.dtype.kind == "O" or not view.size:
+        return True
+    given = np.ascontiguousarray(array, view.dtype)
+    kind = np.uint8 if view.nbytes % 8 else np.uint64
+    return np.array_equal(view.reshape(-1).view(kind), given.reshape(-1).view(kind))
+
+
+def _taken_by(pid: int) -> int:
+    """Bytes of memory that a process has of its own; 0 where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        fields = file.read().split()
+        return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE
+    return 0

@@ -1,0 +1,76 @@
+"""Toys that do what a device must not, as their input says: one in C, one in Python."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+import byocir
+from byocir.dialects.types import f32, shape_of
+from byocir.patterns import composite, op, wildcard
+from byocir.targets.c import ARRAYS, CTarget
+
+FAULTS = ("none", "crash", "abort", "loop", "eat", "write", "exit")
+"""The first input is the index of what is done."""
+BODY = """
+    volatile int *more = 0;
+    switch ((int)x[0]) {
+    case 1: *(volatile int *)8 = 1; break;
+    case 2: abort();
+    case 3: for (volatile int i = 0;; i++) {}
+    case 4: for (;;) if ((more = malloc(4000))) more[0] = more[999] = 1;
+    case 5: ((float *)x)[1] = 5; break;
+    case 6: exit(0);
+    }"""
+
+
+@composite("faulty.neg")
+def neg():
+    """The negative of numbers."""
+    return op("graph.neg", wildcard("x", dtype=f32))
+
+
+@composite("dying.neg")
+def dying_neg():
+    """The negative of numbers."""
+    return op("graph.neg", wildcard("x", dtype=f32))
+
+
+@dataclass(frozen=True)
+class Faulty(CTarget):
+    name, patterns, preamble = "faulty", (neg,), "#include <stdlib.h>"
+
+    def define(self, function, name):
+        count = prod(shape_of(function.function_type.outputs.data[0]))
+        return f"""int {name}({ARRAYS})
+{{
+    const float *x = inputs[0];
+    float *y = outputs[0];{BODY}
+    for (int i = 0; i < {count}; i++) y[i] = -x[i];
+    return 0;
+}}"""
+
+
+@dataclass(frozen=True)
+class Dying(byocir.Target):
+    """Dies in Python, or gives the number of its process."""
+
+    name, patterns = "dying", (dying_neg,)
+    fault: str = "crash"
+
+    def emit(self, module, symbols):
+        return {"nothing": b""}
+
+    def load(self, blobs):
+        def run(symbol, inputs):
+            if self.fault == "crash":
+                ctypes.string_at(8)
+            if self.fault == "raise":
+                raise ValueError("no device")
+            if self.fault == "list":
+                return [3, inputs[0]]
+            return [np.full_like(inputs[0], os.getpid())]
+
+        return run

@@ -1,0 +1,189 @@
+"""Code of targets that crashes, hangs, eats memory or writes its inputs is an error."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import byocir
+from byocir.cli.main import main
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
+from byocir.errors import ByocirError
+from byocir.isolation import Child, Died, Limits, isolated
+from byocir.patterns.files import import_file
+
+FILE = Path(__file__).parent / "programs" / "faulty_npu.py"
+FAULTS = import_file(FILE, "B217").FAULTS
+NET = """func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
+  %1 = graph.exp %0 : (tensor<4xf32>) -> tensor<4xf32> loc("exp_1")
+  %2 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32> loc("neg_1")
+  %3 = graph.add %1, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("add_1")
+  func.return %3 : tensor<4xf32>
+}
+"""
+
+
+def package_of(target: str) -> byocir.Package:
+    return byocir.compile(parse_module(NET, load_context()), targets=[f"{FILE}:{target}"])
+
+
+def feeds(fault: str) -> dict[str, np.ndarray]:
+    return {"arg0": np.array([FAULTS.index(fault), 1, 2, 3], np.float32)}
+
+
+def told(run) -> str:
+    with pytest.raises(ByocirError) as caught:
+        run()
+    return str(caught.value)
+
+
+def children() -> list[str]:
+    gc.collect()
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """One package and its process for all faults: each run comes after what the last one did."""
+    package = package_of("Faulty")
+    with byocir.isolate(seconds=0.3, nbytes="30M"):
+        package.run(feeds("none"))
+    return package
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("crash", "Segmentation fault (SIGSEGV)"),
+        ("abort", "Aborted (SIGABRT)"),
+        ("loop", "no end within 0.3 s"),
+        ("eat", "more than 31,457,280 bytes taken"),
+        ("exit", "the end of its process, exit code 0"),
+    ],
+)
+def test_a_fault_is_an_error_and_the_next_run_is_right(faulty, fault, found):
+    text = told(lambda: faulty.run(feeds(fault)))
+    wanted = "expected the code of region faulty_0, of target 'faulty', to give its outputs"
+    assert text.startswith(f"error[B314]: {wanted}, found {found}\n  at    neg_1\n")
+    given = feeds("none")
+    x = given["arg0"]
+    np.testing.assert_allclose(faulty.run(given)["res0"], np.exp(x) - x, rtol=1e-6)
+
+
+def test_a_written_input_is_an_error_and_does_not_reach_others(faulty):
+    given = feeds("write")
+    text = told(lambda: faulty.run(given))
+    assert "to keep its inputs, found it to write input 0\n  at    neg_1" in text
+    assert given["arg0"][1] == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--no-isolate"]])
+def test_targets_of_files_run_in_a_process_of_their_own(options, tmp_path):
+    net, out = tmp_path / "net.mlir", tmp_path / "out.npz"
+    net.write_text(NET)
+    given = tmp_path / "in.npz"
+    np.savez(given, arg0=np.full(4, -1000, np.float32))  # of which the exponentials are 0
+    command = ["run", str(net), "--target", f"{FILE}:Dying{{fault=none}}", "--input", str(given)]
+    before = children()
+    assert main([*command, "--output", str(out), *options]) == 0
+    is_own = np.load(out)["res0"][0] != os.getpid()
+    assert is_own == (not options)
+    assert children() == before
+
+
+def test_targets_that_are_shipped_run_here_unless_asked():
+    package = package_of("Dying{fault=none}")
+    with byocir.isolate(only_files=True):
+        assert package.run_region("dying_0", [np.zeros(4, np.float32)])[0][0] != os.getpid()
+    net = parse_module(NET, load_context())
+    for only_files in (True, False):
+        before = children()
+        shipped = byocir.compile(net.clone(), targets=["json"])
+        with byocir.isolate(only_files=only_files):
+            shipped.run(feeds("none"))
+        assert (children() == before) == only_files
+
+
+def test_errors_of_a_target_are_the_same_in_its_process():
+    package = package_of("Dying{fault=raise}")
+    here = told(lambda: package.run_region("dying_0", [np.zeros(4, np.float32)]))
+    with byocir.isolate():
+        apart = told(lambda: package.run_region("dying_0", [np.zeros(4, np.float32)]))
+    assert here == apart
+    assert re.match(r"error\[B219\]: .*no device\n  at    .*faulty_npu.py:\d+\n", here)
+    package = package_of("Dying{fault=list}")
+    here = told(lambda: package.run(feeds("none")))
+    with byocir.isolate():
+        assert here == told(lambda: package_of("Dying{fault=list}").run(feeds("none")))
+
+
+def test_bisect_blames_the_region_that_dies(tmp_path, capsys):
+    net = tmp_path / "net.mlir"
+    net.write_text(NET)
+    command = ["bisect", str(net), "--target", f"{FILE}:Dying"]
+    assert main(command) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("code of dying_0 is the first step that fails\nerror[B314]: ")
+    assert "code of dying_0                  FAILED" in err
+    assert main([*command, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert (found["step"], found["code"]) == ("code of dying_0", "B314")
+    assert found["ops"] == "the ops of neg_1"
+
+
+def test_conform_goes_on_behind_what_dies(tmp_path, capsys):
+    command = ["conform", f"{FILE}:Dying", "--rounds", "1", "-o", str(tmp_path)]
+    assert main(command) == 3
+    out = capsys.readouterr().out
+    found = "expected the code of dying, dying.neg to be run, found Segmentation fault (SIGSEGV)"
+    assert out.startswith(f"error[B381]: {found}\n  at    dying.neg, in a match, ")
+    assert re.search(r"patterns 1/1, rules 0/0, \d cases, [1-9] wrong, 0 never reached\n$", out)
+    (case,) = tmp_path.glob("*.mlir")
+    assert main(["conform", f"{FILE}:Dying", "--case", str(case)]) == 3
+
+
+def test_limits_that_are_none(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "net.onnx", "--region-seconds", "-1"])
+    assert "expected a number of seconds above 0, found '-1'" in capsys.readouterr().err
+    assert main(["run", "net.onnx", "--region-bytes", "x"]) == 1
+    assert "error[B141]" in capsys.readouterr().err
+    with pytest.raises(ByocirError, match="B142"), byocir.isolate(seconds=0):
+        pass
+
+
+def test_a_function_in_a_process_of_its_own():
+    assert isolated(lambda: [1, "two"], Limits()) == [1, "two"]
+    with pytest.raises(Died, match="SIGKILL"):
+        isolated(lambda: os.kill(os.getpid(), signal.SIGKILL), Limits())
+    with pytest.raises(Died, match=r"no end within 0\.05 s"):
+        isolated(lambda: time.sleep(60), Limits(0.05))
+
+
+def test_arrays_of_any_kind_and_size_pass():
+    before = children()
+    child = Child(lambda data, arrays: (data, [each[::-1] for each in arrays]), Limits())
+    arrays = [
+        np.arange(3, dtype=">i2"),
+        np.zeros((2, 0), np.float64),
+        np.array(["a", "b"], object),
+        np.array(7, np.uint64).reshape(1),
+        np.asfortranarray(np.arange(6, dtype=np.float16).reshape(2, 3)),
+    ]
+    for more in (0, 1 << 20, 3):
+        given = [*arrays, np.arange(more)]
+        told, results, written = child.ask({"more": more}, given)
+        assert (told, written) == ({"more": more}, [])
+        for array, result in zip(given, results, strict=True):
+            np.testing.assert_array_equal(result, array[::-1])
+    child.close()
+    assert children() == before
