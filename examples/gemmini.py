@@ -1,104 +1,115 @@
 """Gemmini (default configuration), described: a systolic array of 16 by 16 with a scratchpad and an
 accumulator, down to the words of its RoCC instructions.
 
-Products of matrices and convolutions of signed bytes, whose sums leave as 32 bits. Load, execute
-and store run side by side; the hardware holds back what touches the same rows, so two tiles in
-flight are nothing but other rows. A word is (funct, rs1, rs2). Array n of the program is at host
-address (n + 1) << 32.
-Stores that scale to bytes are not described yet: the host does that.
+Products of matrices and convolutions of signed bytes begin with a bias and leave as sums of 32
+bits, or scaled by an f32 to bytes; residual sums are scaled as they come in. Load, execute and
+store run side by side; the hardware holds back what touches the same rows, so two tiles in flight
+are nothing but other rows. A word is (funct, rs1, rs2). Array n is at host address (n + 1) << 32.
 """
 
 from struct import pack, unpack
 
 import byocir
-from byocir.dialects.types import i8, i32
+from byocir.dialects.types import f32, i8, i32
 from byocir.machine import MAIN, Call, Interlocked, Machine, Place, Register, up_to
-from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
+from byocir.patterns import Pattern, ScalarPattern, block, composite, constant, optional, wildcard
 
 DIM = 16
 CONFIG, MVIN, MVOUT, COMPUTE, PRELOAD, FENCE = 0, 2, 3, 4, 6, -1
-ACCUMULATOR, ADD, WIDE, NONE = 1 << 31, 1 << 30, 1 << 29, (1 << 32) - 1
+ACCUMULATOR, ADD, WIDE = 1 << 31, 1 << 30, 1 << 29
+NONE, ONE = DIM << 48 | DIM << 32 | 0xFFFFFFFF, 0x3F800000
 
 gemmini = Machine("gemmini")
-load, execute, store = (
-    gemmini.unit(name, queue=n) for name, n in (("load", 8), ("execute", 16), ("store", 4))
-)
+load, store = gemmini.unit("load", queue=8), gemmini.unit("store", queue=4)
+execute = gemmini.unit("execute", queue=16)
 scratchpad = gemmini.memory("sp", i8, row=(DIM,), rows=16384, banks=4)
 accumulator = gemmini.memory("acc", i32, row=(DIM,), rows=1024, banks=2)
 gemmini.order(Interlocked((scratchpad, accumulator)))
 
-Word = tuple[int, int, int]
-ONE = unpack("<I", pack("<f", 1.0))[0]
-
-# 1. Words: where operands lie, and registers that hold strides and scales.
-
-
-def host(place: Place) -> int:
-    size = 1 if place.buffer.type.element_type == i8 else 4
-    return ((place.array + 1) << 32) + place.address * size
+Word, Scalar = tuple[int, int, int], ScalarPattern
 
 
 def local(place: Place, rows: int, columns: int, flags: int = 0) -> int:
     return rows << 48 | columns << 32 | flags | place.address
 
 
-def fenced(call: Call, *words: Word) -> list[Word]:
-    """Words after a fence where the call waits for what the hardware does not hold back."""
-    return [*([(FENCE, 0, 0)] if call.waits else []), *words]
+loads = Register("loads", load, lambda v: [(CONFIG, v[0] | 1 << 8 | 1, v[1])])
+stores = Register("stores", store, lambda v: [(CONFIG, v[0] | 2, v[1])])
+strides = Register("strides", execute, lambda v: [(CONFIG, v[0] | ONE << 32 | 1 << 2, v[1])])
 
 
-loads = Register("loads", load, lambda v: [(CONFIG, ONE << 32 | v[1] << 16 | 1 << 8 | 1, v[0])])
-stores = Register("stores", store, lambda stride: [(CONFIG, 2, ONE << 32 | stride)])
-strides = Register(
-    "strides", execute, lambda v: [(CONFIG, ONE << 32 | v[0] << 16 | 1 << 2, v[1] << 48)]
-)
-
-# 2. Instructions: what each does, its limits, cost and words.
-
-
-def mvin_words(call: Call) -> list[Word]:
-    x, into = call.places.values()
-    return fenced(call, (MVIN, host(x), local(into, call.sizes["rows"], call.sizes["lanes"])))
+def move(call: Call) -> list[Word]:
+    """A move after a fence where it waits for main memory, which the hardware does not watch."""
+    x, into = call.places["x"], call.result
+    inside, outside, funct = (x, into, MVOUT) if into.memory == MAIN else (into, x, MVIN)
+    flags = ACCUMULATOR if inside.memory == accumulator else 0
+    flags |= ADD if into in call.read else WIDE if into.memory == MAIN and into.bytes == 4 else 0
+    at = (outside.array + 1 << 32) + outside.address * outside.bytes
+    words = [(funct, at, local(inside, call.sizes["rows"], call.sizes["lanes"], flags))]
+    return [(FENCE, 0, 0), *words] if call.waits else words
 
 
-gemmini.copy(
-    "mvin", MAIN, scratchpad, unit=load, rows=up_to(DIM), lanes=up_to(4 * DIM),
-    cycles=lambda s: 40 + s["rows"] * -(-s["lanes"] // DIM), encode=mvin_words,
-    registers=lambda call: {loads: (call.places["x"].stride("rows"), call.result.block_rows)},
-)  # fmt: skip
+def scale_of(call: Call) -> int:
+    scale = call.places.get("scale")
+    return unpack("<I", pack("<f", scale.values()))[0] if scale else ONE
 
 
-def mvout_words(call: Call) -> list[Word]:
-    x, into = call.places.values()
-    source = local(x, call.sizes["rows"], call.sizes["lanes"], ACCUMULATOR | WIDE)
-    return fenced(call, (MVOUT, host(into), source))
+def moved_in(call: Call) -> dict[Register, tuple[int, int]]:
+    x, into = call.places["x"], call.result
+    narrow = into.memory == accumulator and x.bytes == 1
+    fields = scale_of(call) << 32 | into.block_rows << 16 | narrow << 2
+    return {loads: (fields, x.stride("rows") * x.bytes)}
 
 
-gemmini.copy(
-    "mvout", accumulator, MAIN, unit=store, rows=up_to(DIM), lanes=up_to(DIM),
-    cycles=lambda s: 10 + 4 * s["rows"], encode=mvout_words,
-    registers=lambda call: {stores: 4 * call.result.stride("rows")},
-)  # fmt: skip
+def moved_out(call: Call) -> dict[Register, tuple[int, int]]:
+    stride = call.result.stride("rows") * call.result.bytes
+    return {stores: (call.form << 2, scale_of(call) << 32 | stride)}
 
 
 def product_words(call: Call) -> list[Word]:
     m, n, k = (call.sizes[name] for name in "mnk")
-    a, w = call.places["a"], call.places["w"]
     flags = ACCUMULATOR | (ADD if call.start is None else 0)
-    weights = local(w, k, n), local(call.result, m, n, flags)
-    return fenced(
-        call, (PRELOAD, *weights), (COMPUTE, local(a, m, k), DIM << 48 | DIM << 32 | NONE)
-    )
+    weights, sums = local(call.places["w"], k, n), local(call.result, m, n, flags)
+    return [(PRELOAD, weights, sums), (COMPUTE, local(call.places["a"], m, k), NONE)]
 
 
-def multiply_add(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:
+def scaled(_: Scalar, x: Scalar, scale: Scalar) -> Scalar:
+    return (x.to(f32) * scale).roundeven().clamp(-128, 127).to(i8)
+
+
+def multiply_add(acc: Scalar, x: Scalar, w: Scalar) -> Scalar:
     return acc + x.to(i32) * w.to(i32)
+
+
+x, factor, runs = wildcard("x"), wildcard("scale")[""], "rows lanes"
+incoming = dict(unit=load, encode=move, registers=moved_in, rows=up_to(DIM))
+outgoing = dict(unit=store, encode=move, registers=moved_out, rows=up_to(DIM), lanes=up_to(DIM))
+summing = dict(into=accumulator, lanes=up_to(DIM), cycles=lambda s: 40 + s["rows"], **incoming)
+wide = dict(lanes=up_to(4 * DIM), cycles=lambda s: 40 + s["rows"] * -(-s["lanes"] // DIM))
+gemmini.copy("mvin", MAIN, scratchpad, **incoming, **wide)
+gemmini.copy("mvout", accumulator, MAIN, **outgoing, cycles=lambda s: 10 + 4 * s["rows"])
+
+
+@gemmini.instruction(**summing)
+def mvin_sums() -> Pattern:
+    bias = block(runs, x["lanes"], lambda _, x: x)
+    begun = block(runs, x[runs], factor, lambda _, x, s: scaled(_, x, s).to(i32))
+    added = (x[runs], factor, lambda sum, x, s: sum + scaled(sum, x, s).to(i32))
+    return bias | begun | block(runs, *added, init=accumulator("sum"))
+
+
+@gemmini.instruction(**outgoing, cycles=lambda s: 10 + s["rows"])
+def mvout_scaled() -> Pattern:
+    sums = accumulator("x")[runs]
+    rectified = block(runs, sums, factor, lambda _, x, s: scaled(_, x.max(0), s))
+    return block(runs, sums, factor, scaled) | rectified
 
 
 @gemmini.instruction(
     execute, into=accumulator, m=up_to(DIM), n=up_to(DIM), k=up_to(DIM), cycles=lambda s: DIM,
-    encode=product_words, strided=("a", "out"),
-    registers=lambda call: {strides: (call.places["a"].stride("m"), call.result.stride("m"))},
+    encode=product_words, strided=("a", "out"), registers=lambda call: {
+        strides: (call.places["a"].stride("m") << 16, call.result.stride("m") << 48)
+    },
 )  # fmt: skip
 def product() -> Pattern:
     a, w = scratchpad("a")["(m*step) k"], scratchpad("w")["k n"]
@@ -106,14 +117,19 @@ def product() -> Pattern:
     return added | block("m n | k", a, w, multiply_add)
 
 
-# 3. What it takes.
+def stored(y: Pattern) -> Pattern:
+    """Sums, or what they are with a bias, rectified, and scaled to bytes."""
+    bias = wildcard("bias", dtype=i32)["o"]
+    y = optional(y, lambda v: block("*i o", v["*i o"], bias, lambda _, x, b: x + b))
+    y = optional(y, lambda v: block("*i", v["*i"], lambda _, x: x.max(0)))
+    return optional(y, lambda v: block("*i", v["*i"], constant("scale")[""], scaled))
 
 
 @composite("gemmini.matmul")
 def matmul() -> Pattern:
     """A product of matrices of signed bytes."""
     a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
-    return block("m n | k", a, b, multiply_add) @ "product"
+    return stored(block("m n | k", a, b, multiply_add) @ "product")
 
 
 @composite("gemmini.conv")
@@ -121,9 +137,19 @@ def conv() -> Pattern:
     """A convolution of signed bytes, channels last: at each point of the window a product."""
     x = wildcard("x", dtype=i8)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
     weights = wildcard("weights", dtype=i8)["r s c o"]
-    return block("n h w o | r s c", x, weights, multiply_add) @ "product"
+    return stored(block("n h w o | r s c", x, weights, multiply_add) @ "product")
+
+
+@composite("gemmini.add")
+def add() -> Pattern:
+    """A sum of bytes that are scaled first."""
+    given = (wildcard("x", dtype=i8)["*i"], wildcard("y", dtype=i8)["*i"])
+    narrow = [block("*i", x, constant(f"scale{i}")[""], scaled) for i, x in enumerate(given)]
+    x, y = (block("*i", x["*i"], lambda _, x: x.to(i32))["*i"] for x in narrow)
+    return stored(block("*i", x, y, lambda _, x, y: x + y))
 
 
 class Gemmini(byocir.Target):
-    name, machine, patterns = "gemmini", gemmini, (conv, matmul)
+    name, machine, patterns = "gemmini", gemmini, (conv, matmul, add)
     channels_last = True
+    fixed_point = "float_scale"

@@ -11,13 +11,15 @@ from gemmini_isa import Gemmini
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_machines import product_module
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.context import load_context
-from byocir.dialects.tir import ConstantOp
+from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.evaluate.ports import ports_of
@@ -56,6 +58,15 @@ def test_its_words_compute_products_of_all_sizes(m: int, n: int, k: int, seed: i
     np.testing.assert_array_equal(result, a.astype(np.int32) @ b.astype(np.int32))
 
 
+def array_of(op: Operation) -> np.ndarray | None:
+    """A constant, or a buffer in main memory, in the order in which words number them."""
+    if isinstance(op, ConstantOp):
+        return op.value.data.values().copy()
+    if isinstance(op, AllocOp) and not scope_of(op.result.type):
+        return np.zeros(shape_of(op.result.type), dtype_of(element_type_of(op.result.type)))
+    return None
+
+
 def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
     """Runs the words of a package's programs on the model of the instruction set."""
     functions = functions_of(blobs)
@@ -64,10 +75,10 @@ def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarra
         _, types = ports_of(functions[symbol])
         outputs = [np.zeros(shape_of(t), dtype_of(element_type_of(t))) for t in types]
         ops = functions[symbol].body.block.ops
-        constants = [op.value.data.values().copy() for op in ops if isinstance(op, ConstantOp)]
+        others = [array for op in ops if (array := array_of(op)) is not None]
         given = [np.ascontiguousarray(array) for array in inputs]
         words = [word for entry in json.loads(blobs[f"{symbol}.json"]) for word in entry]
-        Gemmini([*given, *outputs, *constants]).run(words)
+        Gemmini([*given, *outputs, *others]).run(words)
         return outputs
 
     return run
@@ -82,12 +93,20 @@ def test_its_words_run_a_network_bit_for_bit() -> None:
 
     module = byocir.import_onnx(DIGITS, shapes={"image": (1, 1, 8, 8)})
     feeds = random_feeds(module)
-    expected = evaluate(module, feeds)
-    package = byocir.compile(module, targets=[OnIsa()], levels=("tensor",))
+    meanings: dict[str, ModuleOp] = {}
+    package = byocir.compile(
+        module,
+        targets=[OnIsa()],
+        levels=("tensor",),
+        after_pass=lambda pass_, module, _: meanings.update({pass_.name: module.clone()}),
+    )
     found = package.run(feeds)
+    expected = evaluate(meanings["fix-point"], feeds)
     np.testing.assert_array_equal(found["logits"], expected["logits"])
     taken = [each.pattern for each in package.report.decisions if each.taken]
-    assert sorted(taken) == ["gemmini.conv"] * 6 + ["gemmini.matmul"]
+    assert sorted(taken) == ["gemmini.add"] * 2 + ["gemmini.conv"] * 6 + ["gemmini.matmul"]
+    schedules = [each.schedule for r in package.report.regions for each in r.composites]
+    assert all("mvout_" in schedule for schedule in schedules), "expected epilogues on the machine"
 
 
 def test_configuration_is_set_where_it_changes() -> None:

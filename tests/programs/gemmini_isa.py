@@ -1,5 +1,5 @@
 """Gemmini's instructions as its own functional model has them (weight-stationary products, moves in
-and out): runs words on a scratchpad, an accumulator and the host's arrays."""
+and out, with scales): runs words on a scratchpad, an accumulator and the host's arrays."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ def _operand(word: int) -> tuple[int, int, int, int]:
     return address & _BITS, address >> 29, word >> 32 & 0xFFFF, word >> 48
 
 
+def _float(bits: int) -> np.float32:
+    return np.uint32(bits).view(np.float32)
+
+
+def _scaled(values: np.ndarray, scale: np.float32) -> np.ndarray:
+    return np.clip(np.rint(values.astype(np.float32) * scale), -128, 127).astype(np.int8)
+
+
 class Gemmini:
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         self.arrays = [array.reshape(-1).view(np.uint8) for array in arrays]
         self.scratchpad = np.full((16384, DIM), 77, np.int8)
         self.accumulator = np.full((1024, DIM), 7777, np.int32)
-        self.load: tuple[int, int] | None = None
-        self.store: int | None = None
+        self.load: tuple[int, int, int, np.float32] | None = None
+        self.store: tuple[int, int, np.float32] | None = None
         self.strides: tuple[int, int] | None = None
         self.preloaded: tuple[int, int] | None = None
 
@@ -46,33 +54,44 @@ class Gemmini:
             assert rs1 >> 2 & 1, "expected weight-stationary products"
             self.strides = rs1 >> 16 & 0xFFFF, rs2 >> 48
         elif kind == 1:
-            assert (rs1 >> 32, rs1 >> 8 & 0xFF) == (0x3F800000, 1)
-            self.load = rs2, rs1 >> 16 & 0xFFFF
+            assert (rs1 >> 8 & 0xFF) == 1, "expected one pixel at a time"
+            self.load = rs2, rs1 >> 16 & 0xFFFF, rs1 >> 2 & 1, _float(rs1 >> 32)
         else:
-            self.store = rs2 & 0xFFFFFFFF
+            assert not rs1 >> 4, "expected a store without pool"
+            self.store = rs2 & 0xFFFFFFFF, rs1 >> 2 & 3, _float(rs2 >> 32)
 
     def mvin(self, rs1: int, rs2: int) -> None:
         row, flags, columns, rows = _operand(rs2)
-        assert not flags
+        assert flags in (0b000, 0b100, 0b110)
         assert self.load is not None
         assert rows <= DIM
-        assert columns <= 4 * DIM
-        stride, block = self.load
+        memory = self.accumulator if flags else self.scratchpad
+        stride, block, narrow, scale = self.load
+        assert flags or not narrow
+        given = np.dtype(np.int32) if flags and not narrow else np.dtype(np.int8)
+        assert columns <= 4 * DIM // given.itemsize
         assert columns <= DIM or block >= rows
         for r in range(rows):
-            values = self._row(rs1, r * stride, columns).view(np.int8)
+            values = self._row(rs1, r * stride, columns * given.itemsize).view(given)
+            values = values if given == np.int32 else _scaled(values, scale)
             for c in range(0, columns, DIM):
-                part = values[c : c + DIM]
-                self.scratchpad[row + r + c // DIM * block, : part.size] = part
+                part, at = values[c : c + DIM], row + r + c // DIM * block
+                old = memory[at, : part.size] if flags == 0b110 else 0
+                memory[at, : part.size] = old + part
 
     def mvout(self, rs1: int, rs2: int) -> None:
         row, flags, columns, rows = _operand(rs2)
-        assert flags == 0b101, "expected 32 bits of the accumulator"
+        assert flags in (0b101, 0b100), "expected rows of the accumulator"
         assert self.store is not None
         assert columns <= DIM
+        stride, act, scale = self.store
         for r in range(rows):
             values = self.accumulator[row + r, :columns]
-            self._row(rs1, r * self.store, 4 * columns)[:] = values.copy().view(np.uint8)
+            if flags == 0b100:
+                values = _scaled(values, scale)
+                values = np.maximum(values, 0) if act else values
+            bytes_ = values.copy().view(np.uint8)
+            self._row(rs1, r * stride, bytes_.size)[:] = bytes_
 
     def preload(self, rs1: int, rs2: int) -> None:
         self.preloaded = rs1, rs2

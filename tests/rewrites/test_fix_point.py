@@ -26,16 +26,17 @@ from byocir.evaluate.windows import window_counts
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
-roundings = st.sampled_from(["half_up", "half_even"])
+roundings = st.sampled_from(["half_up", "half_even", "float_scale"])
 
 
 def compared(module, inputs, rounding="half_up") -> tuple[int, float]:
     """How far the fixed-point form is from what fix-point was given; fails if floats are left."""
     integer = run_passes(module, QdqToIntegerPass())
     fixed = run_passes(integer, FixPointPass(rounding))
-    assert not FLOAT_OPS.intersection(op_names(fixed))
+    assert rounding == "float_scale" or not FLOAT_OPS.intersection(op_names(fixed))
     requantizes = [op for op in fixed.walk() if isinstance(op, RequantizeOp)]
-    assert all(isinstance(op.rounding, FixedAttr) for op in requantizes)
+    kind = FloatHalfEvenAttr if rounding == "float_scale" else FixedAttr
+    assert all(isinstance(op.rounding, kind) and len(op.scales) == 1 for op in requantizes)
     if op_names(fixed):  # an argument returned as it is has no op to locate
         assert located(fixed) == located(module)
     return steps_apart(evaluate(fixed, *inputs), evaluate(integer, *inputs))
@@ -198,5 +199,7 @@ def test_half_up_sends_ties_up():
 
 def test_an_unknown_rounding_is_a_user_error():
     net = Net(np.zeros(1, np.int8))
-    with pytest.raises(ByocirError, match="expected rounding half_up or half_even, found half-up"):
+    with pytest.raises(
+        ByocirError, match="expected rounding half_up, half_even, float_scale, found half-up"
+    ):
         run_passes(net.returning(net.arguments[0]), FixPointPass("half-up"))

@@ -228,8 +228,9 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         ties: Rounding = "half_up" if op.rounding.ties.data == HALF_UP else "half_even"
         rounded = rescale(x, multiplier, op.rounding.shift.data, ties)
     else:
-        x, before, after = operands
-        rounded = np.rint(x.astype(np.float32) * before / after)
+        x, scale, *after = operands
+        scaled = x.astype(np.float32) * scale
+        rounded = np.rint(scaled / after[0] if after else scaled)
     return saturate(rounded + op.zero_point.value.data, dtype)
 
 

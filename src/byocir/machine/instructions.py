@@ -180,6 +180,11 @@ class Call:
         return self.kind.fit.numbers
 
     @property
+    def form(self) -> int:
+        """The alternative of the instruction's pattern that it is, counted from 0."""
+        return self.instruction.forms.index(self.kind.fit.form)
+
+    @property
     def cycles(self) -> float:
         return self.kind.cycles
 

@@ -8,11 +8,14 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from byocir.dialects.tir import AllocOp
-from byocir.dialects.types import Shape, shape_of
+from byocir.dialects.locations import place as place_of
+from byocir.dialects.tir import AllocOp, ConstantOp
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.machine.parts import Memory
 
 ROW = "row"
@@ -48,6 +51,20 @@ class Place:
         owner = self.buffer.owner
         row = owner.attributes.get(ROW) if isinstance(owner, AllocOp) else None
         return row.value.data if isinstance(row, IntegerAttr) else 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of one element."""
+        return dtype_of(element_type_of(self.buffer.type)).itemsize
+
+    def values(self) -> np.ndarray:
+        """The array that the operand is a box of, if it is a constant: what encoders put into
+        words. Raises ByocirError B271 for one that is not."""
+        owner = self.buffer.owner
+        if isinstance(owner, ConstantOp):
+            return owner.value.data.values()
+        where = place_of(owner.location) if isinstance(owner, Operation) else ""
+        raise ByocirError("B271", "expected a constant, found another array", where=where)
 
     @cached_property
     def shape(self) -> Shape:

@@ -71,8 +71,8 @@ class Taker(Protocol):
 
     @property
     def fixed_point(self) -> str:
-        """The rounding of fixed-point requantisation ("half_up", "half_even"), or "" for a target
-        that computes as ONNX does."""
+        """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""
+        for a target that computes as ONNX does."""
         ...
 
     @property

@@ -1,15 +1,17 @@
-"""fix-point: requantize in integers alone.
+"""fix-point: requantize in integers alone, or by one float.
 
 Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.fixed`: a multiplier
-and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). A residual
-add, `quantize(dequantize(a) + dequantize(b))` with any relu and clip between, or a difference,
-becomes two requantize to a common i32 grid, an i32 add and a shift back. An average pool between
-dequantize and quantize becomes a sum of integers and such a requantize, a product element by
-element one of integers, a leaky relu or prelu a sum of what is above and below the zero point. With
-`tables` a softmax between them takes its exponentials from a table of integers. Weights of nine
-bits without their zero points, and products of two computed arrays that have some, become integers,
-too (`wide_products`). A transposed convolution becomes convolutions, one for each phase of its
-strides.
+and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). With
+`rounding=float_scale` it becomes one with the quotient of the two, for devices that scale by an f32
+and round half to even. A residual add, `quantize(dequantize(a) + dequantize(b))` with any relu and
+clip between, or a difference, becomes two requantize to a common i32 grid, an i32 add and a shift
+back; with `float_scale` both terms are rounded on the grid of the result, and added there. An
+average pool between dequantize and quantize becomes a sum of integers and such a requantize, a
+product element by element one of integers, a leaky relu or prelu a sum of what is above and below
+the zero point. With `tables` a softmax between them takes its exponentials from a table of
+integers. Weights of nine bits without their zero points, and products of two computed arrays that
+have some, become integers, too (`wide_products`). A transposed convolution becomes convolutions,
+one for each phase of its strides.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
 that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
@@ -23,7 +25,8 @@ What stays in float is told why, in the module's trail.
 
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
 multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
-even integer, and the float errors that decide ties of a mean are gone. With half_even, power-of-two
+even integer, one scale is rounded where two were, and the float errors that decide ties of a mean
+are gone. With half_even, power-of-two
 scales and sums below 2^24 nothing changes. The i32 sum of a residual add never overflows. Locations
 are kept.
 """
@@ -40,7 +43,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr, RequantizeOp
-from byocir.dialects.graph.fixed_point import Rounding, fixed_parameters, span_of
+from byocir.dialects.graph.fixed_point import (
+    FLOAT_SCALE,
+    FloatScale,
+    Rounding,
+    fixed_parameters,
+    span_of,
+)
 from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites import wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
@@ -50,7 +59,7 @@ from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements
 from byocir.rewrites.softmax_tables import softmax_to_table
-from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer
+from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer, scaled
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
 
 TO_INTEGERS = (
@@ -62,7 +71,11 @@ TO_INTEGERS = (
 )
 """What has integers whose requantize is in float first, as that of contractions."""
 
-_ROUNDINGS: dict[str, Rounding] = {"half_up": "half_up", "half_even": "half_even"}
+_ROUNDINGS: dict[str, Rounding | FloatScale] = {
+    "half_up": "half_up",
+    "half_even": "half_even",
+    FLOAT_SCALE: FLOAT_SCALE,
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,8 @@ class FixPointPass(ModulePass):
     name = "fix-point"
 
     rounding: str = "half_up"
-    """Where values half-way between two integers go: `half_up` or `half_even`."""
+    """Where values half-way between two integers go: `half_up` or `half_even`; `float_scale` for
+    an f32 scale, and half to even."""
     tables: bool = False
     """Tells whether a target has tables of 256 entries."""
 
@@ -82,7 +96,7 @@ class FixPointPass(ModulePass):
         if rounding is None:
             raise ByocirError(
                 "B291",
-                f"expected rounding half_up or half_even, found {self.rounding}",
+                f"expected rounding {', '.join(_ROUNDINGS)}, found {self.rounding}",
                 where="pass fix-point",
                 help=did_you_mean(self.rounding, list(_ROUNDINGS)),
             )
@@ -90,20 +104,21 @@ class FixPointPass(ModulePass):
             rewrite_module(op, [softmax_to_table])
         rewrite_module(op, [*TO_INTEGERS, *wide_products.REWRITES])
         residual_add = residual_add_to_integer(rounding)
-        rewrite_module(op, [FloatScalesToMultiplier(rounding), residual_add])
+        rewrite_module(op, [FloatScalesToOne(rounding), residual_add])
         tell_left_in_float(op, self.name, [*TO_INTEGERS, residual_add])
 
 
 @dataclass(frozen=True)
-class FloatScalesToMultiplier(Pattern):
-    """A requantize with f32 scales becomes one with an integer multiplier and a shift."""
+class FloatScalesToOne(Pattern):
+    """A requantize with two f32 scales becomes one with an integer multiplier and a shift, or with
+    one f32 scale."""
 
-    rounding: Rounding
+    rounding: Rounding | FloatScale
     roots = (RequantizeOp,)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, RequantizeOp)
-        if not isinstance(op.rounding, FloatHalfEvenAttr):
+        if not isinstance(op.rounding, FloatHalfEvenAttr) or len(op.scales) == 1:
             return None
         before, after = (constant_array(scale) for scale in op.scales)
         if before is None or after is None:
@@ -112,6 +127,8 @@ class FloatScalesToMultiplier(Pattern):
         if not np.all(np.isfinite(scales) & (scales > 0)):
             return None
         zero = op.zero_point.value.data
+        if self.rounding == FLOAT_SCALE:
+            return [scaled(op.input, scales, op.to, new, zero)]
         multipliers, shift = fixed_parameters(scales, span_of(integer_range(op.to), zero))
         rounding = FixedAttr.of(shift, self.rounding)
         return [in_fixed_point(op.input, multipliers, rounding, op.to, new, zero)]

@@ -43,6 +43,7 @@ PASSES: dict[str, str] = {
     "apply-schedules": "byocir.rewrites.schedule.composites:ApplySchedulesPass",
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, for described machines, in this order
+    "fuse-epilogues": "byocir.rewrites.machine.epilogues:FuseEpiloguesPass",
     "route-copies": "byocir.rewrites.machine.route:RouteCopiesPass",
     "write-out-loops": "byocir.rewrites.machine.write_out:WriteOutLoopsPass",
     "select-instructions": "byocir.rewrites.machine.select:SelectInstructionsPass",

@@ -1,7 +1,8 @@
 """Residual adds and differences of integers: a part of fix-point.
 
 Both terms are brought to one grid that is so fine that none of them is rounded, added there, and
-rounded once.
+rounded once. Where devices scale by floats what they add (`float_scale`), each is rounded on the
+grid of the result: two halves of a step are at most one.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from functools import cache
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from byocir.dialects.graph import AddOp, FixedAttr, RequantizeOp
+from byocir.dialects.graph import AddOp, CastOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp, SubOp
 from byocir.dialects.graph.fixed_point import (
+    FLOAT_SCALE,
     INT32_MAX,
     MAX_SHIFT,
+    FloatScale,
     Rounding,
     common_powers_of_two,
     span_of,
 )
-from byocir.dialects.types import i32
+from byocir.dialects.types import i8, i32
 from byocir.patterns import Bound, Match, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import Grid, dequantize, grid_at, known_grid
@@ -35,7 +38,7 @@ from byocir.rewrites.matching import MatchedRewrite
 
 
 @cache
-def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
+def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
     """A quantised sum of two dequantised tensors, or a difference, becomes an i32 sum on a common
     fine grid."""
     one_term, other = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
@@ -45,6 +48,8 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
     def residual_add(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
         """`quantize(dequantize(a) + dequantize(b))` becomes an i32 sum, and so does a
         difference."""
+        if rounding == FLOAT_SCALE:
+            return _on_grid_of_result(m, a, b, quantize, new)
         parameters, element = _parameters(m), known_grid(quantize).element
         assert parameters is not None
         factors, shift = parameters
@@ -68,6 +73,10 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
     residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
+    if rounding == FLOAT_SCALE:
+        residual_add.where(fix=CLOSER_SCALES)(terms_fit)
+        return residual_add
+
     @residual_add.where(fix=CLOSER_SCALES)
     def sum_fits(m: Match) -> tuple[bool, str]:
         """The sum on a fine grid fits in i32."""
@@ -76,6 +85,41 @@ def residual_add_to_integer(rounding: Rounding) -> MatchedRewrite:
         return not plain or _parameters(m) is not None, "scales too far apart"
 
     return residual_add
+
+
+def terms_fit(m: Match) -> tuple[bool, str]:
+    """Terms on the grid of the result have 8 bits, signed and without zero points."""
+    grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
+    if not all(g is not None and g.is_8_bit and g.per_tensor for g in grids):
+        return True, ""  # told by other rules
+    known = [g for g in grids if g is not None]
+    fits = all(g.element == i8 and g.symmetric and g.scale <= known[-1].scale for g in known)
+    return fits, "; ".join(map(str, known))
+
+
+def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+    """The sum of two terms that were each rounded on the grid of the result."""
+    grid = known_grid(quantize)
+    terms: list[SSAValue] = []
+    for x, name in ((a, "lhs"), (b, "rhs")):
+        scale = np.float64(known_grid(m[name]).scale) / np.float64(grid.scale)
+        term = scaled(x.value, scale, i8, new)
+        terms.append(new.add(CastOp.make(term, to=i32)).result)
+    total = (AddOp if m["total"].op.name == "graph.add" else SubOp).make(*terms)
+
+    def to_grid(wide: SSAValue) -> SSAValue:
+        return scaled(wide, np.ones(()), i8, new)
+
+    return brought_to_grid(quantize, new.add(total).result, to_grid, new)
+
+
+def scaled(
+    value: SSAValue, scale: np.ndarray | np.float64, to: Attribute, new: NewOps, zero: int = 0
+) -> SSAValue:
+    """Integers by an f32, rounded half to even, and a zero point added."""
+    factor, rounding = new.constant(np.asarray(scale, np.float32)), FloatHalfEvenAttr()
+    made = RequantizeOp.make(value, factor, rounding=rounding, to=to, zero_point=zero)
+    return new.add(made).result
 
 
 def _parameters(m: Match) -> tuple[np.ndarray, int] | None:

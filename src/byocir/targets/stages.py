@@ -44,7 +44,7 @@ from byocir.targets.given import Targets, attributes_of
 from byocir.targets.own_passes import owned
 
 LOWERING = "convert-graph-to-tir"
-LAYOUTS = "assign-layouts,order-weights,"
+LAYOUTS = "assign-layouts{frames=copied},order-weights,"
 """What targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
@@ -188,6 +188,8 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     """Lists the passes that lower the rest to the tensor level, and there offer it to targets if
     they may take it."""
     check = parse_pipeline("check-placement" if is_placed(module) else "")
+    if any(isinstance(target.machine, Machine) for target in targets):
+        check += parse_pipeline("fuse-epilogues")
     if any(_schedules(target) for target in targets):
         check += parse_pipeline("choose-schedules")
     if not tensor:

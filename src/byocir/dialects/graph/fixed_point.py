@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 
 Rounding = Literal["half_up", "half_even"]
 
+FloatScale = Literal["float_scale"]
+FLOAT_SCALE: FloatScale = "float_scale"
+"""The way of devices that compute in no fixed point: they multiply by an f32, and round half to
+even."""
+
 Integers = TypeVar("Integers", int, NDArray[np.int64])
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

@@ -54,7 +54,7 @@ MAX_SHIFT = 62
 @irdl_attr_definition
 class FloatHalfEvenAttr(ParametrizedAttribute):
     """`#graph.float_half_even`: multiply and divide in f32 and round half to even, exactly as
-    ONNX's QuantizeLinear of DequantizeLinear does."""
+    ONNX's QuantizeLinear of DequantizeLinear does; with one scale, only multiply."""
 
     name = "graph.float_half_even"
 
@@ -186,8 +186,8 @@ class RequantizeOp(Exact, GraphOp):
     """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
     {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
     tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the
-    f32 scales before and after, with `#graph.fixed` there is one, the i32 multiplier. `zero_point`
-    is added to what was rounded, before it saturates."""
+    f32 scales before and after, or one alone, the factor between the two; with `#graph.fixed` there
+    is one, the i32 multiplier. `zero_point` is added to what was rounded, before it saturates."""
 
     name = "graph.requantize"
 
@@ -207,10 +207,13 @@ class RequantizeOp(Exact, GraphOp):
             lambda: f"expected an input of 8-bit or 32-bit, found {source}",
         )
         fixed = isinstance(self.rounding, FixedAttr)
-        scale, count = (i32, 1) if fixed else (f32, 2)
+        scale, most = (i32, 1) if fixed else (f32, 2)
         expect(
-            len(self.scales) == count,
-            lambda: f"expected {count} scales for {self.rounding}, found {len(self.scales)}",
+            1 <= len(self.scales) <= most,
+            lambda: (
+                f"expected {'1 scale' if fixed else '1 or 2 scales'} for {self.rounding}, found "
+                f"{len(self.scales)}"
+            ),
         )
         for value in self.scales:
             _expect_broadcast_scale(value, scale, x)

@@ -182,7 +182,8 @@ def write_requantize(op: GraphOp, graph: GraphWriter) -> str:
 def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
     """DequantizeLinear and QuantizeLinear; what they cannot say (a scale for each position) in
     single steps that round alike."""
-    before, after = (_along_axis(scale, len(shape(op.input))) for scale in op.scales)
+    placed = [_along_axis(scale, len(shape(op.input))) for scale in op.scales]
+    before, after = placed if len(placed) == 2 else (None, None)
     zero_point = np.array(op.zero_point.value.data, dtype_of(op.to))
     x = graph.name(op.input)
     if before is not None and after is not None:
@@ -192,7 +193,8 @@ def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
         return graph.node("QuantizeLinear", [x, graph.array(result_scale), zero], axis=result_axis)
     x = graph.node("Cast", [x], to=onnx.TensorProto.FLOAT)
     x = graph.node("Mul", [x, graph.name(op.scales[0])])
-    x = graph.node("Div", [x, graph.name(op.scales[1])])
+    if len(op.scales) == 2:
+        x = graph.node("Div", [x, graph.name(op.scales[1])])
     one = graph.array(np.array(1, np.float32))
     return graph.node("QuantizeLinear", [x, one, graph.array(zero_point)])
 

@@ -75,8 +75,9 @@ def _requantize(emit: Emitter, op: RequantizeOp) -> SSAValue:
     low, high = integer_range(element)
     rounding, zero = op.rounding, op.zero_point.value.data
 
-    def in_float(x: Emitted, before: Emitted, after: Emitted) -> Emitted:
-        steps = (x.to(f32) * before / after).roundeven()
+    def in_float(x: Emitted, scale: Emitted, *after: Emitted) -> Emitted:
+        scaled = x.to(f32) * scale
+        steps = (scaled / after[0] if after else scaled).roundeven()
         if zero == 0:
             return saturate(steps, low, high, to=element)
         inside = steps.clamp(low - zero, high - zero).to(i32)

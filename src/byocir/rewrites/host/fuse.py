@@ -54,14 +54,20 @@ class FuseBlocksPass(ModulePass):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
                 for block in blocks_in(function):
                     if block.in_value_form:
-                        _fuse_into(block)
+                        _with_numbers(fuse_into(block))
 
 
-def _fuse_into(op: BlockOp) -> None:
+def fuse_into(op: BlockOp) -> BlockOp:
     """Fuses all producers of a block, and theirs, which were fused before."""
     current = op
     while (position := _fusible(current)) is not None:
         current = _fused(current, position)
+    return current
+
+
+def _with_numbers(op: BlockOp) -> None:
+    """Makes all inputs of a block that are constants of one element constants of its body."""
+    current = op
     while (position := _scalar(current)) is not None:
         current = _with_number(current, position)
 

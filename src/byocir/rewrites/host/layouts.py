@@ -5,8 +5,9 @@ each other: vectors run along them, and whatever their number is. The blocks aft
 its dimensions (elementwise, pools, concatenations) follow, so that values change their layout only
 at the edges of such a region; blocks that reshape, and all others, read through the permutation.
 What convolutions read outside of an array is stored around it: the block that computes the array
-writes it into a larger one, and no window has to look where it is. Sums that may be taken in any
-order run along the channels innermost.
+writes it into a larger one, and no window has to look where it is; with `frames=copied` a copy does
+that, so that targets may take the block without what is around its result. Sums that may be taken
+in any order run along the channels innermost.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -48,10 +50,12 @@ class AssignLayoutsPass(ModulePass):
 
     name = "assign-layouts"
 
+    frames: Literal["written", "copied"] = "written"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                _Layouts(function).assign()
+                _Layouts(function, self.frames == "written").assign()
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,9 @@ def _last(shape: Shape) -> Shape:
 class _Layouts:
     """One walk through a function, from its start to its end."""
 
-    def __init__(self, function: FuncOp) -> None:
+    def __init__(self, function: FuncOp, writes_frames: bool) -> None:
         self.block = function.body.block
+        self._writes_frames = writes_frames
         self.placed: dict[SSAValue, Placed] = {}
         self._copied: set[SSAValue] = set()
         """Values that are in their own layout, too."""
@@ -141,7 +146,7 @@ class _Layouts:
         emit = Emitter(op.location)
         reads = [self._read(emit, op, i) for i in range(len(op.ins))]
         frame = self._frame(op.results[0])
-        frame = frame if _can_write_frame(op, frame) else None
+        frame = frame if self._writes_frames and _can_write_frame(op, frame) else None
         start, placed = self._start(emit, op, frame)
         target = Placed(start, placed)
         maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]

@@ -1,6 +1,7 @@
 """Passes that bring functions in memory down to the instructions of a described machine.
 
 ```
+fuse-epilogues         what follows sums in composites as one block, biases as what sums begin with
 apply-schedules        tiles, and the buffers of the machine that they are staged in
 route-copies           copies by way of the memories between, and as blocks
 write-out-loops        one iteration after the other, with numbers as bases
@@ -39,13 +40,14 @@ def machine_of(attribute: TargetAttr) -> Machine | None:
     return machine if isinstance(machine, Machine) else None
 
 
-def machines_in(module: ModuleOp) -> Iterator[tuple[FuncOp, Machine]]:
-    """The functions in memory that are for described machines, each with its machine."""
+def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[FuncOp, Machine]]:
+    """The functions in memory, or those on tensors, that are for described machines, each with its
+    machine."""
     for function in list(module.body.block.ops):
         attribute = function.attributes.get(TARGET)
         if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):
             continue
-        if function.is_declaration or not is_in_memory(function):
+        if function.is_declaration or is_in_memory(function) != in_memory:
             continue
         machine = machine_of(attribute)
         if machine is not None:

@@ -29,6 +29,7 @@ from byocir.errors import ByocirError
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.plans import Plan, cost_of, plans_of
 from byocir.rewrites.machine.copies import copy_cost, identity
+from byocir.rewrites.machine.epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
 MOST_WAYS = 3000
@@ -50,7 +51,7 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
 def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
     """The reason why a machine cannot run the blocks of a match: what its instructions say to one,
     or which memory holds no tile; empty if it can."""
-    blocks = _in_order([op for op in ops if isinstance(op, BlockOp)])
+    blocks = fused(machine, _in_order([op for op in ops if isinstance(op, BlockOp)]))
     if not blocks:
         return ""
     try:
@@ -90,7 +91,8 @@ class Stage:
     plan: Plan
     name: str
     made: tuple[int | None, ...]
-    """For each input the position of the stage that makes it; None for what is in main memory."""
+    """For each operand, inputs and then the result, the position of the stage that makes it, or
+    what the result begins with; None for what is in main memory or begins with a number."""
     is_new: bool = False
 
     @property
@@ -118,12 +120,14 @@ def _stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     stages: list[Stage] = []
     places: dict[SSAValue, int] = {}
     for block in blocks:
-        made = tuple(places.get(value) for value in block.ins)
+        made = tuple(places.get(value) for value in [*block.ins, *block.outs])
         reasons: list[str] = []
         found = [
             plan
             for plan in _plans(machine, block, reasons)
-            if _is_fed(machine, plan, made, stages) and _leaves(machine, plan, block is blocks[-1])
+            if _is_fed(machine, plan, made, stages)
+            and _leaves(machine, plan, block is blocks[-1])
+            and _begins(machine, plan, block)
         ]
         if not found:
             raise _undone(machine, block, reasons)
@@ -138,7 +142,7 @@ def _stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
 
 def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
     found = plans_of(machine, block, block.extents, "pattern", reasons)
-    if found or not reads_old(block):
+    if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
         return found
     zero = number_attr(0, element_type_of(block.outs[0].type))
     return plans_of(machine, block, block.extents, "pattern", reasons, zero)
@@ -147,12 +151,21 @@ def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
 def _is_fed(
     machine: Machine, plan: Plan, made: Sequence[int | None], stages: Sequence[Stage]
 ) -> bool:
-    sources = [MAIN if at is None else stages[at].into for at in made]
+    *sources, start = [MAIN if at is None else stages[at].into for at in made]
     pairs = zip(sources, plan.fit.memories, strict=False)
-    return all(
+    return start in (MAIN, plan.instruction.into) and all(
         source == memory if not source.is_main else machine.path(source, memory) is not None
         for source, memory in pairs
     )
+
+
+def _begins(machine: Machine, plan: Plan, block: BlockOp) -> bool:
+    """Tells whether a plan writes where the block that begins with its result, if one does, adds to
+    it."""
+    use = block.results[0].get_user_of_unique_use()
+    if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
+        return True
+    return any(each.instruction.into == plan.instruction.into for each in _plans(machine, use, []))
 
 
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
@@ -182,7 +195,7 @@ def _storing(machine: Machine, last: Stage, at: int) -> Stage:
     if not plans:
         raise _undone(machine, last.block, reasons)
     name = "stored" if last.name != "stored" else "stored0"
-    return Stage(block, plans[0], name, (at,), is_new=True)
+    return Stage(block, plans[0], name, (at, None), is_new=True)
 
 
 # -- what a choice costs
@@ -220,6 +233,11 @@ class _Chain:
         self.stages = stages
         self.last = stages[-1]
         self._costs: dict[Choice, tuple[bool, float]] = {}
+
+    @cached_property
+    def starts(self) -> set[int]:
+        """The stages that make what others begin with, in the same buffers."""
+        return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     def best(self) -> Choice:
         """The cheapest choice that the machine has room for. Raises ByocirError B272."""
@@ -375,7 +393,7 @@ class _Chain:
                 yield memory, each.box, each.times
         count = prod(self.counts(choice))
         for s, stage in enumerate(self.stages):
-            if not stage.into.is_main:
+            if not stage.into.is_main and s not in self.starts:
                 yield stage.into, _box(stage.forms[-1], extents[s]), count
 
     def _busy(
@@ -550,12 +568,12 @@ class _Script:
         if last.is_new:
             self.calls.append(f"{last.name} = cache_write({given[-1]})")
         loops = self._tiled()
-        for stage in reversed(chain.stages[:-1]):
-            if loops:
+        for s, stage in reversed([*enumerate(chain.stages[:-1])]):
+            if loops and s not in chain.starts:
                 self.calls.append(f"compute_at({stage.name}, {loops[-1]})")
         inner = [[*loops, *self._summed(s)] for s in range(len(chain.stages))]
-        for stage in chain.stages:
-            if not stage.into.is_main:
+        for s, stage in enumerate(chain.stages):
+            if not stage.into.is_main and s not in chain.starts:
                 at = f", at={loops[-1]}" if loops else ""
                 out = len(stage.block.ins)
                 self.calls.append(f"stage({stage.name}, {out}, {stage.into.scope}{at})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ArgSpec
@@ -19,7 +19,7 @@ from byocir.targets.json.codegen import json_blobs
 from byocir.targets.json.kernels import GRAPH_OPS, KERNELS
 from byocir.targets.json.runtime import Kernels, json_runner
 
-ROUNDINGS = ("", "half_up", "half_even")
+ROUNDINGS = ("", "half_up", "half_even", "float_scale")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Json(JsonTarget):
 
     def __post_init__(self) -> None:
         if self.rounding not in ROUNDINGS:
-            raise ValueError(f"expected rounding half_up, half_even or '', found {self.rounding!r}")
+            known = ", ".join(ROUNDINGS[1:])
+            raise ValueError(f"expected rounding {known} or '', found {self.rounding!r}")
         for name in self.ops:
             if _full(name) not in GRAPH_OPS:
                 known = [op.removeprefix("graph.") for op in GRAPH_OPS]
@@ -66,9 +67,8 @@ class Json(JsonTarget):
             _like(name)
 
     @property
-    def fixed_point(self) -> Literal["", "half_up", "half_even"]:
-        rounding = self.rounding
-        return rounding if rounding == "half_up" or rounding == "half_even" else ""
+    def fixed_point(self) -> Literal["", "half_up", "half_even", "float_scale"]:
+        return cast("Literal['', 'half_up', 'half_even', 'float_scale']", self.rounding)
 
     def composites(self) -> tuple[Composite, ...]:
         whole = [composite for name in self.like for composite in _like(name)]

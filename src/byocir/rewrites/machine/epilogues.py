@@ -1,0 +1,161 @@
+"""fuse-epilogues: what follows the sums of composites in as few blocks as can be.
+
+Does: sums to which another array is added begin with that array in place of zero, and blocks that
+compute element by element become one. So a convolution with bias, relu and requantisation is three
+blocks: what brings the bias, the sums, and what stores them. Where a machine has an instruction
+that adds to what is there, a sum of two computed arrays adds the second to the first.
+
+Requires: composites on tensors in functions of described machines.
+
+Guarantees: the same results, bit for bit: sums of integers wrap in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, YieldOp
+from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
+from byocir.dialects.uses import replace_op, replace_uses, set_operand
+from byocir.evaluate.scalar import number
+from byocir.machine import Machine
+from byocir.machine.instructions import init_of
+from byocir.rewrites.host.fuse import fuse_into
+from byocir.rewrites.machine import machines_in
+
+
+@dataclass(frozen=True)
+class FuseEpiloguesPass(ModulePass):
+    """Brings what follows sums into the form that instructions have."""
+
+    name = "fuse-epilogues"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, machine in machines_in(op, in_memory=False):
+            for composite in function.body.block.ops:
+                if isinstance(composite, CompositeOp):
+                    fuse_epilogues(machine, composite.body.block)
+
+
+def fuse_epilogues(machine: Machine, body: Block) -> None:
+    """Fuses what follows sums in a body on tensors."""
+    adds = any(
+        init_of(form) and not form.iterators.reduction
+        for i in machine.instructions
+        for form in i.forms
+    )
+    for op in list(body.ops):
+        if isinstance(op, BlockOp) and op.in_value_form and not _begin_with(op) and adds:
+            _add_to_first(op)
+    for op in list(body.ops):
+        if isinstance(op, BlockOp) and op.in_value_form:
+            fuse_into(op)
+
+
+def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
+    """Copies blocks on tensors, each behind those that make what it reads, as a body of their own
+    in which what follows sums is fused."""
+    body, known = Block(), dict[SSAValue, SSAValue]()
+    for block in blocks:
+        for value in block.operands:
+            if value in known:
+                continue
+            if isinstance(value.owner, EmptyOp | FillOp):
+                body.add_op(value.owner.clone())
+                known[value] = _last(body).results[0]
+            else:
+                known[value] = body.insert_arg(value.type, len(body.args))
+        body.add_op(block.clone(known))
+        known.update(zip(block.results, _last(body).results, strict=True))
+    fuse_epilogues(machine, body)
+    return [op for op in body.ops if isinstance(op, BlockOp)]
+
+
+def _last(body: Block) -> Operation:
+    assert body.last_op is not None
+    return body.last_op
+
+
+def _begin_with(op: BlockOp) -> bool:
+    """Lets sums begin with what a block adds to them, if it does."""
+    for position, value in enumerate(op.ins):
+        sums = value.owner
+        if isinstance(sums, BlockOp) and _adds_to(op, position, sums):
+            break
+    else:
+        return False
+    other = op.ins[1 - position]
+    zero = sums.outs[0].owner
+    assert isinstance(zero, FillOp)
+    type_ = tensor(element_type_of(value.type), shape_of(value.type))
+    start = EmptyOp.of(type_, op.location)
+    body = Block(arg_types=[element_type_of(other.type), element_type_of(value.type)])
+    body.add_op(YieldOp.create(operands=[body.args[0]], location=op.location))
+    maps = [op.in_maps[1 - position], *op.out_maps]
+    made = BlockOp(
+        list(op.iterators), [other], [start.results[0]], maps, Region(body), location=op.location
+    )
+    assert sums.parent is not None
+    sums.parent.insert_ops_before([start, made], sums)
+    set_operand(sums, len(sums.ins), made.results[0])
+    replace_op(op, [], sums.results)
+    if zero.results[0].first_use is None:
+        zero.detach()
+        zero.erase()
+    return True
+
+
+def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:
+    """Tells whether a block adds another array to each of the sums of integers that it reads at
+    this position, and these begin with zero."""
+    if not sums.reductions or not _is_sum(op, position):
+        return False
+    other, start = op.ins[1 - position], sums.outs[0].owner
+    is_there = isinstance(other.owner, Block) or other.owner.is_before_in_block(sums)
+    zeros = isinstance(start, FillOp) and number(start.value) == 0
+    return is_there and zeros and _is_accumulated(sums)
+
+
+def _add_to_first(op: BlockOp) -> None:
+    """Lets a sum of two arrays that are computed here begin with the first."""
+    if not all(isinstance(value.owner, BlockOp) for value in op.ins) or not _is_sum(op, 0):
+        return
+    body = op.body.clone()
+    first, _, old = body.block.args
+    replace_uses(first, old)
+    body.block.erase_arg(first)
+    maps = [op.in_maps[1], *op.out_maps]
+    made = BlockOp(list(op.iterators), op.ins[1:], op.ins[:1], maps, body, location=op.location)
+    replace_op(op, made)
+
+
+def _is_sum(op: BlockOp, position: int) -> bool:
+    """Tells whether a block gives the sums of integers of two arrays, and this one of them is read
+    nowhere else, at the very index that is written."""
+    if len(op.ins) != 2 or op.reductions or op.bases or op.where is not None or any(op.pad_values):
+        return False
+    value, (x, y, _) = op.yielded[0].owner, op.body.block.args
+    term, result = op.ins[position], op.results[0]
+    return (
+        isinstance(value, arith.AddiOp)
+        and {value.lhs, value.rhs} == {x, y}
+        and isinstance(op.outs[0].owner, EmptyOp)
+        and term.has_one_use()
+        and term.type == result.type
+        and op.in_maps[position] == op.out_maps[0]
+        and is_integer(element_type_of(result.type))
+    )
+
+
+def _is_accumulated(sums: BlockOp) -> bool:
+    """Tells whether a block adds to what its result was and uses that for nothing else."""
+    old, value = sums.body.block.args[-1], sums.yielded[0].owner
+    return isinstance(value, arith.AddiOp) and old in (value.lhs, value.rhs) and old.has_one_use()
