@@ -56,6 +56,7 @@ CALLED = (
     "refusal",
     "cost",
     "region_policy",
+    "is_searched",
     "transform",
     "lower",
     "schedule",

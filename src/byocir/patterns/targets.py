@@ -70,6 +70,11 @@ class Taker(Protocol):
     machine (`byocir.machine.Machine`)."""
 
     @property
+    def is_searched(self) -> bool:
+        """Tells whether byocir finds the schedules of its composites."""
+        ...
+
+    @property
     def fixed_point(self) -> str:
         """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""
         for a target that computes as ONNX does."""

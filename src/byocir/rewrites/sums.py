@@ -88,7 +88,7 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
 
 
 def terms_fit(m: Match) -> tuple[bool, str]:
-    """Terms on the grid of the result have 8 bits, signed and without zero points."""
+    """Terms fit on the grid of the result: signed bytes without zero points, no larger scales."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
     if not all(g is not None and g.is_8_bit and g.per_tensor for g in grids):
         return True, ""  # told by other rules

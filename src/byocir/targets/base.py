@@ -121,6 +121,12 @@ class Target(ArgSpecConvertible):
         return ""
 
     @property
+    def is_searched(self) -> bool:
+        """Tells whether byocir finds the schedules of its composites: its machine is described, and
+        `schedule` the default."""
+        return isinstance(self.machine, Machine) and type(self).schedule is Target.schedule
+
+    @property
     def region_policy(self) -> RegionPolicy:
         """The way in which composites are gathered into regions, each of which is one call: by
         default in as few as can be, connected or not."""
@@ -131,7 +137,7 @@ class Target(ArgSpecConvertible):
         is refused goes to the next target or the host. The default refuses for a described machine
         whose schedule byocir finds: blocks that no instruction does, and tiles that no memory
         holds."""
-        if not isinstance(self.machine, Machine) or type(self).schedule is not Target.schedule:
+        if not isinstance(self.machine, Machine) or not self.is_searched:
             return ""
         from byocir.rewrites.machine.search import refusal_of
 

@@ -18,16 +18,18 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, YieldOp
 from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.instructions import init_of
+from byocir.patterns.targets import find
 from byocir.rewrites.host.fuse import fuse_into
 from byocir.rewrites.machine import machines_in
 
@@ -41,8 +43,15 @@ class FuseEpiloguesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, machine in machines_in(op, in_memory=False):
             for composite in function.body.block.ops:
-                if isinstance(composite, CompositeOp):
+                if isinstance(composite, CompositeOp) and _is_searched(function):
                     fuse_epilogues(machine, composite.body.block)
+
+
+def _is_searched(function: FuncOp) -> bool:
+    """Tells whether byocir finds the schedules of a function's target: those that targets give name
+    the blocks of their patterns."""
+    attribute = function.attributes[TARGET]
+    return isinstance(attribute, TargetAttr) and find(attribute).is_searched
 
 
 def fuse_epilogues(machine: Machine, body: Block) -> None:
@@ -58,6 +67,10 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
     for op in list(body.ops):
         if isinstance(op, BlockOp) and op.in_value_form:
             fuse_into(op)
+    for op in list(body.ops):
+        if isinstance(op, EmptyOp | FillOp) and op.results and not op.results[0].uses:
+            op.detach()
+            op.erase()
 
 
 def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
@@ -93,8 +106,6 @@ def _begin_with(op: BlockOp) -> bool:
     else:
         return False
     other = op.ins[1 - position]
-    zero = sums.outs[0].owner
-    assert isinstance(zero, FillOp)
     type_ = tensor(element_type_of(value.type), shape_of(value.type))
     start = EmptyOp.of(type_, op.location)
     body = Block(arg_types=[element_type_of(other.type), element_type_of(value.type)])
@@ -107,9 +118,6 @@ def _begin_with(op: BlockOp) -> bool:
     sums.parent.insert_ops_before([start, made], sums)
     set_operand(sums, len(sums.ins), made.results[0])
     replace_op(op, [], sums.results)
-    if zero.results[0].first_use is None:
-        zero.detach()
-        zero.erase()
     return True
 
 
