@@ -69,10 +69,8 @@ class Taker(Protocol):
     """What its functions run on, for passes that serve several targets: a name, or a described
     machine (`byocir.machine.Machine`)."""
 
-    @property
-    def is_searched(self) -> bool:
-        """Tells whether byocir finds the schedules of its composites."""
-        ...
+    is_searched: ClassVar[bool]
+    """Whether byocir finds the schedules of its composites."""
 
     @property
     def fixed_point(self) -> str:

@@ -61,6 +61,7 @@ class Target(ArgSpecConvertible):
             from byocir.machine.checks import check_machine
 
             check_machine(cls.machine)
+        cls.is_searched = isinstance(cls.machine, Machine) and cls.schedule is Target.schedule
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
@@ -75,6 +76,10 @@ class Target(ArgSpecConvertible):
     """What its functions run on, where passes choose their functions by that and not by the name of
     one target: "vta" for every class derived from VTA's, or a machine that is described. For one
     that is, byocir tiles, selects instructions, allocates, synchronises and simulates."""
+
+    is_searched: ClassVar[bool] = False
+    """Whether byocir finds the schedules of its composites. A class says so itself: its machine is
+    described, and `schedule` the default."""
 
     instructions: ClassVar[tuple[Composite, ...]] = ()
     """What its device does in one step, as patterns of blocks that `tensorise` in its schedules
@@ -119,12 +124,6 @@ class Target(ArgSpecConvertible):
         by one f32 scale, half to even ("float_scale"), or "" for in float, as ONNX does. It is
         chosen for the whole module before the first match."""
         return ""
-
-    @property
-    def is_searched(self) -> bool:
-        """Tells whether byocir finds the schedules of its composites: its machine is described, and
-        `schedule` the default."""
-        return isinstance(self.machine, Machine) and type(self).schedule is Target.schedule
 
     @property
     def region_policy(self) -> RegionPolicy:
