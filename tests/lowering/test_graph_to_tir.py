@@ -120,6 +120,11 @@ def test_hard_swish_rounds_alike():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_integers_to_negative_powers_are_cut_towards_zero():
+    base = np.array([[-3], [-1], [0], [1], [7]], np.int32)
+    check(Case(graph.PowOp, [base, np.arange(-5, 4, dtype=np.int32)]))
+
+
 def test_all_ops_are_lowered_but_for_those_that_say_why():
     assert {op for op in graph.Graph.operations if op not in LOWERINGS} == set(STAYS)
     assert set(WAYS) == set(LOWERINGS)

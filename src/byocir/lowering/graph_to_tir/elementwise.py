@@ -25,6 +25,7 @@ from byocir.dialects.types import (
     i32,
     i64,
     is_float,
+    is_unsigned,
     shape_of,
     ui8,
     ui16,
@@ -111,10 +112,12 @@ def _pow(emit: Emitter, op: PowOp) -> SSAValue:
             shape, element, [op.lhs], lambda x: (x.to(wide) * x.to(wide)).to(element)
         )
     in_integers = not is_float(element) and not is_float(power)
+    is_positive = is_unsigned(power) or (exponent is not None and bool((exponent >= 0).all()))
 
     def body(x: Emitted, y: Emitted) -> Emitted:
         if in_integers:
-            return _integer_power(x.to(i64), y.to(i64), width_of(power)).to(element)
+            raised = _integer_power(x.to(i64), y.to(i64), width_of(power))
+            return (raised if is_positive else _inverse(x.to(i64), y, raised)).to(element)
         wide = accumulator_of(element) if is_float(element) else f64
         return _narrowed(x.to(wide).binary("pow", y.to(wide)), element)
 
@@ -122,13 +125,21 @@ def _pow(emit: Emitter, op: PowOp) -> SSAValue:
 
 
 def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
-    """`x` to the power of an exponent that is not negative, with the low bits of the product."""
+    """`x` to the power of an exponent, with the low bits of the product; of a negative one right
+    for 1 and -1, whose powers ask for its last bit alone."""
     result = x.constant(1)
     for bit in range(bits):
         odd = (exponent >> bit).binary("and", 1).compare("ne", 0)
         result = odd.select(result * x, result)
         x = x * x
     return result
+
+
+def _inverse(x: Emitted, exponent: Emitted, raised: Emitted) -> Emitted:
+    """The power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1."""
+    is_unit = x.compare("eq", 1).binary("or", x.compare("eq", -1))
+    is_cut = exponent.compare("lt", 0).binary("and", is_unit.compare("eq", 0))
+    return is_cut.select(x.constant(0), raised)
 
 
 def _narrowed(x: Emitted, element: Attribute) -> Emitted:
