@@ -47,6 +47,9 @@ class OnnxTarget(Target):
 
     constants: ClassVar[ConstantPolicy] = "bind"
 
+    non_finite: ClassVar[bool] = False
+    """Toolkits differ in what becomes of NaN and infinities, where ONNX is silent."""
+
     suffix: ClassVar[str] = "onnx"
     """The last part of the names of what `build` makes, in packages."""
 

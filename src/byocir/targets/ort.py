@@ -13,26 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.graph import (
-    ConstantOp,
-    ForeignOp,
-    Graph,
-    GraphOp,
-    GruOp,
-    LrnOp,
-    LstmOp,
-    ResizeOp,
-    RnnOp,
-)
-from byocir.dialects.types import dtype_of, element_type_of, holds_numbers, shape_of
+from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeOp
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers
 from byocir.patterns import Composite, Match, supports
 from byocir.targets.onnx import OnnxTarget, Opened
 from byocir.targets.ort_cost import cost_of
+from byocir.targets.ort_kernels import not_taken, type_without_kernel
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,6 @@ class Ort(OnnxTarget):
     """
 
     name = "ort"
-    non_finite: ClassVar[bool] = False
 
     optimise: bool = False
     threads: int = 1
@@ -77,7 +67,7 @@ def _composite(kind: type[Operation]) -> Composite:
     def takes(match: Match) -> tuple[bool, str]:
         """ONNX Runtime takes its values, weights aside, from Python, and is right about them."""
         op = cast(Operation, match["op"].op)
-        found = _not_taken(op)
+        found = not_taken(op)
         if found:
             return False, found
         others = _others(op)
@@ -98,36 +88,11 @@ def _fix(match: Match) -> str:
     others = _others(op)
     if isinstance(op, ResizeOp) and not others:
         return "give a Resize the sizes of its output in place of scales"
+    if type_without_kernel(op):
+        return "compute it in a type that it has, such as f32: cast what goes in and comes out"
     if others and others[0].name == TensorType.name and holds_numbers(element_type_of(others[0])):
         return "compute it in a type that numpy has, such as f32: cast what goes in and comes out"
     return "leave it on the host"
-
-
-def _not_taken(op: Operation) -> str:
-    """Names what ONNX Runtime refuses of an op, or computes otherwise; empty where it is right."""
-    if isinstance(op, ResizeOp) and _moves_corners(op):
-        return "align_corners with scales that lead to no whole size"
-    if isinstance(op, LrnOp) and len(shape_of(op.input.type)) != 4:
-        return f"an LRN of {len(shape_of(op.input.type))} dimensions"
-    if isinstance(op, LrnOp) and op.size.value.data % 2 == 0:
-        return f"an LRN over {op.size.value.data} channels, an even number"
-    if isinstance(op, LrnOp) and min(op.alpha.value.data, op.beta.value.data) <= 0:
-        return "an LRN whose alpha or beta is not above 0"
-    if isinstance(op, RnnOp | GruOp | LstmOp) and _has_empty_sequences(op):
-        return "a sequence without elements, whose last state is not the first"
-    return ""
-
-
-def _has_empty_sequences(op: RnnOp | GruOp | LstmOp) -> bool:
-    made = op.lengths.owner
-    lengths = made.value.data if isinstance(made, ConstantOp) else None
-    return lengths is not None and lengths.present and not lengths.values().all()
-
-
-def _moves_corners(op: ResizeOp) -> bool:
-    """Tells if the corners of a Resize are at size * scale, which is not the size of the output:
-    ONNX Runtime takes those of the output."""
-    return op.scales is not None and op.coordinate_transformation_mode.data == "align_corners"
 
 
 def _crosses(type_: Attribute) -> bool:

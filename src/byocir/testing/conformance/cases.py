@@ -12,8 +12,17 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.context import load_context
-from byocir.dialects.graph import CastOp, DivOp, ModOp, TopKOp
-from byocir.dialects.types import dtype_of, element_type_of, is_float
+from byocir.dialects.graph import (
+    CastOp,
+    DivOp,
+    GruOp,
+    LstmOp,
+    ModOp,
+    ReverseSequenceOp,
+    RnnOp,
+    TopKOp,
+)
+from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import MAIN, evaluate, random_feeds
@@ -27,6 +36,8 @@ Arrays = Mapping[str, np.ndarray]
 
 WIDE = 1 << 20
 """Wide integers lie between this and its negative: sums of them do not wrap around."""
+
+SEQUENCES = (GruOp, LstmOp, ReverseSequenceOp, RnnOp)
 
 NO_MEANING = ("B301", "B303", "B312")
 """Errors of programs that mean nothing, or nothing on these inputs: an index that was drawn may
@@ -66,8 +77,8 @@ class Case:
 
 class _Watch:
     """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
-    gives: integers divided by zero, floats cast to integers that do not hold them, the largest
-    elements in any order."""
+    gives: integers divided by zero, floats cast to integers that do not hold them, sequences of no
+    elements or more than there are, the largest elements in any order."""
 
     def __init__(self) -> None:
         self.is_non_finite = self.is_open = False
@@ -81,7 +92,11 @@ class _Watch:
             divisor = np.asarray(self.interpreter.value(op.operands[1]))
             is_float = divisor.dtype.kind in "fV"
             self.is_open = self.is_open or not (is_float or bool(divisor.all()))
-
+        if isinstance(op, SEQUENCES) and self.interpreter is not None:
+            lengths = np.asarray(self.interpreter.value(op.lengths))
+            time = op.time_axis.value.data if isinstance(op, ReverseSequenceOp) else 0
+            steps = shape_of(op.input.type)[time]
+            self.is_open = self.is_open or not ((lengths > 0) & (lengths <= steps)).all()
         if isinstance(op, CastOp) and self.interpreter is not None:
             given = np.asarray(self.interpreter.value(op.operands[0]))
             self.is_open = self.is_open or _overflows(given, np.asarray(results[0]))
