@@ -1,19 +1,23 @@
-"""Gemmini's words for random products, run by a model of its instruction set."""
+"""Gemmini's words for random layers and nets, run by a model of its instruction set."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 from gemmini_isa import Gemmini
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quantised_nets import Net
 from random_machines import product_module
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 
 import byocir
 from byocir.compiler import partition
@@ -46,18 +50,6 @@ def function_of(m: int, n: int, k: int) -> FuncOp:
     return function
 
 
-@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
-def test_its_words_compute_products_of_all_sizes(m: int, n: int, k: int, seed: int) -> None:
-    gemmini = import_file(EXAMPLE, "B217").gemmini
-    words = [word for entry in encoded(gemmini, function_of(m, n, k)) for word in entry]
-    draw = np.random.default_rng(seed)
-    a, b = (draw.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
-    result = np.full((m, n), -1, np.int32)
-    Gemmini([a, b, result]).run(words)
-    np.testing.assert_array_equal(result, a.astype(np.int32) @ b.astype(np.int32))
-
-
 def array_of(op: Operation) -> np.ndarray | None:
     """A constant, or a buffer in main memory, in the order in which words number them."""
     if isinstance(op, ConstantOp):
@@ -84,24 +76,29 @@ def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarra
     return run
 
 
-def test_its_words_run_a_network_bit_for_bit() -> None:
+def on_the_isa(module: ModuleOp) -> tuple[byocir.Package, ModuleOp]:
+    """A package whose programs the model of the instruction set runs, and what fix-point made."""
     example = import_file(EXAMPLE, "B217")
 
     class OnIsa(example.Gemmini):
         def load(self, blobs):
             return model_of_the_isa(blobs)
 
+    meanings: dict[str, ModuleOp] = {}
+
+    def keep(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
+        if pass_.name == "fix-point":
+            meanings[pass_.name] = module.clone()
+
+    package = byocir.compile(module, targets=[OnIsa()], levels=("tensor",), after_pass=keep)
+    return package, meanings["fix-point"]
+
+
+def test_its_words_run_a_network_bit_for_bit() -> None:
     module = byocir.import_onnx(DIGITS, shapes={"image": (1, 1, 8, 8)})
     feeds = random_feeds(module)
-    meanings: dict[str, ModuleOp] = {}
-    package = byocir.compile(
-        module,
-        targets=[OnIsa()],
-        levels=("tensor",),
-        after_pass=lambda pass_, module, _: meanings.update({pass_.name: module.clone()}),
-    )
-    found = package.run(feeds)
-    expected = evaluate(meanings["fix-point"], feeds)
+    package, meaning = on_the_isa(module)
+    found, expected = package.run(feeds), evaluate(meaning, feeds)
     np.testing.assert_array_equal(found["logits"], expected["logits"])
     taken = [each.pattern for each in package.report.decisions if each.taken]
     assert sorted(taken) == ["gemmini.add"] * 2 + ["gemmini.conv"] * 6 + ["gemmini.matmul"]
@@ -128,3 +125,42 @@ def test_loads_run_beside_products() -> None:
 
 def test_it_is_described_in_160_lines() -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= 160
+
+
+@settings(max_examples=2 if settings.default.max_examples < 100 else 2000)
+@given(st.data())
+def test_random_layers_run_bit_for_bit(data: st.DataObject) -> None:
+    size = st.integers(1, 40)
+    module = byocir.import_onnx(random_layer(data.draw, size))
+    feeds = random_feeds(module)
+    package, meaning = on_the_isa(module)
+    expected = evaluate(meaning, feeds)
+    for name, found in package.run(feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+    assert any(each.taken for each in package.report.decisions)
+
+
+def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx.ModelProto:
+    """A convolution or product of any sizes with what may follow it, or a residual sum."""
+    channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))
+    kind = draw(st.sampled_from(["conv", "dense", "add"]))
+    if kind == "dense":
+        net = Net((draw(size), channels), per_channel=False)
+        value = net.dense(net.value, (channels, out), relu=draw(st.booleans()))
+        return net.of(value, (net.first[0], out))
+    dilation, stride = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    reach = dilation * (kernel - 1) + 1
+    side = st.integers(reach, max(reach, 40))
+    net = Net((1, channels, draw(side), draw(side)), per_channel=draw(st.integers(0, 7)) == 0)
+    value, scale = net.value, net.scale
+    relu, bias = draw(st.booleans()), draw(st.booleans())
+    if kind == "add":
+        inner = net.conv(value, (channels, channels), 1, relu=relu)
+        net.scale = max(net.scale, scale)
+        return net.of(net.add(inner, value, relu=relu), net.first)
+    pads = [draw(st.integers(0, 2)) for _ in range(4)]
+    made = net.conv(
+        value, (channels, out), kernel, stride, relu=relu, bias=bias, pads=pads, dilation=dilation
+    )
+    sides = zip(net.first[2:], pads[:2], pads[2:], strict=True)
+    return net.of(made, (1, out, *((n + a + b - reach) // stride + 1 for n, a, b in sides)))

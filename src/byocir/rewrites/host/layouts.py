@@ -51,11 +51,13 @@ class AssignLayoutsPass(ModulePass):
     name = "assign-layouts"
 
     frames: Literal["written", "copied"] = "written"
+    least: int = LEAST_CHANNELS
+    """Convolutions to fewer channels stay as they are."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                _Layouts(function, self.frames == "written").assign()
+                _Layouts(function, self.least, self.frames == "written").assign()
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,9 @@ def _last(shape: Shape) -> Shape:
 class _Layouts:
     """One walk through a function, from its start to its end."""
 
-    def __init__(self, function: FuncOp, writes_frames: bool) -> None:
+    def __init__(self, function: FuncOp, least: int, writes_frames: bool) -> None:
         self.block = function.body.block
-        self._writes_frames = writes_frames
+        self._least, self._writes_frames = least, writes_frames
         self.placed: dict[SSAValue, Placed] = {}
         self._copied: set[SSAValue] = set()
         """Values that are in their own layout, too."""
@@ -108,7 +110,7 @@ class _Layouts:
         for op in list(self.block.ops):
             if not isinstance(op, BlockOp) or op.whole:
                 self._restore(op)
-            elif _is_convolution(op) or self._follows(op):
+            elif self._is_convolution(op) or self._follows(op):
                 self._convert(op)
             else:
                 self._reread(op)
@@ -139,6 +141,10 @@ class _Layouts:
             placed is not None and placed.frame.is_empty
         )
 
+    def _is_convolution(self, op: BlockOp) -> bool:
+        """Tells if a block is a convolution that gets channels last."""
+        return _is_convolution(op) and shape_of(op.outs[0].type)[1] >= self._least
+
     # -- blocks
 
     def _convert(self, op: BlockOp) -> None:
@@ -150,7 +156,7 @@ class _Layouts:
         start, placed = self._start(emit, op, frame)
         target = Placed(start, placed)
         maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]
-        order = _order(op, maps[-1], maps)
+        order = _order(op, maps, self._is_convolution(op))
         count = len(order)
         made = BlockOp(
             [op.iterators.data[i] for i in order],
@@ -171,7 +177,7 @@ class _Layouts:
         """An input with channels last, where the block reads it, and what it reads outside."""
         value, pad = op.ins[position], op.pad_values[position]
         exprs = list(op.in_maps[position].results)
-        wanted = _is_convolution(op) and position == _image(op)
+        wanted = self._is_convolution(op) and position == _image(op)
         if value not in self.placed and wanted:
             self.placed[value] = self._copy(emit, value, self._frame(value))
             self._copied.add(value)
@@ -281,7 +287,7 @@ class _Layouts:
             numbers.add(number(pad).item())
             if len(numbers) > 1 or outside[:2] != NOWHERE:
                 return Frame.none(len(frame.before))
-            if _is_convolution(op) and use.index == _image(op):
+            if self._is_convolution(op) and use.index == _image(op):
                 frame = _larger(frame, _as_frame(outside, pad))
         return frame
 
@@ -349,8 +355,6 @@ def _is_convolution(op: BlockOp) -> bool:
     image, weights = op.in_maps[position].results, op.in_maps[1 - position].results
     if len(image) != len(out) or not isinstance(op.ins[1 - position].owner, ConstantOp):
         return False
-    if shape_of(op.outs[0].type)[1] < LEAST_CHANNELS:
-        return False
     known = {i for e in weights for i in e.used_dims()}
     spatial = [e.position for e in out[2:] if isinstance(e, AffineDimExpr)]
     here = {i for e in (out[0], *out[2:]) for i in e.used_dims()}
@@ -364,20 +368,18 @@ def _is_convolution(op: BlockOp) -> bool:
 NOWHERE = ((0, 0), (0, 0))
 
 
-def _order(
-    op: BlockOp, written: Sequence[AffineExpr], maps: Sequence[Sequence[AffineExpr]]
-) -> list[int]:
+def _order(op: BlockOp, maps: Sequence[Sequence[AffineExpr]], is_convolution: bool) -> list[int]:
     """The iterators in the order of the result's dimensions, then the others; of sums that may be
     taken in any order those along the last dimension of an input innermost."""
     parallels: list[int] = []
-    for expr in written:
+    for expr in maps[-1]:
         form = linear(expr)
         terms = sorted(form.terms, key=lambda term: -abs(term[1])) if form is not None else []
         parallels += [i for i, _ in terms if i not in parallels]
     parallels += [i for i in op.parallels if i not in parallels]
     reductions = op.reductions
     if is_contraction(op) and may_reorder(op):
-        inner = {i for i in maps[_image(op)][-1].used_dims()} if _is_convolution(op) else set[int]()
+        inner = {i for i in maps[_image(op)][-1].used_dims()} if is_convolution else set[int]()
         reductions = [i for i in reductions if i not in inner] + [
             i for i in reductions if i in inner
         ]

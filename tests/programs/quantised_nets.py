@@ -12,9 +12,9 @@ from qdq_models import Model
 class Net(Model):
     """Layers whose results are int8 on grids that hold about what comes."""
 
-    def __init__(self, shape: tuple[int, ...], seed: int = 0) -> None:
+    def __init__(self, shape: tuple[int, ...], seed: int = 0, *, per_channel: bool = True) -> None:
         super().__init__(shape, seed)
-        self.first = shape
+        self.first, self.per_channel = shape, per_channel
 
     def conv(
         self,
@@ -25,13 +25,19 @@ class Net(Model):
         *,
         group: int = 1,
         relu: bool = True,
+        bias: bool = True,
+        pads: Sequence[int] | None = None,
+        dilation: int = 1,
     ) -> str:
         inputs, outputs = channels[0] // group, channels[1]
         shape = (outputs, inputs, kernel, kernel)
-        weight, scale = self.weights(shape, per_channel=True, axis=0)
-        bias = self.bias(outputs, scale, per_channel=True)
-        window = {"pads": [kernel // 2] * 4, "strides": [stride] * 2}
-        made = self.node("Conv", [value, weight, bias], group=group, **window)
+        weight, scale = self.weights(shape, per_channel=self.per_channel, axis=0)
+        operands = [value, weight]
+        if bias:
+            operands.append(self.bias(outputs, scale, per_channel=self.per_channel))
+        window = {"pads": pads or [kernel // 2] * 4, "strides": [stride] * 2}
+        window["dilations"] = [dilation] * 2
+        made = self.node("Conv", operands, group=group, **window)
         made = self.node("Relu", [made]) if relu else made
         return self.requantize(made, self.scale * 0.6 * np.sqrt(inputs) * kernel / 2)
 
@@ -62,10 +68,14 @@ class Net(Model):
 
 
 def resnet18(
-    size: int = 16, widths: Sequence[int] = (16, 16, 32, 32), blocks: int = 2
+    size: int = 16,
+    widths: Sequence[int] = (16, 16, 32, 32),
+    blocks: int = 2,
+    *,
+    per_channel: bool = True,
 ) -> onnx.ModelProto:
     """ResNet-18: a stem, four stages of residual blocks (two), a classifier."""
-    net = Net((1, 3, size, size))
+    net = Net((1, 3, size, size), per_channel=per_channel)
     value, channels = net.conv(net.value, (3, widths[0]), 7, 2), widths[0]
     pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
     value = net.requantize(net.node("MaxPool", [value], **pool), net.scale)
