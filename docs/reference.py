@@ -46,6 +46,7 @@ DECLARED = (
     "signed_bytes",
     "channels_last",
     "non_finite",
+    "tolerance",
     "tables",
 )
 BEFORE = ("read_files",)

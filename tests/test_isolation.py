@@ -51,13 +51,16 @@ def children() -> list[str]:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
 
-@pytest.fixture(scope="module")
-def faulty():
-    """One package and its process for all faults: each run comes after what the last one did."""
+def check_fault(fault: str, found: str, seconds: float = 60.0) -> None:
+    """Each run comes after what the last one did."""
     package = package_of("Faulty")
-    with byocir.isolate(seconds=0.3, nbytes="30M"):
-        package.run(feeds("none"))
-    return package
+    with byocir.isolate(seconds=seconds, nbytes="30M"):
+        text = told(lambda: package.run(feeds(fault)))
+    wanted = "expected the code of region faulty_0, of target 'faulty', to give its outputs"
+    assert text.startswith(f"error[B314]: {wanted}, found {found}\n  at    neg_1\n")
+    given = feeds("none")
+    x = given["arg0"]
+    np.testing.assert_allclose(package.run(given)["res0"], np.exp(x) - x, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -65,23 +68,22 @@ def faulty():
     [
         ("crash", "Segmentation fault (SIGSEGV)"),
         ("abort", "Aborted (SIGABRT)"),
-        ("loop", "no end within 0.3 s"),
         ("eat", "more than 31,457,280 bytes taken"),
         ("exit", "the end of its process, exit code 0"),
     ],
 )
-def test_a_fault_is_an_error_and_the_next_run_is_right(faulty, fault, found):
-    text = told(lambda: faulty.run(feeds(fault)))
-    wanted = "expected the code of region faulty_0, of target 'faulty', to give its outputs"
-    assert text.startswith(f"error[B314]: {wanted}, found {found}\n  at    neg_1\n")
-    given = feeds("none")
-    x = given["arg0"]
-    np.testing.assert_allclose(faulty.run(given)["res0"], np.exp(x) - x, rtol=1e-6)
+def test_a_fault_is_an_error_and_the_next_run_is_right(fault, found):
+    check_fault(fault, found)
 
 
-def test_a_written_input_is_an_error_and_does_not_reach_others(faulty):
-    given = feeds("write")
-    text = told(lambda: faulty.run(given))
+def test_a_loop_without_end_is_an_error():
+    check_fault("loop", "no end within 1 s", seconds=1)
+
+
+def test_a_written_input_is_an_error_and_does_not_reach_others():
+    given, package = feeds("write"), package_of("Faulty")
+    with byocir.isolate():
+        text = told(lambda: package.run(given))
     assert "to keep its inputs, found it to write input 0\n  at    neg_1" in text
     assert given["arg0"][1] == 1
 

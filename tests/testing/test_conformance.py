@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 from seeded_bugs import BUGS, Bug
 
@@ -20,8 +21,9 @@ from byocir.patterns import Composite
 from byocir.patterns.files import import_file
 from byocir.targets.base import Target
 from byocir.testing import conform
+from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.options import settings_of
-from byocir.testing.conformance.trial import Trial
+from byocir.testing.conformance.trial import Trial, difference
 
 NAMES = ("toy_npu", "tile_npu", "counted_engine", "gemmini")
 ROOT = Path(__file__).parents[2]
@@ -115,6 +117,37 @@ def test_onnx_runtime_gets_no_lrn_that_it_refuses(shape, beta, size, regions):
     package = byocir.compile(module, targets=["ort"])
     assert len(package.report.regions) == regions
     package.run(random_feeds(module))
+
+
+SMALL = """func.func @main(%0: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi1>) {
+  %1 = graph.sigmoid %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = graph.constant #graph.array<[0.5, 0.5] : tensor<2xf32>>
+  %3 = graph.sub %1, %2 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %4 = graph.less %2, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  func.return %3, %4 : tensor<2xf32>, tensor<2xi1>
+}"""
+
+
+@pytest.mark.parametrize(("tolerance", "room"), [(0.0, 0), (1e-6, 1e-6)])
+def test_a_tolerance_holds_for_what_becomes_of_it(tolerance, room):
+    """A small difference of large numbers may be off by what these are."""
+
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+
+    Library.tolerance = tolerance
+    module = parse_module(SMALL, load_context())
+    case = Case(module, {"arg0": np.array([1e-4, 1e-3], np.float32)})
+    meaning = case.meaning(Library())
+    expected, near = meaning.outputs["res0"], meaning.room["res0"]
+    assert (near >= room).all()
+    assert (near <= 10 * room).all()
+    off = expected + np.float32(3e-7)
+    assert (difference(off, expected, near) == "") == bool(tolerance)
+    assert difference(expected + np.float32(1e-4), expected, near)
+    less = meaning.outputs["res1"]
+    assert difference(~less, less, meaning.room["res1"])
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
         "--case", type=Path, metavar="FILE", help="try one program again that was written"
     )
     parser.add_argument("--json", action="store_true", help="print the score as JSON")
-    add_isolation(parser, 60, "running each program")
+    add_isolation(parser, 300, "running each program, in all ways,")
     parser.set_defaults(verb=_conform)
 
 

@@ -50,6 +50,9 @@ class OnnxTarget(Target):
     non_finite: ClassVar[bool] = False
     """Toolkits differ in what becomes of NaN and infinities, where ONNX is silent."""
 
+    tolerance: ClassVar[float] = 1e-6
+    """They add up in orders of their own."""
+
     suffix: ClassVar[str] = "onnx"
     """The last part of the names of what `build` makes, in packages."""
 

@@ -23,12 +23,18 @@ from byocir.dialects.graph import (
     LstmOp,
     ModOp,
     PoolOp,
+    PowOp,
+    ReduceL1Op,
+    ReduceOp,
+    ReduceProdOp,
+    ReduceSumOp,
+    ReduceSumSquareOp,
     ResizeOp,
     ReverseSequenceOp,
     RnnOp,
 )
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.types import element_type_of, is_float, shape_of
 
 _FLOAT_OPS = (
     "acos acosh asin asinh atan atanh average_pool celu conv conv_transpose cosh dequantize.1 elu "
@@ -97,6 +103,8 @@ def _resize(op: ResizeOp) -> str:
         # It takes the corners of the output, which are not those at size * scale.
         return "align_corners with scales that lead to no whole size"
     mode = op.mode.data
+    if mode != "nearest" and not is_float(element_type_of(op.input.type)):
+        return f"a {mode} Resize of integers, which it cuts off"
     weighs = mode == "cubic" or (mode == "linear" and op.antialias.value.data)
     if op.exclude_outside.value.data and not weighs:
         return f"exclude_outside with mode {mode}"
@@ -130,6 +138,17 @@ def _divided(op: DivOp | ModOp) -> str:
     divisors = _known(op.rhs)
     is_zero = divisors is not None and divisors.dtype.kind in "iu" and not divisors.all()
     return "integers divided by 0" if is_zero else ""
+
+
+def _reduced(op: ReduceOp) -> str:
+    if is_float(element_type_of(op.input.type)):
+        return ""
+    return "integers, whose sums and products it saturates"
+
+
+def _pow(op: PowOp) -> str:
+    is_integer = not is_float(element_type_of(op.result.type))
+    return "an integer power, which it computes in floats" if is_integer else ""
 
 
 def _recurrent(op: RnnOp | GruOp | LstmOp) -> str:
@@ -169,6 +188,11 @@ _TESTS: dict[type[Operation], Callable[[Any], str]] = {
     LstmOp: _recurrent,
     ModOp: _divided,
     PoolOp: _pool,
+    PowOp: _pow,
+    ReduceL1Op: _reduced,
+    ReduceProdOp: _reduced,
+    ReduceSumOp: _reduced,
+    ReduceSumSquareOp: _reduced,
     ResizeOp: _resize,
     ReverseSequenceOp: _reverse_sequence,
     RnnOp: _recurrent,

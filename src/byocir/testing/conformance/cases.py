@@ -52,7 +52,7 @@ class Case:
     feeds: Arrays
     levels: tuple[str, ...] = LEVELS
 
-    def meaning(self, target: Target) -> Arrays | None:
+    def meaning(self, target: Target) -> Meaning | None:
         """What the program computes, in the numbers that the target computes with; None where it
         has none on these inputs, or several."""
         module = self.module
@@ -72,7 +72,64 @@ class Case:
         watch.look(self.feeds.values())
         if not is_arrays or watch.is_open or (watch.is_non_finite and not target.non_finite):
             return None
-        return outputs
+        return _with_room(module, self.feeds, outputs, target.tolerance)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a program computes, by name, and how far elements may be off beside their own part."""
+
+    outputs: Arrays
+    room: Mapping[str, np.ndarray]
+
+
+SHAKEN = 3
+"""How often a program is evaluated with floats that are a little off."""
+TIMES = 4.0
+"""By so much more than these were found to be off may a target be off."""
+
+
+def _with_room(
+    module: ModuleOp, feeds: Arrays, outputs: Arrays, tolerance: float
+) -> Meaning | None:
+    """The meaning of a program, each op of which may be off by this part of its largest float, or
+    of 1: where a difference of large numbers is small, or one is divided by next to nothing, that
+    is far. None where that asks for other shapes or for elements that there are not."""
+    room = {name: np.zeros(array.shape) for name, array in outputs.items()}
+    for seed in range(SHAKEN if tolerance else 0):
+        given = {name: np.array(array) for name, array in feeds.items()}
+        shake = _Shake(tolerance, np.random.default_rng(seed))
+        try:
+            found = evaluate(module, given, interpreter=Interpreter(module, observe=shake))
+        except ByocirError:
+            return None
+        for name, array in outputs.items():
+            if found[name].shape != array.shape:
+                return None
+            room[name] = np.maximum(room[name], TIMES * distance(found[name], array))
+    return Meaning(outputs, room)
+
+
+def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """How far elements are from each other; infinitely far where one is no number."""
+    one, other = found.astype(np.float64), expected.astype(np.float64)
+    is_same = (one == other) | (np.isnan(one) & np.isnan(other))
+    return np.where(is_same, 0.0, np.nan_to_num(np.abs(one - other), nan=np.inf, posinf=np.inf))
+
+
+@dataclass
+class _Shake:
+    """Moves the floats that ops give a little, up or down."""
+
+    part: float
+    rng: np.random.Generator
+
+    def __call__(self, op: Operation, results: Sequence[Any]) -> None:
+        for each in results:
+            array = cast(np.ndarray, each)
+            if isinstance(each, np.ndarray) and array.dtype.kind in "fV" and array.flags.writeable:
+                sign = self.rng.choice([-1.0, 1.0], array.shape)
+                array[...] = array.astype(np.float64) + sign * self.part * max(1.0, _largest(array))
 
 
 class _Watch:
@@ -112,6 +169,12 @@ def _overflows(given: np.ndarray, made: np.ndarray) -> bool:
         return False
     info, wide = np.iinfo(made.dtype), given.astype(np.float64)
     return not bool(((wide >= info.min) & (wide <= info.max)).all())
+
+
+def _largest(array: np.ndarray) -> float:
+    """The largest finite float."""
+    wide = np.abs(array.astype(np.float64))
+    return float(wide.max(initial=0.0, where=np.isfinite(wide)))
 
 
 def _is_non_finite(value: Any) -> bool:

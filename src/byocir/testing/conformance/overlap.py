@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import PurePath
+from time import monotonic
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ STOPS = 16
 """At how many of its lines, or a few more, a function is stopped."""
 PATIENCE = 0.05
 """Seconds to wait for the other function: one that waits for the first holds a lock."""
+ENOUGH = 10.0
+"""Seconds after which no further line is stopped at: simulators take long for a call."""
 WAIT = 60.0
 """Seconds after which functions count as waiting for each other."""
 
@@ -43,10 +46,13 @@ def side_by_side(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple
 
 def interleaved(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
     """What two functions give of which the first is stopped where the other runs."""
+    end = monotonic() + ENOUGH
     lines = _Lines(None, lambda: None)
     lines.trace(one)
     step = max(1, len(lines.seen) // STOPS)
     for stop in [*lines.seen][1::step]:
+        if monotonic() > end:
+            return
         with ThreadPoolExecutor(1) as pool:
             begun = _Lines(stop, lambda pool=pool: pool.submit(other))
             mine = begun.trace(one)

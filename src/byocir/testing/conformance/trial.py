@@ -36,7 +36,13 @@ from byocir.runtime.host import Host
 from byocir.runtime.package import Package
 from byocir.targets.base import Runner, Target
 from byocir.targets.calls import loaded
-from byocir.testing.conformance.cases import NO_MEANING, Arrays, Case
+from byocir.testing.conformance.cases import (
+    NO_MEANING,
+    Arrays,
+    Case,
+    Meaning,
+    distance,
+)
 from byocir.testing.conformance.exported import NotBuilt, run_exported
 from byocir.testing.conformance.overlap import interleaved, side_by_side
 
@@ -101,7 +107,7 @@ class Trial:
             self.problem, self.is_run = wrong.problem, True
         return self
 
-    def _check(self, expected: Arrays) -> None:
+    def _check(self, expected: Meaning) -> None:
         package, again = self._compiled()
         for region in package.report.regions:
             self.taken.update(each.pattern for each in region.composites)
@@ -115,7 +121,7 @@ class Trial:
         if self.is_exported and package.blobs:
             self._check_project(expected)
 
-    def _check_runs(self, package: Package, expected: Arrays) -> None:
+    def _check_runs(self, package: Package, expected: Meaning) -> None:
         """Runs the code that was generated, in all ways, and compares."""
         calls = self._compare(package, expected, check=False)
         if package.blobs and _checks_itself(self.target):
@@ -156,7 +162,7 @@ class Trial:
             copy, told = module.clone(), deepcopy(report)
             return generate(module, report), generate(copy, told)
 
-    def _check_project(self, expected: Arrays) -> None:
+    def _check_project(self, expected: Meaning) -> None:
         """Runs the program as an exported project and compares it with its meaning."""
         with _failing("to be exported"):
             try:
@@ -171,7 +177,7 @@ class Trial:
         (blobs,) = package.blobs.values()
         return loaded(package.target(self.target.name), blobs, check=check)
 
-    def _compare(self, package: Package, expected: Arrays, *, check: bool) -> list[Call]:
+    def _compare(self, package: Package, expected: Meaning, *, check: bool) -> list[Call]:
         """Runs the program and compares it with its meaning; gives the calls of regions."""
         calls: list[Call] = []
         externals: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
@@ -189,21 +195,24 @@ class Trial:
         return calls
 
 
-def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Arrays) -> None:
+def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Meaning) -> None:
     """Raises Wrong for the first result that is not what the evaluator computes."""
-    for name, array in expected.items():
-        told = difference(found[name], array)
+    for name, array in expected.outputs.items():
+        told = difference(found[name], array, expected.room[name])
         if told:
             raise Wrong(code, f"expected {name}{which} as the evaluator computes it, {told}")
 
 
-def difference(found: Any, expected: np.ndarray) -> str:
-    """Tells where an array differs from what is expected, floats by more than the tolerance of
-    `first_difference`; nothing where it does not."""
+def difference(found: Any, expected: np.ndarray, room: np.ndarray | None = None) -> str:
+    """Tells where an array differs from what is expected, by more than the tolerance of
+    `first_difference` and this room; nothing where it does not."""
     array = cast(np.ndarray, found)
     if not isinstance(found, np.ndarray) or array.dtype != expected.dtype:
         kind = array.dtype if isinstance(found, np.ndarray) else type(found).__name__
         return f"{expected.dtype}, found {kind}"
+    if room is not None and array.shape == expected.shape:
+        is_near = (room > 0) & ~(distance(array, expected) > room)
+        array = np.where(is_near, expected, array)
     seen = first_difference(array, expected)
     if seen is None:
         return ""
