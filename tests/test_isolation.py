@@ -69,7 +69,7 @@ def check_fault(fault: str, found: str, seconds: float = 60.0) -> None:
         ("crash", "Segmentation fault (SIGSEGV)"),
         ("abort", "Aborted (SIGABRT)"),
         ("eat", "more than 31,457,280 bytes taken"),
-        ("exit", "the end of its process, exit code 0"),
+        ("exit", "the end of its process, exit code 3"),
     ],
 )
 def test_a_fault_is_an_error_and_the_next_run_is_right(fault, found):

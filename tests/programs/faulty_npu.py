@@ -22,7 +22,7 @@ BODY = """
     case 3: for (volatile int i = 0;; i++) {}
     case 4: for (;;) if ((more = malloc(4000))) more[0] = more[999] = 1;
     case 5: ((float *)x)[1] = 5; break;
-    case 6: exit(0);
+    case 6: _Exit(3);
     }"""
 
 
