@@ -7,6 +7,7 @@ store run side by side; the hardware holds back what touches the same rows, so t
 are nothing but other rows. A word is (funct, rs1, rs2). Array n is at host address (n + 1) << 32.
 """
 
+from pathlib import Path
 from struct import pack, unpack
 
 import byocir
@@ -25,6 +26,7 @@ execute = gemmini.unit("execute", queue=16)
 scratchpad = gemmini.memory("sp", i8, row=(DIM,), rows=16384, banks=4)
 accumulator = gemmini.memory("acc", i32, row=(DIM,), rows=1024, banks=2)
 gemmini.order(Interlocked((scratchpad, accumulator)))
+gemmini.issue = Path(__file__).with_name("gemmini_issue.h").read_text()
 
 Word, Scalar = tuple[int, int, int], ScalarPattern
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,9 @@ from byocir.patterns.files import import_file
 from byocir.patterns.targets import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.export import export_project
 from byocir.targets.described import functions_of
+from byocir.toolchain import built_and_loaded
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"
@@ -76,13 +79,15 @@ def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarra
     return run
 
 
-def on_the_isa(module: ModuleOp) -> tuple[byocir.Package, ModuleOp]:
+def on_the_isa(
+    module: ModuleOp, load: Callable[..., Any] = model_of_the_isa
+) -> tuple[byocir.Package, ModuleOp]:
     """A package whose programs the model of the instruction set runs, and what fix-point made."""
     example = import_file(EXAMPLE, "B217")
 
     class OnIsa(example.Gemmini):
-        def load(self, blobs):
-            return model_of_the_isa(blobs)
+        def load(self, blobs: Mapping[str, bytes]) -> Any:
+            return load(blobs)
 
     meanings: dict[str, ModuleOp] = {}
 
@@ -104,6 +109,59 @@ def test_its_words_run_a_network_bit_for_bit() -> None:
     assert sorted(taken) == ["gemmini.add"] * 2 + ["gemmini.conv"] * 6 + ["gemmini.matmul"]
     schedules = [each.schedule for r in package.report.regions for each in r.composites]
     assert all("mvout_" in schedule for schedule in schedules), "expected epilogues on the machine"
+
+
+HEADER = """
+#include <stdint.h>
+#define XCUSTOM_ACC 3
+enum { k_CONFIG, k_MVIN2, k_MVIN, k_MVOUT, k_COMPUTE_PRELOADED, k_COMPUTE_ACCUMULATE, k_PRELOAD };
+void (*gemmini_rocc)(int, uint64_t, uint64_t);
+#define ROCC_INSTRUCTION_RS1_RS2(x, rs1, rs2, funct) gemmini_rocc(funct, rs1, rs2)
+#define gemmini_fence() gemmini_rocc(-1, 0, 0)
+"""
+"""What a program needs of Gemmini's own header, to call in place of issuing."""
+
+
+class InProcess(Gemmini):
+    """The model on this process's memory."""
+
+    def _row(self, address: int, at: int, size: int) -> np.ndarray:
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + at))
+
+
+def issued_in_c(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
+    """Runs a package's programs in C, whose instructions the model does."""
+    code = import_file(EXAMPLE, "B217").Gemmini().device(blobs)
+    library = built_and_loaded("gemmini", {"gemmini.h": HEADER, "regions.c": code.source})
+    issue = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)
+
+    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        model = InProcess([])
+        rocc = issue(lambda *word: model.run([word]))
+        held = ctypes.c_void_p.in_dll(library, "gemmini_rocc")
+        held.value = ctypes.cast(rocc, ctypes.c_void_p).value
+        _, types = ports_of(functions_of(blobs)[symbol])
+        outputs = [np.zeros(shape_of(t), dtype_of(element_type_of(t))) for t in types]
+        given = [np.ascontiguousarray(array) for array in inputs]
+        lists = [
+            (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+            for arrays in (given, outputs)
+        ]
+        assert getattr(library, code.functions[symbol])(*lists) == 0
+        return outputs
+
+    return run
+
+
+def test_its_c_program_issues_what_the_evaluator_computes() -> None:
+    net = Net((5, 20), per_channel=False)
+    module = byocir.import_onnx(net.of(net.dense(net.value, (20, 18), relu=True), (5, 18)))
+    package, meaning = on_the_isa(module, issued_in_c)
+    feeds = random_feeds(module)
+    expected = evaluate(meaning, feeds)
+    for name, found in package.run(feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+    assert "gemmini/regions.c" in export_project(package)
 
 
 def test_configuration_is_set_where_it_changes() -> None:

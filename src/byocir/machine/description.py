@@ -29,6 +29,11 @@ class Machine:
     memories: list[Memory] = field(default_factory=list[Memory])
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     ordered: Order = field(default_factory=InOrder)
+    issue: str | None = None
+    """C for exported projects: what it includes, `static void NAME_issue(const uint64_t *entry,
+    void *const *arrays)` for the machine's name, which issues an entry of code, and `static void
+    NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
+    long; arrays are numbered as `Place.array` says."""
     _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:

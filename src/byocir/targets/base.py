@@ -227,8 +227,13 @@ class Target(ArgSpecConvertible):
 
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
         """Gives what exported C projects need to run what `emit` made: programs and the C of a
-        device that runs them, or functions in C; None if they cannot."""
-        return None
+        device that runs them, or functions in C; None if they cannot. For a described machine these
+        are functions that issue its code, if it says how (`Machine.issue`)."""
+        if not isinstance(self.machine, Machine):
+            return None
+        from byocir.targets.described_c import c_functions
+
+        return c_functions(self.machine, blobs)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Profiles the target's programs, if it can tell where their time goes: those of a

@@ -1,0 +1,95 @@
+"""Programs of described machines as C: a table of their code for each, and what the machine says of
+how an entry of it is issued."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.evaluate.ports import ports_of
+from byocir.machine import Machine
+from byocir.targets.c import ARRAYS, c_name
+from byocir.targets.described import functions_of
+from byocir.targets.device import CFunctions
+
+
+def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | None:
+    """The programs of a machine as functions in C; None for one that does not say how its code is
+    issued. Raises ByocirError B271 for code that is no rows of numbers."""
+    if machine.issue is None:
+        return None
+    functions = functions_of(blobs)
+    texts = [_function(machine, f, _rows(machine, name, blobs)) for name, f in functions.items()]
+    source = "\n".join(["#include <stddef.h>\n#include <stdint.h>\n", machine.issue, *texts])
+    return CFunctions({symbol: c_name(symbol) for symbol in functions}, source.encode())
+
+
+def _rows(machine: Machine, symbol: str, blobs: Mapping[str, bytes]) -> list[list[int]]:
+    """The code of a program as rows of as many integers each."""
+    code: Any = json.loads(blobs.get(f"{symbol}.json", b"[]"))
+    rows = [*_flat(code)]
+    if len({len(row) for row in rows}) != 1:
+        told = f"expected code of {machine.name} that is tuples of integers, all as long, found"
+        raise ByocirError("B271", f"{told} {str(code)[:60]}", where=symbol)
+    return rows
+
+
+def _flat(code: Any) -> Iterator[list[int]]:
+    """The innermost lists of integers, in order."""
+    parts = cast("list[Any]", code) if isinstance(code, list) else []
+    if parts and all(isinstance(each, int) for each in parts):
+        yield parts
+        return
+    for each in parts:
+        yield from _flat(each)
+
+
+def _function(machine: Machine, function: FuncOp, rows: Sequence[Sequence[int]]) -> str:
+    name = c_name(function.sym_name.data)
+    inputs, outputs = ports_of(function)
+    others = [op for op in function.body.block.ops if _is_array(op)]
+    arrays = [f"(void *)inputs[{i}]" for i in range(len(inputs))]
+    arrays += [f"outputs[{i}]" for i in range(len(outputs))]
+    arrays += [f"(void *){name}_array_{i}" for i in range(len(others))]
+    table = [f"{{{', '.join(hex(n % 2**64) for n in row)}}}" for row in rows]
+    return f"""{"".join(_array(op, f"{name}_array_{i}") for i, op in enumerate(others))}
+static const uint64_t {name}_code[][{len(rows[0])}] = {_listed(table, 4)};
+
+int {name}({ARRAYS})
+{{
+    void *const arrays[] = {{{", ".join(arrays)}}};
+    for (size_t i = 0; i < {len(rows)}; i++)
+        {c_name(machine.name)}_issue({name}_code[i], arrays);
+    {c_name(machine.name)}_finish();
+    return 0;
+}}
+"""
+
+
+def _is_array(op: Operation) -> bool:
+    """Tells whether an op makes an array in main memory, which code numbers after the ports."""
+    return isinstance(op, ConstantOp | AllocOp) and not scope_of(op.results[0].type)
+
+
+def _array(op: Operation, name: str) -> str:
+    type_ = op.results[0].type
+    shape, size = shape_of(type_), dtype_of(element_type_of(type_)).itemsize
+    element = f"uint{8 * size}_t"
+    if not isinstance(op, ConstantOp):
+        return f"static {element} {name}[{int(np.prod(shape))}];\n"
+    values = op.value.data.values().reshape(-1).view(f"u{size}")
+    return f"static const {element} {name}[] = {_listed([str(n) for n in values.tolist()], 16)};\n"
+
+
+def _listed(texts: Sequence[str], width: int) -> str:
+    """An initialiser with so many elements on a line."""
+    lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
+    return "{\n    " + ",\n    ".join(lines) + "\n}"
