@@ -15,7 +15,7 @@ from pass_checks import run_on
 from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
 
 import byocir
-from byocir.dialects.graph import MulOp, ReluOp
+from byocir.dialects.graph import DivOp, MulOp, ReluOp
 from byocir.patterns import Composite, composite, constant, op, wildcard
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.runtime.explain import explain
@@ -69,6 +69,24 @@ def test_every_byte_times_constants_is_within_a_step(before, after, numbers, swa
     factors = [net.dequantize(net.arguments[0], *before[1:], of=before[0]), known]
     value = net.add(MulOp.make(*(factors[::-1] if swapped else factors)))
     check(net, value, after, None, [x])
+
+
+@settings(max_examples=max(settings.default.max_examples // 5, 1))
+@given(GRIDS, GRIDS, ACTIVATIONS, st.lists(st.floats(0.0625, 900, width=32), min_size=2, max_size=2))
+def test_every_byte_over_constants_is_within_a_step(before, after, activation, divisors):
+    x = np.stack([np.arange(256, dtype=np.uint8).view(before[0])] * 2)[None]
+    net = Net(x)
+    value = net.dequantize(net.arguments[0], *before[1:], of=before[0])
+    divisor = net.constant([[number] for number in divisors], np.float32)
+    check(net, net.add(DivOp.make(value, divisor)), after, activation, [x])
+
+
+@pytest.mark.parametrize("divisor", [-2.0, 0.0, float("inf"), float("nan")])
+def test_divisors_that_are_no_scale_stay_in_float(divisor):
+    net = Net(np.zeros((1, 4), np.int8))
+    value = net.dequantize(net.arguments[0], 0.5)
+    value = net.add(DivOp.make(value, net.constant(divisor, np.float32)))
+    assert "div" in op_names(run_passes(net.returning(net.quantize(value, 0.5)), FixPointPass()))
 
 
 def model(body: str, second: str = "float[1, 20, 3, 5] b") -> onnx.ModelProto:

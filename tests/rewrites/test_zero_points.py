@@ -10,6 +10,7 @@ from zero_point_layers import zero_point_convs, zero_point_matmuls
 
 from byocir.dialects.graph import MatmulOp
 from byocir.evaluate.module import evaluate_function
+from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
 
@@ -58,3 +59,28 @@ def test_what_does_not_fit_stays_in_float(weight, zeros):
     names = product(weight, **zeros)
     assert "matmul" in names
     assert "requantize" not in names
+
+
+@settings(max_examples=settings.default.max_examples // 4)
+@given(
+    st.lists(st.sampled_from([np.int8, np.uint8]), min_size=2, max_size=2),
+    st.lists(st.integers(0, 127), min_size=2, max_size=2),
+    st.integers(0, 2**32 - 1),
+)
+def test_products_of_two_arrays_in_fixed_point(kinds, zeros, seed):
+    """Of bytes of either sign, with any zero points."""
+    random = np.random.default_rng(seed)
+    arrays = [
+        random.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+        for kind, shape in zip(kinds, ((2, 3, 9), (2, 9, 4)), strict=True)
+    ]
+    net = Net(*arrays)
+    factors = [
+        net.dequantize(value, 0.25, zero, of=kind)
+        for value, zero, kind in zip(net.arguments, zeros, kinds, strict=True)
+    ]
+    module = net.returning(net.quantize(net.add(MatmulOp.make(*factors)), 16.0, 5))
+    fixed = run_passes(module, FixPointPass("half_even"))
+    assert {"quantize", "dequantize"}.isdisjoint(op_names(fixed))
+    expected = evaluate_function(module, "main", arrays)
+    np.testing.assert_array_equal(evaluate_function(fixed, "main", arrays), expected)

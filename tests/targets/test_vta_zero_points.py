@@ -159,6 +159,26 @@ def test_sums_of_all_pairs_of_bytes(kind, zeros, levels, rounding):
     np.testing.assert_array_equal([found], evaluate_function(wanted, "main", pairs))
 
 
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+def test_sums_and_products_with_constants(kind):
+    """Of one number, or one for each channel, row or column, below 0 and above; on both sides."""
+    net = Quantised((1, 20, 3, 5), np.uint8, np.int8)
+    scale = 0.02 if kind == "Mul" else 0.06  # so that factors below 1 leave something
+    for shape in ((), (20, 1, 1), (3, 1), (5,)):
+        value = net.on_grid(net.node(kind, net.weight(*shape, zero=9), net.value), scale, 0.4)
+        net.value = net.on_grid(net.node(kind, value, net.weight(*shape)), scale, 0.6)
+        scale *= 0.5 if kind == "Mul" else 1.1
+    model = net.model(net.value, net.shape)
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    x = np.random.default_rng(1).normal(0, 6, net.shape).astype(np.float32)
+    (expected,) = evaluate_function(wanted, "main", [x])
+    assert len(np.unique(expected)) > 30
+    for levels in LEVELS[:2]:
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert not {name for name in package.report.host if name.startswith(kind)}
+        np.testing.assert_array_equal([*package.run({"x": x}, check=True).values()], [expected])
+
+
 def products_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
     """The product of an array with itself turned around, and with weights."""
     net = Quantised((2, 5, 8), kind, weights)

@@ -60,12 +60,8 @@ def no_window_is_over_pads_alone(pool: Bound) -> tuple[bool, str]:
 @to_integers(op("graph.global_average_pool", _DATA))
 def global_average_pool_to_integer(x: Bound, data: Bound, quantize: Bound, new: NewOps) -> SSAValue:
     """`quantize(global_average_pool(dequantize(x)))` becomes a sum of integers and a requantize."""
-    kernel = x.type.shape[2:]
-    ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
-    pool = SumPoolOp.make(
-        x.value, kernel_shape=kernel, strides=ones, pads=zeros, dilations=ones, ceil_mode=0
-    )
-    return _averaged(quantize, data, new.add(pool).result, math.prod(kernel), new)
+    sums = new.add(SumPoolOp.over_all(x.value)).result
+    return _averaged(quantize, data, sums, math.prod(x.type.shape[2:]), new)
 
 
 for _pool in (average_pool_to_integer, global_average_pool_to_integer):

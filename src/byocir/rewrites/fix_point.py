@@ -7,11 +7,11 @@ and round half to even. A residual add, `quantize(dequantize(a) + dequantize(b))
 clip between, or a difference, becomes two requantize to a common i32 grid, an i32 add and a shift
 back; with `float_scale` both terms are rounded on the grid of the result, and added there. An
 average pool between dequantize and quantize becomes a sum of integers and such a requantize, a
-product element by element one of integers, a leaky relu or prelu a sum of what is above and below
-the zero point. With `tables` a softmax between them takes its exponentials from a table of
-integers. Weights of nine bits without their zero points, and products of two computed arrays that
-have some, become integers, too (`wide_products`). A transposed convolution becomes convolutions,
-one for each phase of its strides.
+product element by element one of integers, a quotient by a constant above 0 that requantize alone,
+a leaky relu or prelu a sum of what is above and below the zero point. With `tables` a softmax
+between them takes its exponentials from a table of integers. Weights of nine bits without their
+zero points, and products of two computed arrays that have some, become integers, too
+(`wide_products`). A transposed convolution becomes convolutions, one for each phase of its strides.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
 that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
@@ -57,7 +57,7 @@ from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array, integer_range
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
-from byocir.rewrites.products_of_elements import product_of_elements
+from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant
 from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer, scaled
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
@@ -67,6 +67,7 @@ TO_INTEGERS = (
     global_average_pool_to_integer,
     leaky_relu_to_sum,
     product_of_elements,
+    quotient_by_constant,
     transposed_conv_to_convs,
 )
 """What has integers whose requantize is in float first, as that of contractions."""

@@ -5,7 +5,8 @@ squeeze, unsqueeze, transpose, expand, tile, pad, depth_to_space, space_to_depth
 nearest, concat) and max_pool, so that these run on integers, and dequantize down across slice,
 gather and split, too; drops dequantize-quantize pairs that change
 nothing and quantize-dequantize pairs around relu and clip that do not either; turns a mean over all
-spatial dimensions into a global average pool; gives every use of a dequantize its own op.
+spatial dimensions into a global average pool, and a global max pool of dequantised bytes into a
+max pool; gives every use of a dequantize its own op.
 
 Requires: nothing; scales that are no constants, and those that are not positive, stay as they are.
 
@@ -81,6 +82,7 @@ class NormalizeQdqPass(ModulePass):
                 move_quantize_before_shape_op,
                 MoveQuantizeBeforeConcat(),
                 spatial_mean_to_global_average_pool,
+                global_max_pool_to_max_pool,
             ],
         )
         for inner in [inner for inner in op.walk() if isinstance(inner, DequantizeOp)]:
@@ -365,3 +367,10 @@ def the_mean_is_over_all_spatial_dimensions(x: Bound, mean: Bound) -> tuple[bool
 def the_mean_is_of_f32(x: Bound) -> tuple[bool, object]:
     """The mean is of f32: narrower sums are rounded in other places."""
     return x.type.element == f32, x.type.element
+
+
+@rewrites(op_pattern("graph.global_max_pool", dequantize(wildcard("x"), "source", anything)))
+def global_max_pool_to_max_pool(source: Bound, new: NewOps) -> SSAValue:
+    """A global max pool of dequantised bytes is one of a window as large as its input, which then
+    runs on the bytes."""
+    return new.add(MaxPoolOp.over_all(source.value)).result

@@ -1,17 +1,19 @@
-"""Products of quantised arrays element by element: a part of fix-point.
+"""Products of quantised arrays element by element, and quotients by constants: a part of fix-point.
 
 Without their zero points two bytes have nine bits each, so their product always fits in i32, and
 its scale is the product of theirs. A factor that is known and above 0 joins the scale instead: then
-nothing is multiplied but what a change of grid multiplies.
+nothing is multiplied but what a change of grid multiplies. So does a divisor.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.graph import MulOp
-from byocir.patterns import Bound, op, wildcard
+from byocir.patterns import Bound, constant, op, wildcard, within
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array, dequantize, grid_at, known_grid
 from byocir.rewrites.integers import (
@@ -44,6 +46,16 @@ def product_of_elements(
     return requantized(quantize, Integers(product, scale, ONE), new)
 
 
+@to_integers(op("graph.div", _FACTORS[0], constant("divisor", where=within(2.0**-20, 2.0**20))))
+def quotient_by_constant(
+    a: Bound, lhs: Bound, divisor: Bound, quantize: Bound, new: NewOps
+) -> SSAValue | None:
+    """`quantize(dequantize(a) / c)` becomes a requantize."""
+    if a.type.shape != quantize.type.shape:
+        return None
+    return requantized(quantize, replace(_centred(a, lhs, ONE, new), count=divisor.numbers), new)
+
+
 def _centred(x: Bound, by: Bound, factor: np.ndarray, new: NewOps) -> Integers:
     """Bytes without their zero point, and the scale of those times a factor."""
     grid = known_grid(by)
@@ -61,6 +73,7 @@ def _numbers_above_zero(x: Bound, by: Bound) -> np.ndarray | None:
 
 
 product_of_elements.where(fix=ONE_SCALE)(one_scale("lhs", "The first factor"))
+quotient_by_constant.where(fix=ONE_SCALE)(one_scale("lhs", "The dividend"))
 product_of_elements.where(fix=ONE_SCALE)(one_scale("rhs", "The second factor"))
 
 

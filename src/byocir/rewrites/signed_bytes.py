@@ -81,7 +81,7 @@ class QuantizeToSigned(Pattern):
         if zero is None:
             return None
         made = QuantizeOp.make(op.input, op.scale, zero, axis=op.axis, location=op.location)
-        return [_changed(new.add(made).result, ui8, new)]
+        return [changed_sign(new.add(made).result, ui8, new)]
 
 
 class DequantizeFromSigned(Pattern):
@@ -98,7 +98,7 @@ class DequantizeFromSigned(Pattern):
         signed = (
             new.constant(_less(known.values()))
             if known is not None and known.present
-            else _changed(op.input, i8, new)
+            else changed_sign(op.input, i8, new)
         )
         made = DequantizeOp.make(signed, op.scale, zero, axis=op.axis, location=op.location)
         return [new.add(made).result]
@@ -121,7 +121,7 @@ class MoveChangeOfSignDown(Pattern):
             return None
         operands = [*signed, *op.operands[len(signed) :]]
         made = type(op).make(*operands, location=op.location, **_signed_properties(op))
-        return [_changed(value, ui8, new) for value in new.add(made).results]
+        return [changed_sign(value, ui8, new) for value in new.add(made).results]
 
 
 def _signed_properties(op: GraphOp) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _less(values: np.ndarray) -> np.ndarray:
     return (values.astype(np.int16) - OFFSET).astype(np.int8)
 
 
-def _changed(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
+def changed_sign(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
     """Bytes of one sign as those of the other."""
     zero, one = (-OFFSET if to == i8 else OFFSET), new.constant(np.array(1, np.int32))
     op = RequantizeOp.make(value, one, rounding=FixedAttr.of(0), to=to, zero_point=zero)

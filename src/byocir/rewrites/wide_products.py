@@ -19,7 +19,7 @@ from byocir.dialects.graph import AddOp, ConcatOp, MatmulOp
 from byocir.dialects.types import i8
 from byocir.patterns import Bound, Match
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array, grid_at, known_grid, shown
+from byocir.rewrites.grid import Grid, constant_array, grid_at, known_grid, shown
 from byocir.rewrites.integers import (
     FEWER_PRODUCTS,
     ONE,
@@ -37,6 +37,7 @@ from byocir.rewrites.qdq_to_integer import (
     quantized_matmul,
     weight_has_8_bits,
 )
+from byocir.rewrites.signed_bytes import OFFSET, changed_sign
 from byocir.rewrites.zero_points import output_axis, shifted_weight
 
 
@@ -65,14 +66,14 @@ def product_of_two(m: Match, x: Bound, w: Bound, quantize: Bound, new: NewOps) -
     """`quantize(matmul(dequantize(x), dequantize(y)))` of computed arrays becomes one product over
     what x and y have and what their zero points bring."""
     data, weight = known_grid(m["data"]), known_grid(m["weight"])
-    a, b = int(data.zero_point), int(weight.zero_point)
-    lhs, rhs = [x.value], [w.value]
+    (left, a), (right, b) = _signed(x, data, new), _signed(w, weight, new)
+    lhs, rhs = [left], [right]
     for part in _bytes_that_add_up_to(-b):
-        lhs.append(x.value)
+        lhs.append(left)
         rhs.append(new.constant(np.full(w.type.shape, part, np.int8)))
     for part in _bytes_that_add_up_to(-a):
         lhs.append(new.constant(np.full(x.type.shape, part, np.int8)))
-        rhs.append(w.value)
+        rhs.append(right)
     factors = [_joined(lhs, x.type.rank - 1, new), _joined(rhs, w.type.rank - 2, new)]
     sums = new.add(MatmulOp.make(*factors)).result
     both = x.type.shape[-1] * a * b
@@ -80,6 +81,14 @@ def product_of_two(m: Match, x: Bound, w: Bound, quantize: Bound, new: NewOps) -
         sums = new.add(AddOp.make(sums, new.constant(np.array(both, np.int32)))).result
     scale = np.multiply(data.scale, weight.scale, dtype=np.float32)
     return requantized(quantize, Integers(sums, scale, ONE), new)
+
+
+def _signed(x: Bound, grid: Grid, new: NewOps) -> tuple[SSAValue, int]:
+    """Bytes as signed ones, and the zero point that they then have."""
+    zero = int(grid.zero_point)
+    return (
+        (x.value, zero) if grid.element == i8 else (changed_sign(x.value, i8, new), zero - OFFSET)
+    )
 
 
 def _bytes_that_add_up_to(number: int) -> list[int]:
@@ -98,11 +107,10 @@ product_of_two.where(fix=ONE_SCALE)(input_is_on_one_grid)
 
 @product_of_two.where(fix="give both factors at least two dimensions")
 def factors_are_computed_matrices(x: Bound, w: Bound) -> tuple[bool, object]:
-    """Both factors are computed matrices of signed bytes, or several."""
+    """Both factors are computed matrices, or several."""
     known = constant_array(w.value) is not None
-    seen = (x.type.element, w.type.element, "constant" if known else "computed")
-    fits = seen[:2] == (i8, i8) and min(x.type.rank, w.type.rank) >= 2
-    return fits and not known, ", ".join(map(str, seen))
+    seen = (x.type.shape, w.type.shape, "constant" if known else "computed")
+    return min(x.type.rank, w.type.rank) >= 2 and not known, ", ".join(map(str, seen))
 
 
 @product_of_two.where(fix=ONE_SCALE)

@@ -232,7 +232,7 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
     tables = any(ask(target, "tables") for target in targets)
     passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
     passes += [FixPointPass(rounding, tables) for rounding in roundings]
-    return [*passes, *parse_pipeline("clean-up")]
+    return [*passes, *parse_pipeline("fold-constants,clean-up")]
 
 
 def _rounding(target: Target) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from byocir.dialects.tir import BlockOp, bodies
-from byocir.dialects.types import i8, i16, i32, i64, shape_of
+from byocir.dialects.tir import BlockOp, ConstantOp, bodies
+from byocir.dialects.types import Shape, i8, i16, i32, i64, shape_of
 from byocir.lowering.tir_to_vta.layout import contraction_roles
 from byocir.lowering.tir_to_vta.legalise_verdict import refusal
 from byocir.patterns import (
@@ -244,12 +244,12 @@ def _leaky() -> Pattern:
 
 @composite("elementwise")
 def elementwise():
-    """A sum or product of two arrays, a leaky relu, or a chain of steps on each element,
-    requantised."""
-    a, b = _rescaled("a"), _rescaled("b")
-    total = block("*i", a["*i"], b["*i"], lambda acc, x, y: x + y)
-    product = block("*i", a["*i"], b["*i"], lambda acc, x, y: x * y)
-    x = _input("x")
+    """A sum or product of two arrays, or of one and a constant, a leaky relu, or a chain of steps
+    on each element, requantised."""
+    a, x = _rescaled("a"), _input("x")
+    others = (_rescaled("b")["*i"], constant("b", dtype=i32)["~i"])
+    total = _either(block("*i", a["*i"], b, lambda acc, x, y: x + y) for b in others)
+    product = _either(block("*i", a["*i"], b, lambda acc, x, y: x * y) for b in others)
     start = optional(x, lambda v: _each(v, lambda e: e.to(i32) + number("offset")))
     return tuple(
         _bounded(_rescale(optional(value, lambda v: _each(v, lambda e: e.max(0)))))
@@ -257,17 +257,29 @@ def elementwise():
     )
 
 
+def varies_along_one_at_most(shape: Shape, result: Shape) -> bool:
+    """Tells if a constant is one number, or varies along one dimension of a result of this shape,
+    which it broadcasts to."""
+    return len(shape) <= len(result) and sum(size > 1 for size in shape) <= 1
+
+
 @elementwise.rule(fix="quantise with one scale, or one for each channel")
 def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
-    """Scales and slopes are one number or vary along one dimension."""
-    shapes = [m[name].type.shape for name in ("scale", "whole", "below") if name in m]
-    return all(sum(size > 1 for size in shape) <= 1 for shape in shapes), shapes
+    """Scales, slopes and other constants are one number or vary along one dimension."""
+    names = ("scale", "whole", "below", *(() if _are_computed(m) else ("b",)))
+    shapes = [m[name].type.shape for name in names if name in m]
+    return all(varies_along_one_at_most(shape, m.result.type.shape) for shape in shapes), shapes
+
+
+def _are_computed(m: Match) -> bool:
+    """Tells if a match has two operands that are computed."""
+    return "b" in m and not isinstance(m["b"].value.owner, ConstantOp)
 
 
 @elementwise.rule(fix="expand the smaller operand to the shape of the other")
 def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
     """Both operands have the same shape."""
-    if "b" not in m:
+    if not _are_computed(m):
         return True, "one term"
     shapes = m["a"].type.shape, m["b"].type.shape
     return shapes[0] == shapes[1], shapes

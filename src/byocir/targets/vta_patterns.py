@@ -37,6 +37,7 @@ from byocir.targets.vta_blocks import (
     bound,
     contraction,
     elementwise,
+    varies_along_one_at_most,
     view_block,
     weights,
     window_max,
@@ -189,16 +190,21 @@ def _term(name: str) -> Pattern:
     return op("graph.requantize", x, m, to=i32) @ f"rescale_{name}"
 
 
+def _term_or_constant(name: str) -> Pattern:
+    return _term(name) | constant(name, dtype=i32)
+
+
 @composite("add", zero_points=True)
 def add():
-    """A residual add: both terms on one fine grid, relu or clip, requantised."""
-    return _accumulated(op("graph.add", _term("a"), _term("b")) @ "add")
+    """A sum of two arrays, or of one and a constant, on a fine grid, relu or clip, requantised."""
+    return _accumulated(op("graph.add", _term("a"), _term_or_constant("b")) @ "add")
 
 
 @composite("multiply", zero_points=True)
 def multiply():
-    """A product element by element, relu or clip, requantised."""
-    return _accumulated(op("graph.mul", _term("a"), _term("b")) @ "multiply")
+    """A product element by element of two arrays, or of one and a constant, relu or clip,
+    requantised."""
+    return _accumulated(op("graph.mul", _term("a"), _term_or_constant("b")) @ "multiply")
 
 
 @composite("leaky_relu", zero_points=True)
@@ -213,17 +219,18 @@ def leaky_relu():
 @add.rule(fix=_EXPAND)
 @multiply.rule(fix=_EXPAND)
 def terms_do_not_broadcast(m: Match) -> tuple[bool, Any]:
-    """Both operands have the same shape."""
-    shapes = m["a"].type.shape, m["b"].type.shape
-    return shapes[0] == shapes[1], shapes
+    """Both operands have the same shape, or the second is a constant that varies along one
+    dimension at most."""
+    a, b = m["a"].type.shape, m["b"].type.shape
+    return a == b if "scale_b" in m else varies_along_one_at_most(b, a), (a, b)
 
 
 @add.rule(fix=_PER_TENSOR)
 @multiply.rule(fix=_PER_TENSOR)
 def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
     """Each operand has one scale."""
-    sizes = m["scale_a"].array.size, m["scale_b"].array.size
-    return sizes == (1, 1), sizes
+    sizes = [m[name].array.size for name in ("scale_a", "scale_b") if name in m]
+    return max(sizes) == 1, tuple(sizes)
 
 
 @add.rule(fix=_FIXED)

@@ -107,6 +107,20 @@ func.func @torch_global_pool(%x: tensor<1x4x2x2xf32>) -> tensor<1x4xi8> {
   func.return %2 : tensor<1x4xi8>
 }
 
+// A global max pool of bytes is a max pool, which the dequantize moves across; one of floats stays.
+// CHECK-LABEL: @global_max_pools
+// CHECK:         %[[P:.*]] = graph.max_pool %x {kernel_shape = array<i64: 5, 2>, strides = array<i64: 1, 1>, {{.*}} : (tensor<1x4x5x2xi8>) -> tensor<1x4x1x1xi8>
+// CHECK-NEXT:    graph.dequantize %[[P]]
+// CHECK-NEXT:    graph.global_max_pool %y
+func.func @global_max_pools(%x: tensor<1x4x5x2xi8>, %y: tensor<1x4x5x2xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[3] : tensor<i8>>
+  %0 = graph.dequantize %x, %s, %z {axis = 1 : i64} : (tensor<1x4x5x2xi8>, tensor<f32>, tensor<i8>) -> tensor<1x4x5x2xf32>
+  %1 = graph.global_max_pool %0 : (tensor<1x4x5x2xf32>) -> tensor<1x4x1x1xf32>
+  %2 = graph.global_max_pool %y : (tensor<1x4x5x2xf32>) -> tensor<1x4x1x1xf32>
+  func.return %1, %2 : tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>
+}
+
 // A quantize goes before the concat; where a part is on its grid, nothing is left of it.
 // CHECK-LABEL: @concat
 // CHECK:         %[[D:.*]] = graph.dequantize %y

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -37,6 +38,15 @@ class PoolOp(GraphOp):
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    @classmethod
+    def over_all(cls, x: SSAValue) -> Self:
+        """Builds a pool of one window, as large as its input [N, C, …]."""
+        kernel = shape_of(x.type)[2:]
+        ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
+        return cls.make(
+            x, kernel_shape=kernel, strides=ones, pads=zeros, dilations=ones, ceil_mode=0
+        )
 
     def element(self) -> Attribute:
         """The result's element type; raises VerifyException for an input that is not allowed."""
