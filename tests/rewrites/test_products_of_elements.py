@@ -23,6 +23,7 @@ from byocir.runtime.explain import explain
 KINDS = (np.int8, np.uint8)
 GRIDS = st.tuples(st.sampled_from(KINDS), st.sampled_from([0.004, 0.25, 1.3]), st.integers(0, 127))
 ACTIVATIONS = st.sampled_from([None, "relu", "clip"])
+DIVISORS = st.lists(st.floats(0.0625, 900, width=32), min_size=2, max_size=2)
 
 
 def every_pair(first: type, second: type) -> list[np.ndarray]:
@@ -72,7 +73,7 @@ def test_every_byte_times_constants_is_within_a_step(before, after, numbers, swa
 
 
 @settings(max_examples=max(settings.default.max_examples // 5, 1))
-@given(GRIDS, GRIDS, ACTIVATIONS, st.lists(st.floats(0.0625, 900, width=32), min_size=2, max_size=2))
+@given(GRIDS, GRIDS, ACTIVATIONS, DIVISORS)
 def test_every_byte_over_constants_is_within_a_step(before, after, activation, divisors):
     x = np.stack([np.arange(256, dtype=np.uint8).view(before[0])] * 2)[None]
     net = Net(x)
