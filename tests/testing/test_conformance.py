@@ -119,6 +119,38 @@ def test_onnx_runtime_gets_no_lrn_that_it_refuses(shape, beta, size, regions):
     package.run(random_feeds(module))
 
 
+HASHED = """
+from dataclasses import dataclass
+import byocir
+from byocir.patterns import composite, op, wildcard
+
+@composite("hashed.neg")
+def neg():
+    return op("graph.neg", wildcard("x"))
+
+@dataclass(frozen=True)
+class Hashed(byocir.Target):
+    name, patterns = "hashed", (neg,)
+
+    def emit(self, module, symbols):
+        return {"code": " ".join({f"register{i}" for i in range(12)}).encode()}
+
+    def load(self, blobs):
+        return lambda symbol, inputs: [-inputs[0]]
+"""
+
+
+def test_code_does_not_depend_on_the_order_of_sets(tmp_path, capsys):
+    target, folder = tmp_path / "hashed.py", tmp_path / "found"
+    target.write_text(HASHED)
+    score = conform(str(target), seconds=0.01, folder=folder)
+    (failure,) = score.failures
+    assert (failure.problem.code, failure.pattern) == ("B382", "hashed.neg")
+    assert "under another PYTHONHASHSEED, found another code" in failure.problem.text
+    assert main(["conform", str(target), "--case", str(failure.file)]) == 3
+    assert capsys.readouterr().out == f"{failure.problem}\n"
+
+
 SMALL = """func.func @main(%0: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi1>) {
   %1 = graph.sigmoid %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = graph.constant #graph.array<[0.5, 0.5] : tensor<2xf32>>

@@ -35,10 +35,16 @@ def saved(failure: Failure, folder: Path | None) -> Failure:
         return failure
     first = failure.pattern.partition(",")[0].replace(".", "-")
     path = folder / f"{first}-{failure.problem.code.lower()}.mlir"
+    write_case(case, path)
+    return replace(failure, file=path)
+
+
+def write_case(case: Case, path: Path) -> None:
+    """Writes a program and its inputs beside it. Raises ByocirError B112."""
     module = case.module.clone()
     set_levels(module, case.levels)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, print_module(module).encode())
         if large_arrays(module):
             write_whole(path.with_suffix(SUFFIX), dump_weights(module))
@@ -47,9 +53,8 @@ def saved(failure: Failure, folder: Path | None) -> Failure:
         raise ByocirError(
             "B112",
             f"expected a folder that can be written, found: {error.strerror}",
-            where=str(folder),
+            where=str(path.parent),
         ) from error
-    return replace(failure, file=path)
 
 
 def _bytes_of(arrays: Mapping[str, Any]) -> bytes:

@@ -81,6 +81,8 @@ class Session:
         ]
         self._matches = Counter[str]()
         self._known: set[tuple[str, str]] = set()
+        self._taken: dict[str, Case] = {}
+        """By composite a first program that it took."""
         first = self.settings[0]
         rules = [(each.name, rule.sentence) for each in first.composites for rule in each.rules]
         names = [each.name for each in first.composites]
@@ -100,7 +102,19 @@ class Session:
                 step()
                 if first and self.score.wrong:
                     break
+            if rounds is None and not (first and self.score.wrong):
+                self._try_other_hashes()
         return self.score
+
+    def _try_other_hashes(self) -> None:
+        """Compares what became of a first program of each composite with what becomes of it in
+        another process."""
+        from byocir.testing.conformance.hash_seed import differing
+
+        setting = self.settings[0]
+        self.progress(self.score, "another hash seed")
+        for name, problem in differing(setting.target, self._taken).items():
+            self._fail(setting, [name], MATCH, problem, self._taken[name], is_small=True)
 
     def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
         count = 0
@@ -210,6 +224,8 @@ class Session:
             return
         self.score.cases += 1
         self.score.taken.update(trial.taken)
+        if setting is self.settings[0] and trial.taken[composite.name]:
+            self._taken.setdefault(composite.name, case)
         if trial.problem is not None:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
 
@@ -227,12 +243,14 @@ class Session:
         kind: str,
         problem: Problem,
         case: Case | None,
+        is_small: bool = False,
     ) -> None:
-        """Notes a problem with these patterns; the first of its kind is made smaller."""
+        """Notes a problem with these patterns; the first of its kind is made smaller, unless it
+        `is_small`."""
         self.score.wrong += 1
         if any((name, problem.code) in self._known for name in names):
             return
-        if case is not None:
+        if case is not None and not is_small:
             shows = partial(_shows, setting.target, problem.code)
             case = shrink(case, shows, self._redrawn(setting, names, case))
             trial = Trial(case, setting.target, is_exported=problem.code == "B386").run()

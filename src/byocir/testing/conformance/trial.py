@@ -108,7 +108,7 @@ class Trial:
         return self
 
     def _check(self, expected: Meaning) -> None:
-        package, again = self._compiled()
+        package, again = compiled(self.case, self.target)
         for region in package.report.regions:
             self.taken.update(each.pattern for each in region.composites)
         limits = limits_for(is_from_file=bool(given_file(type(self.target))))
@@ -154,14 +154,6 @@ class Trial:
         if "wrong" in found:
             raise Wrong(*found["wrong"])
 
-    def _compiled(self) -> tuple[Package, Package]:
-        """The program compiled, and its code generated once more."""
-        module = self.case.module.clone()
-        with _failing("to be compiled"):
-            report = hand_over(module, [self.target], levels=self.case.levels)
-            copy, told = module.clone(), deepcopy(report)
-            return generate(module, report), generate(copy, told)
-
     def _check_project(self, expected: Meaning) -> None:
         """Runs the program as an exported project and compares it with its meaning."""
         with _failing("to be exported"):
@@ -193,6 +185,15 @@ class Trial:
             )
         _compare_meaning("B380", "", found, expected)
         return calls
+
+
+def compiled(case: Case, target: Target) -> tuple[Package, Package]:
+    """A program compiled, and its code generated once more. Raises Wrong, and Unmeant."""
+    module = case.module.clone()
+    with _failing("to be compiled"):
+        report = hand_over(module, [target], levels=case.levels)
+        copy, told = module.clone(), deepcopy(report)
+        return generate(module, report), generate(copy, told)
 
 
 def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Meaning) -> None:

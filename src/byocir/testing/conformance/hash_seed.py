@@ -1,0 +1,79 @@
+"""Compares what a target emits with what it emits in a process whose hashes are others.
+
+The order of sets of texts is another there, so code that depends on it is, too.
+
+    python -m byocir.testing.conformance.hash_seed TARGET FOLDER
+
+is that process: it prints the digests of what each program of the folder becomes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from byocir.targets.base import Target
+from byocir.testing.conformance import the_target
+from byocir.testing.conformance.cases import Case
+from byocir.testing.conformance.saved import FEEDS, read_case, text_of, write_case
+from byocir.testing.conformance.trial import Problem, Unmeant, Wrong, compiled
+
+VARIABLE = "PYTHONHASHSEED"
+SECONDS = 120
+"""How long the other process may take."""
+
+Digests = Mapping[str, Mapping[str, str]]
+"""By program the digest of each blob."""
+
+
+def digests_of(target: Target, folder: Path) -> Digests:
+    """Compiles each program of a folder; those that it fails on are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob("*.mlir")):
+        with suppress(Wrong, Unmeant):
+            with np.load(path.with_suffix(FEEDS), allow_pickle=False) as feeds:
+                package, _ = compiled(read_case(path, dict(feeds)), target)
+            blobs = package.blobs.get(target.name, {})
+            found[path.stem] = {n: hashlib.sha256(blob).hexdigest() for n, blob in blobs.items()}
+    return found
+
+
+def differing(target: Target, cases: Mapping[str, Case]) -> dict[str, Problem]:
+    """By program the problem that code of it is another in a process with other hashes; nothing for
+    a target that no other process can import."""
+    with TemporaryDirectory() as folder:
+        for name, case in cases.items():
+            write_case(case, Path(folder) / f"{name}.mlir")
+        here, there = digests_of(target, Path(folder)), _digests_elsewhere(target, folder)
+    pairs = [(name, here[name], blobs) for name, blobs in there.items() if name in here]
+    return {name: _problem(ours, theirs) for name, ours, theirs in pairs if ours != theirs}
+
+
+def _problem(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Problem:
+    blob = next(name for name in (*ours, *theirs) if ours.get(name) != theirs.get(name))
+    text = f"expected emit to give the same bytes under another {VARIABLE}, found another {blob}"
+    return Problem("B382", text)
+
+
+def _digests_elsewhere(target: Target, folder: str) -> Digests:
+    seed = "1" if os.environ.get(VARIABLE) != "1" else "2"
+    command = [sys.executable, "-m", __name__, text_of(target), folder]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=True,
+                              env={**os.environ, VARIABLE: seed})  # fmt: skip
+        return json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError):
+        return {}
+
+
+if __name__ == "__main__":
+    print(json.dumps(digests_of(the_target(sys.argv[1]), Path(sys.argv[2]))))
