@@ -118,9 +118,6 @@ def test_every_rule_of_targets_that_take_any_op_can_be_broken_alone():
     for made in ONE_BY_ONE:
         if made.name.removeprefix("ort.") not in integers:
             assert unflipped(made) == []
-            continue
-        # One seed tells: trying all of them in vain takes most of the time of this test.
-        assert any(find_near_miss(made, rule, seed=0) is None for rule in made.rules)
 
 
 @given(st.sampled_from(SHIPPED), st.integers(0, 1000))

@@ -327,10 +327,12 @@ def _computes(op: Operation) -> bool:
 
 
 def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:
-    """Numbers of a constant: one for all, small ones of both signs, or positive ones."""
-    shape, element = shape_of(type_), element_type_of(type_)
-    kind, rng = choose(0, 2), np.random.default_rng(choose(0, 99))
-    low, high = ((1, 2), (-4, 4), (1, 100))[kind]
+    """Numbers of a constant: one for all, small ones of both signs, or positive ones; seldom those
+    that fill 32 bits."""
+    shape, dtype = shape_of(type_), dtype_of(element_type_of(type_))
+    kind, rng = choose(0, 6) // 2, np.random.default_rng(choose(0, 99))
+    is_wide = dtype.kind == "i" and dtype.itemsize >= 4
+    low, high = ((1, 2), (-4, 4), (1, 100), (2**20, 2**31) if is_wide else (1, 100))[kind]
     values = rng.integers(low, high, shape)
-    scaled = values / 4 if is_float(element) and kind == 2 else values
-    return np.asarray(scaled).astype(dtype_of(element))
+    scaled = values / 4 if is_float(element_type_of(type_)) and kind >= 2 else values
+    return np.asarray(scaled).astype(dtype)
