@@ -35,7 +35,7 @@ def refused(body: Text, message: str) -> None:
 
 def test_tiles_larger_than_a_scratchpad() -> None:
     layer = Conv((1, 50, 50), 1, (1, 1), 1, 0, 1, (1, 50, 1), ())
-    with pytest.raises(ByocirError, match=r"B331.*expected 2500 free elements in a row in ACC"):
+    with pytest.raises(ByocirError, match=r"B331.*expected vta.inp to hold .*found 2500"):
         VtaTensorisePass().apply(load_context(), parse(function([layer])))
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.lowering.tir_to_vta.allocate import Scratchpad
 from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
 
 
@@ -74,31 +73,3 @@ def test_a_padded_window_is_one_load_per_plane() -> None:
 def test_rows_of_a_tile_are_one_load() -> None:
     dimensions = [Dimension(2, 196, 56), Dimension(4, 14, 14), Dimension(14, 1, 1)]
     assert transfers(dimensions) == [Transfer(0, 0, 2, 56, 196)]
-
-
-@given(st.lists(st.integers(1, 12), max_size=40), st.integers(0, 3))
-def test_addresses_do_not_overlap_and_rotate(sizes: list[int], live: int) -> None:
-    scratchpad = Scratchpad(48)
-    taken: list[tuple[int, int]] = []
-    for size in sizes:
-        if len(taken) > live:
-            scratchpad.free(taken.pop(0)[0])
-        start = scratchpad.allocate(size)
-        if start is None:
-            continue
-        assert 0 <= start <= start + size <= 48
-        assert all(start + size <= a or b <= start for a, b in taken)
-        taken.append((start, start + size))
-    assert scratchpad.used == sum(b - a for a, b in taken)
-
-
-def test_consecutive_tiles_get_different_addresses() -> None:
-    scratchpad = Scratchpad(10)
-    starts = []
-    for _ in range(4):
-        start = scratchpad.allocate(4)
-        assert start is not None
-        scratchpad.free(start)
-        starts.append(start)
-    assert starts == [0, 4, 0, 4]
-    assert scratchpad.allocate(11) is None

@@ -110,7 +110,7 @@ class _Walker:
         """Runs a composite."""
         for arg, value in zip(op.body.block.args, op.inputs, strict=True):
             self._values[arg] = value
-        places = self._placer.places(op)
+        places = self._placer.places(op.body.block)
         self._addresses = {alloc: iter(starts) for alloc, starts in places.items()}
         self._run(op.body.block)
 

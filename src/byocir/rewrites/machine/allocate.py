@@ -12,7 +12,7 @@ Guarantees: the same results. Buffers begin at granules, lie in one bank, and en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -24,14 +24,12 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
-from byocir.machine import Calls, Machine, Memory
+from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
 from byocir.machine.places import ROW
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.arrange import Overfull, Rows, arranged, lives_of
-
-MOST = 8
-"""Steps for which rows are not taken again, at most."""
+from byocir.rewrites.machine.arrange import Lives
+from byocir.rewrites.rows import Full, spread
 
 
 @dataclass(frozen=True)
@@ -46,38 +44,26 @@ class AllocateMemoriesPass(ModulePass):
                 buffer.attributes[ROW] = IntegerAttr(row, i64)
 
 
-def allocated(machine: Machine, body: Block) -> Rows:
-    """The rows of the buffers of a body; raises ByocirError B272."""
-    calls = ops_in(machine, body)
-    found: dict[AllocOp, int] = {}
-    for memory in machine.memories:
-        found |= _rows(memory, calls)
+def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
+    """The first row of each buffer of a body; raises ByocirError B272."""
+    lives, found = Lives(ops_in(machine, body)), dict[AllocOp, int]()
+    for memory, own in lives.of.items():
+        buffers = list(own)
+        rows = spread(memory.rows, list(own.values()), lives.longer, memory.banks)
+        if isinstance(rows, Full):
+            raise _overfull(memory, [buffers[i] for i in rows.alive], rows.wanted)
+        found.update(zip(buffers, rows, strict=True))
     return found
 
 
-def _rows(memory: Memory, calls: Sequence[Calls]) -> Rows:
-    """The rows of the buffers of one memory, each kept as long as there is room."""
-    for slack in range(MOST, 0, -1):
-        found = arranged([memory], lives_of(calls, slack))
-        if not isinstance(found, Overfull):
-            return found
-    found = arranged([memory], lives_of(calls))
-    if isinstance(found, Overfull):
-        raise _full(found)
-    return found
-
-
-def _full(found: Overfull) -> ByocirError:
-    memory = found.memory
-    shapes = [
-        f"{'x'.join(map(str, shape_of(life.buffer.result.type)))} ({life.rows} rows)"
-        for life in found.alive
-    ]
+def _overfull(memory: Memory, alive: Sequence[AllocOp], wanted: int) -> ByocirError:
+    shapes = [shape_of(buffer.result.type) for buffer in alive]
+    listed = [f"{'x'.join(map(str, shape))} ({memory.rows_of(shape)} rows)" for shape in shapes]
     banks = f" in {memory.banks} banks" if memory.banks > 1 else ""
     return ByocirError(
         "B272",
-        f"expected {memory.scope} to hold the buffers of a tile, found {found.wanted} rows wanted "
-        f"at once and {memory.rows} there{banks}: {', '.join(shapes)}",
-        where=place(found.alive[0].buffer.location),
+        f"expected {memory.scope} to hold the buffers of a tile, found {wanted} rows wanted "
+        f"at once and {memory.rows} there{banks}: {', '.join(listed)}",
+        where=place(alive[0].location),
         help="smaller tiles take fewer rows: see the schedule of the composite",
     )

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from byocir.machine import Calls, Machine
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.arrange import Overfull, arranged, lives_of
+from byocir.rewrites.machine.arrange import Lives
 from byocir.rewrites.machine.steps import Step, depend, steps_of
 
 MOST = 8
@@ -45,7 +45,7 @@ def overlap(machine: Machine, body: Block) -> None:
     steps = steps_of(ops_in(machine, body))
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
         order = _moved(steps, depth)
-        if not isinstance(arranged(machine.memories, lives_of(order)), Overfull):
+        if Lives(order).fit():
             _put(machine, body, order)
             return
 

@@ -1,0 +1,117 @@
+"""Rows of a memory for what is alive at once, on VTA as on described machines.
+
+The largest come first, each as low as those that are alive with it allow. What is placed lies in
+one bank of its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+MOST = 8
+"""Steps for which rows are not taken again, at most."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """Rows that are needed from step `first` to step `last`, both included."""
+
+    rows: int
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+Placed = tuple[int, Life]
+"""The first row of a life, and that life."""
+
+
+@dataclass(frozen=True)
+class Full:
+    """A memory is too small: the lives with these numbers are needed at one step, and take so many
+    rows."""
+
+    alive: tuple[int, ...]
+    wanted: int
+
+
+def arranged(
+    rows: int, lives: Sequence[Life], banks: int = 1, before: Sequence[Placed] = ()
+) -> list[int] | Full:
+    """The first row of each life in a memory of so many rows, beside those that have theirs."""
+    placed, found = _Placed(), [0] * len(lives)
+    for row, life in before:
+        placed.add(row, life)
+    for i in sorted(range(len(lives)), key=lambda i: (-lives[i].rows, lives[i].first)):
+        row = _lowest(rows, rows // banks, lives[i], placed.beside(lives[i]))
+        if row is None:
+            return _full(lives, lives[i])
+        placed.add(row, lives[i])
+        found[i] = row
+    return found
+
+
+def spread(
+    rows: int,
+    lives: Sequence[Life],
+    longer: Callable[[Life, int], Life],
+    banks: int = 1,
+    before: Sequence[Placed] = (),
+) -> list[int] | Full:
+    """Rows that are not taken again for as many steps as there is room for, so that what comes next
+    can be made beside what is there: `longer` keeps a life for so many more."""
+    for slack in range(MOST, 0, -1):
+        kept = [(row, longer(life, slack)) for row, life in before]
+        found = arranged(rows, [longer(life, slack) for life in lives], banks, kept)
+        if not isinstance(found, Full):
+            return found
+    return arranged(rows, lives, banks, before)
+
+
+class _Placed:
+    """Lives that have rows, by when they are: most are short."""
+
+    _SPAN = 64
+
+    def __init__(self) -> None:
+        self._at: dict[int, list[Placed]] = {}
+
+    def _spans(self, life: Life) -> range:
+        return range(life.first // self._SPAN, life.last // self._SPAN + 1)
+
+    def add(self, row: int, life: Life) -> None:
+        for span in self._spans(life):
+            self._at.setdefault(span, []).append((row, life))
+
+    def beside(self, life: Life) -> list[Placed]:
+        """Those that meet a life."""
+        found = [each for span in self._spans(life) for each in self._at.get(span, ())]
+        return [(row, other) for row, other in found if other.meets(life)]
+
+
+def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int | None:
+    """The lowest row at which a life fits between those that it meets."""
+    row = 0
+    for low, other in sorted(beside, key=lambda each: each[0]):
+        row = _in_bank(row, life.rows, bank)
+        if row + life.rows <= low:
+            return row
+        row = max(row, low + other.rows)
+    row = _in_bank(row, life.rows, bank)
+    return row if life.rows <= bank and row + life.rows <= rows else None
+
+
+def _in_bank(row: int, rows: int, bank: int) -> int:
+    """The first row from here on at which so many lie in one bank."""
+    return row if row % bank + rows <= bank else (row // bank + 1) * bank
+
+
+def _full(lives: Sequence[Life], life: Life) -> Full:
+    """Finds the worst moment of a life that found no place."""
+    moments = sorted({max(other.first, life.first) for other in lives if other.meets(life)})
+    alive = [[i for i, o in enumerate(lives) if o.first <= at <= o.last] for at in moments]
+    worst = max(alive, key=lambda numbers: sum(lives[i].rows for i in numbers))
+    return Full(tuple(worst), sum(lives[i].rows for i in worst))
