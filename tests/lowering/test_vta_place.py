@@ -112,7 +112,7 @@ def alternate(places: Places) -> bool:
 
 
 @given(bodies)
-@example([Loop(1, [Buffer(5, 2), Loop(4, [Buffer(21, 1), Buffer(8, 0)])])])
+@example([Loop(1, [Buffer(35, 0)]), Loop(3, [Buffer(1, 1), Loop(4, [Buffer(30, 0)])])])
 def test_what_is_used_at_once_lies_apart(given_loops: list[Loop]) -> None:
     placer = Placer(SMALL)
     for loop in given_loops:
