@@ -14,7 +14,7 @@
 // CHECK-NEXT:  vta.load wgt[0] from %w[0] size [1, 9]
 // CHECK-NEXT:  vta.load uop[1] from [[TABLE]][1] size [1, 8]
 // CHECK-NEXT:  vta.gemm uops [1, 9] loops [3, 3] dst [0, 0] src [6, 1] wgt [3, 1]
-// CHECK-NEXT:  vta.load acc[8] from %b[0] size [1, 1]
+// CHECK-NEXT:  vta.load acc[16] from %b[0] size [1, 1]
 // CHECK-NEXT:  vta.load uop[9] from [[TABLE]][9] size [1, 1]
 // CHECK-NEXT:  vta.alu add uops [9, 10] loops [1, 8] dst [0, 1] src [0, 0]
 // CHECK-SAME:  loc(callsite("Add_1" at "tile 0"))
@@ -25,7 +25,7 @@
 // CHECK-NEXT:  vta.gemm reset uops [10, 11] loops [1, 8] dst [0, 1] src [0, 1] wgt [0, 0]
 // CHECK-NEXT:  vta.load inp[24] from %x[4] size [3, 4] pads [0, 1, 1, 1]
 // CHECK-NEXT:  vta.load wgt[9] from %w[0] size [1, 9]
-// CHECK:       vta.store acc[9] to %y[8] size [1, 8]
+// CHECK:       vta.store acc[8] to %y[8] size [1, 8]
 // CHECK-SAME:  loc(callsite("Conv_0" at "tile 1"))
 // CHECK-NEXT:  vta.finish
 // CHECK-NEXT:  func.return
