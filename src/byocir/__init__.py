@@ -43,7 +43,7 @@ _HOMES = {
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
 }
-"""Where each public name is defined."""
+"""Maps each public name to the module that defines it."""
 
 __all__ = [
     "ByocirError",

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 MOST = 900
 """The most characters of a message, beside what a list of places has."""
 SHARES = (440, 250, 210)
-"""What message, place and help have of a message that would be longer."""
+"""The characters that message, place and help keep of a text that would be longer."""
 WORD = 200
 """The most characters of a name."""
 FAILURES = (Exception, SystemExit)

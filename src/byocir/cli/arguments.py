@@ -10,7 +10,7 @@ from byocir.arguments import SECONDS
 from byocir.errors import ByocirError
 
 SCALAR = "scalar"
-"""What is written for a shape without dimensions, as messages do."""
+"""Stands for a shape without dimensions, in arguments as in messages."""
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -79,7 +79,7 @@ FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "shapes": ('an object of shapes, e.g. {"image": [1, 1, 8, 8]}', _is_shapes),
     "goals": (f"an object of the numbers {' and '.join(sorted(GOALS))}", _is_goals),
 }
-"""What each field holds, and whether a value does."""
+"""Says for each field what it must hold, and checks that a value does."""
 
 
 @dataclass(frozen=True)

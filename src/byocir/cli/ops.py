@@ -171,7 +171,7 @@ _KINDS = {
     "list": "list",
     "string": "string",
 }
-"""What attributes are called, by the last part of their names, where that says too little."""
+"""Gives names of attributes that say more than the last part of their class names, by that part."""
 
 
 def _kinds(constraint: object) -> str:

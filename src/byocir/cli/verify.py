@@ -25,10 +25,12 @@ from byocir.rewrites.pipeline import run_passes
 from byocir.targets.stages import meaning_pipeline
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
-"""How far floats may be from the evaluator: relative to the value, and to the outputs' spread."""
+"""Bound the distance of floats from the evaluator's: relative to the value, and to the outputs'
+spread."""
 
 LEAST = 1e-7
-"""What floats may always be away, as in ONNX's own tests: one number alone has no spread."""
+"""The distance that floats may always have, as in ONNX's own tests: one number alone has no
+spread."""
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away."""

@@ -39,7 +39,7 @@ CHUNK = 2**25
 DIGEST = 32
 """Hexadecimal digits of a digest."""
 LOOK = 16
-"""How many elements at either end are compared first."""
+"""The number of elements at either end that are compared first."""
 
 
 class Array:

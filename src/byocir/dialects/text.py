@@ -37,7 +37,7 @@ from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
 
 _WIDTH = 96
-"""How much of a long source line a message shows."""
+"""The number of characters of a long source line that a message shows."""
 
 
 @dataclass(eq=False, repr=False)
@@ -45,7 +45,7 @@ class ModulePrinter(Printer):
     """xDSL's printer, silent about locations that are unknown."""
 
     debuginfo: bool = True
-    """Whether to print the locations that are known."""
+    """Asks for the locations that are known."""
 
     def print_op(self, op: Operation) -> None:
         outer = self._mention(op.location)

@@ -30,7 +30,7 @@ from byocir.files import read_whole, write_whole
 SUFFIX = ".safetensors"
 """IN.mlir is read with IN.safetensors, and so written."""
 SHARED = f"weights{SUFFIX}"
-"""What the texts of a folder share that have no weights of their own."""
+"""The file of weights that texts of a folder share, unless they have their own."""
 
 # safetensors.numpy cannot read bfloat16.
 _DTYPES = {

@@ -134,7 +134,7 @@ class _Plan:
     def __init__(self, runner: ModelRunner, model: onnx.ModelProto) -> None:
         self._runner, self._model = runner, model
         self._asked: set[Hashable] = set()
-        """What memory was asked for: the shapes of what an op was given, and small integers."""
+        """Remembers for which shapes and small integers an op has asked for memory."""
 
     def run(self, op: Operation, values: Sequence[Value]) -> list[Value]:
         feeds = dict(zip(self._runner.inputs, values, strict=True))

@@ -11,7 +11,7 @@ from byocir.dialects.graph import GruOp, LstmOp, RecurrentOp, RnnOp
 from byocir.evaluate.rule import Rule
 
 States = tuple[np.ndarray, ...]
-"""What a step hands to the next, each [batch,H]; the first is the output."""
+"""States that a step hands to the next, each [batch,H]; the first is the output."""
 
 Step = Callable[[np.ndarray, States], States]
 """One step: the inputs' products with the weights [batch,gates*H], and states, to states."""

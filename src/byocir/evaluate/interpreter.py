@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Value = Any
-"""What an SSA value stands for: a numpy array, an integer, or what a dialect's own rules make."""
+"""The value behind an SSA value: a numpy array, an integer, or an object of a dialect's own
+rules."""
 
 Rule = Callable[["Interpreter", Any, Sequence[Value]], Sequence[Value]]
 
@@ -59,7 +60,7 @@ Engine = Callable[["ModelProto"], ModelRunner]
 """Runs ONNX models: what foreign ops are evaluated by. Raises NotComputed for one it cannot run."""
 
 RULES: dict[type[Operation], Rule] = {}
-"""How each op class is evaluated."""
+"""Maps op classes to the rules that evaluate them."""
 
 DIALECT_RULES: dict[str, str] = {
     "affine": "byocir.evaluate.loops",
@@ -133,7 +134,7 @@ class Interpreter:
         self.externals = dict(externals or {})
         """Region functions that run elsewhere, by symbol: arrays in, arrays out."""
         self.plans: dict[Operation, Any] = {}
-        """What rules remember about an op between runs."""
+        """Keeps what rules remember of an op between runs."""
         self._functions = {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
         self._programs = {name: op for op in module.ops if (name := _symbol(op)) is not None}
         self._steps: dict[Block, list[_Step]] = {}

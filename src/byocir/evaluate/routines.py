@@ -21,7 +21,7 @@ from byocir.evaluate.open_routines import inside
 from byocir.evaluate.suppression import non_max_suppression
 
 FOLDER = resources.files("byocir") / "runtime" / "routines"
-"""Where the C files are."""
+"""The folder of the C files."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def _top_k(arrays: Sequence[np.ndarray], axis: int, k: int, largest: int) -> lis
 
 
 _COMBINE: dict[int, np.ufunc] = {1: np.add, 2: np.multiply, 3: np.minimum, 4: np.maximum}
-"""What a scatter does by its number `how`; 0 replaces, the last update wins."""
+"""Maps the number `how` of a scatter to what combines two elements; 0 replaces, the last update
+wins."""
 
 HOW = {"none": 0, "add": 1, "mul": 2, "min": 3, "max": 4}
 """The number of a reduction."""

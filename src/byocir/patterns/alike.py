@@ -21,7 +21,7 @@ class Misfit(NamedTuple):
     reason: str
     near: int
     shaped: bool
-    """Whether the indices fit, and the body does not."""
+    """Tells if the indices fit, and the body does not."""
 
 
 class Alike:

@@ -24,7 +24,7 @@ from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
 from byocir.patterns.zero_points import SYMMETRIC_ALONE, leaves_zero_point_open
 
 Blocked = Callable[[State], str]
-"""Why a match must not be taken; empty when it may."""
+"""Says why a match must not be taken; empty when it may."""
 
 
 class Composite:

@@ -26,7 +26,7 @@ from byocir.patterns.structure import PathPattern, ResultPattern
 Kinds = frozenset[str] | None
 """Names of ops that may produce a value; None where anything may."""
 Way = tuple[Kinds, ...]
-"""What may produce each operand."""
+"""The kinds of ops that may produce each operand."""
 
 _CONSTANTS = frozenset({"graph.constant", "tir.constant"})
 

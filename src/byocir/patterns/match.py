@@ -234,9 +234,9 @@ class Progress:
     matched: tuple[Operation, ...] = ()
     reason: str = ""
     near: int = 0
-    """How much of an op fitted that did not match: 0 for nothing but its kind."""
+    """A measure of what fitted of an op that did not match: 0 for nothing but its kind."""
     alike: Alike = field(default_factory=Alike)
-    """What earlier attempts found out about blocks, where they share it."""
+    """The findings of earlier attempts about blocks, where they share them."""
 
     def miss(self, state: State, reason: str, near: int = 0) -> None:
         further = (len(state.ops), near) > (len(self.matched), self.near)
@@ -303,7 +303,7 @@ class Attempt:
     reason: str
     rules: tuple[RuleResult, ...] = ()
     near: int = 0
-    """How much of the root fitted where no op matched."""
+    """A measure of what fitted of the root where no op matched."""
 
     @property
     def fits(self) -> bool:

@@ -110,7 +110,7 @@ _VALUES: dict[type[Attribute], tuple[str, Callable[[Any], bool]]] = {
     DenseArrayBase: ("a list of numbers", _are_numbers),
     ArrayAttr: ("a number", lambda value: _is_number(value) or isinstance(value, ArrayAttr)),
 }
-"""What values of these kinds of attributes are as patterns write them."""
+"""Maps kinds of attributes to the Python types that patterns write for them."""
 
 
 def _check_value(what: str, value: Any, definition: PropertyDef) -> None:

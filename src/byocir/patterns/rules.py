@@ -19,7 +19,8 @@ from byocir.patterns.mistakes import place_of
 Check = Callable[[Match], tuple[bool, Any]]
 """Gives whether it holds and what was seen."""
 Fix = str | Callable[[Match], str]
-"""What a user can do where a rule fails: a sentence, or a function of the match that gives it."""
+"""Tells a user what to do where a rule fails: a sentence, or a function of the match that gives
+it."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 
 GROUP = "byocir.targets"
 OBJECTIVES = ("latency", "energy", "bytes")
-"""What targets can compete on: seconds, joules, bytes."""
+"""The costs on which targets compete: seconds, joules, bytes."""
 
 
 class Taker(Protocol):
@@ -124,7 +124,7 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
-"""What each thread registered itself: two may have classes of one name."""
+"""The targets that each thread registered itself: two may have classes of one name."""
 
 
 def register(name: str, target: TakerClass) -> None:

@@ -27,7 +27,7 @@ class ValueTest:
     user: Callable[..., Any] | None = None
     """The user's function that it calls."""
     numbers: bool = False
-    """Whether it looks at a constant's numbers."""
+    """Tells if it looks at a constant's numbers."""
 
 
 Where = ValueTest | Iterable[ValueTest]

@@ -36,7 +36,7 @@ _HOMES = {
     "rewrites": "byocir.rewrites.matching",
     "run_passes": "byocir.rewrites.pipeline",
 }
-"""Where each public name is defined."""
+"""Maps each public name to the module that defines it."""
 
 __all__ = [
     "MatchedRewrite",

@@ -26,9 +26,10 @@ from byocir.evaluate.module import MAIN, call_main, random_arguments
 from byocir.evaluate.ports import port_names
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
-"""How far floats may move: relative to the value, and to the largest value beside it."""
+"""Bound the distance that floats move: relative to the value, and to the largest value beside
+it."""
 STEPS = 8
-"""How many steps of their own short floats may move."""
+"""The steps of their own that short floats may move."""
 
 CHANGES_MEANING = ("fix-point",)
 """Passes whose purpose is to choose other numbers, each by at most one step."""
@@ -76,7 +77,7 @@ class CheckEach:
     seed: int = 0
     feeds: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     outputs: Arrays = field(default_factory=Arrays)
-    """What the module computed last, by name; on memory all of its arguments."""
+    """The arrays that the module computed last, by name; on memory all of its arguments."""
     _seen: _Seen = field(default_factory=_Seen)
 
     def begin(self, module: ModuleOp, feeds: Mapping[str, np.ndarray] | None = None) -> None:
@@ -231,7 +232,8 @@ def pairs(before: Arrays, after: Arrays) -> list[tuple[str, np.ndarray, np.ndarr
 
 
 def _relative(dtype: np.dtype[Any]) -> float:
-    """How far floats may move, relative to the value: short ones by a few of their steps."""
+    """Bounds the distance that floats move, relative to the value: for short ones a few of their
+    steps."""
     return max(RELATIVE, STEPS * float(cast(Any, ml_dtypes.finfo(dtype)).eps))
 
 

@@ -32,12 +32,12 @@ from byocir.errors import ByocirError
 from byocir.patterns.match import Bound
 
 REWRITES_PER_OP = 64
-"""How often patterns may apply, for each op of a block, before the driver gives up. Moving a
+"""The times that patterns may apply, for each op of a block, before the driver gives up. Moving a
 quantize past a long chain of shape ops takes one rewrite per op passed; nothing here needs more
 than a few such journeys."""
 
 NEAR = 32
-"""How many users of a value a rewrite beside it looks at, besides those whose operand it replaced:
+"""The users of a value that a rewrite beside it looks at, besides those whose operand it replaced:
 next to a value with thousands of users that all change it would take as long as all of them."""
 
 _OpT = TypeVar("_OpT", bound=Operation)

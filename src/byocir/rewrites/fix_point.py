@@ -70,7 +70,7 @@ TO_INTEGERS = (
     quotient_by_constant,
     transposed_conv_to_convs,
 )
-"""What has integers whose requantize is in float first, as that of contractions."""
+"""Ops that give integers whose requantize is in float first, as that of contractions."""
 
 _ROUNDINGS: dict[str, Rounding | FloatScale] = {
     "half_up": "half_up",

@@ -38,7 +38,7 @@ class FoldConstantsPass(ModulePass):
     name = "fold-constants"
 
     max_growth: int = 2**16
-    """How many bytes a folded constant may be larger than the constants it is made from."""
+    """The bytes that a folded constant may be larger than the constants it is made from."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite_module(op, [EvaluateConstantOp(self.max_growth), ReplaceEmptyOp()])

@@ -28,7 +28,7 @@ ONE_SCALE = (
     "quantise activations to 8 bits (QInt8 or QUInt8) with one scale for the whole tensor that is "
     "known when the model is compiled"
 )
-"""What to do where a tensor has other scales."""
+"""Tells a user what to do where a tensor has other scales."""
 
 CLOSER_SCALES = "calibrate again: the scales of input and result are too far apart"
 FEWER_PRODUCTS = "split the sum: fewer input channels, or a smaller kernel"

@@ -70,7 +70,7 @@ from byocir.rewrites.zero_points import (
 )
 
 BIAS_SCALE_TOLERANCE = 1e-6
-"""How far, relatively, a bias scale may be from input scale times weight scale."""
+"""Bounds the distance, relatively, of a bias scale from input scale times weight scale."""
 
 SIGNED_WEIGHT = (
     "quantise weights to QInt8 with WeightSymmetric, with one scale or one for each output channel"

@@ -33,7 +33,8 @@ from byocir.rewrites.tabulate_bytes import look_up
 MOST_BITS = 23
 """Those of a fraction: a float holds each entry."""
 FARTHEST = 0.25
-"""How far, in steps of the result, what is rounded may be from the quotient of exponentials."""
+"""Bounds the distance of what is rounded from the quotient of exponentials, in steps of the
+result."""
 
 _SOFTMAX = op("graph.softmax", dequantize(wildcard("x"), "data")) @ "softmax"
 

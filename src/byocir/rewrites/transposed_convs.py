@@ -91,9 +91,9 @@ idle."""
 
 @dataclass(frozen=True)
 class _Window:
-    """What the results of one phase meet along a dimension: positions of the kernel, in the order
-    of the elements that they read, which are `apart`; the first result reads `first` first, and the
-    last one reads `last` last."""
+    """The window that results of one phase have along a dimension: positions of the kernel, in the
+    order of the elements that they read, which are `apart`; the first result reads `first` first,
+    and the last one reads `last` last."""
 
     kernel: tuple[int, ...]
     first: int

@@ -29,7 +29,7 @@ def called_back(code: HostCode) -> dict[str, str]:
 
 
 Held = Mapping[SSAValue, Buffer]
-"""Where C holds values."""
+"""Maps values to the buffers in which C holds them."""
 
 
 def _members(call: Call) -> Iterator[tuple[Operation, Held]]:

@@ -54,7 +54,7 @@ from byocir.toolchain.calling import ALIGN
 
 FILE = "file"
 WEIGHTS = (FILE, "c")
-"""Where an exported program has its weights."""
+"""Places for the weights of an exported program."""
 MOST_IN_C = 2**28
 """The most bytes of weights as C arrays: as text they are five times as many, and C compilers need
 some hundred bytes for each."""
@@ -62,7 +62,7 @@ LITTLE_ENDIAN = """#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITT
 #error "the weights of this model are little-endian"
 #endif
 """
-"""What the model's source begins with: its weights were written on another machine."""
+"""The beginning of the model's source: its weights were written on another machine."""
 FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 

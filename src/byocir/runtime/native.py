@@ -144,7 +144,7 @@ class HostProgram:
         self._code, self._interpreter = code, interpreter
         self._calls = code.calls
         self._kept: dict[Buffer, Value] = {}
-        """What C cannot hold, in a run."""
+        """Keeps the values of a run that C cannot hold."""
         self._function = CFunction(c_program(code), code.constants, self._region, flags)
 
     @property

@@ -26,7 +26,7 @@ _BRANCH = re.compile(r"/(then|else)_branch/")
 """In the name of a node: that it is in a graph of an If."""
 
 _QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
-"""How the types of operators begin that only quantised models have."""
+"""The beginnings of types of operators that only quantised models have."""
 
 _FLOAT = (
     "the model's tensors are f32; quantise it to int8 (QDQ), for example with "

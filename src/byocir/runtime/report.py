@@ -44,9 +44,9 @@ class Region:
     bytes: int
     cuts: list[Cut]
     turns: int | None = 1
-    """How often it is called for one inference, None where only the run tells: in a loop."""
+    """Its calls in one inference; None where only the run tells: in a loop."""
     is_open: bool = False
-    """Whether sizes that cross depend on the inputs: then `bytes` counts the others."""
+    """Tells if sizes that cross depend on the inputs: then `bytes` counts the others."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ class Report:
     per_turn: list[str] = field(default_factory=list[str])
     """Nodes in loops of which only the run tells how many turns they take: `macs` has one."""
     ran_on: dict[str, str] = field(default_factory=dict[str, str])
-    """What ran a host node as an ONNX operator in the last run: "onnxruntime" or "reference"."""
+    """Maps host nodes to what ran them as ONNX operators in the last run: "onnxruntime" or
+    "reference"."""
     built_without: list[str] = field(default_factory=list[str])
     """Of a host that runs as C, what the C compiler of the last run lacked."""
     split: list[str] = field(default_factory=list[str])

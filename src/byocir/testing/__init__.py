@@ -44,7 +44,7 @@ _HOMES = {
     "check_rewrite": "byocir.testing.rewriting",
     "conform": "byocir.testing.conformance",
 }
-"""Where each name is defined: pytest's plugin is in this package, and imports nothing."""
+"""Maps names to the modules that define them: pytest's plugin is here, too, and imports nothing."""
 
 
 def __getattr__(name: str) -> object:

@@ -65,7 +65,7 @@ ANY = (*RARE, bf16, StringType())
 """Those that programs which break a rule have, too."""
 
 PROPOSALS_OF_OP = 4
-"""How many proposals are tried for an op before all is drawn again."""
+"""The proposals that are tried for an op before all is drawn again."""
 
 MOST_ELEMENTS = 1 << 14
 """Tensors of a test stay small."""

@@ -1,4 +1,4 @@
-"""What random draws would seldom find of quantised programs: grids that fit each other, and values
+"""Draws what is rare in quantised programs: grids that fit each other, and values
 behind ops that keep a shape, whose shape the op that uses them knows better."""
 
 from __future__ import annotations

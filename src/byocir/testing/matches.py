@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 DRAWS = 400
-"""How many programs are tried for one that is asked for."""
+"""The programs that are tried for one that is asked for."""
 FLIP_DRAWS = 60
-"""How many are tried for each test of a pattern that is changed."""
+"""The programs that are tried for each test of a pattern that is changed."""
 SEEDS = 6
-"""How often that is done before a rule counts as one that nothing breaks."""
+"""The rounds of draws after which a rule counts as one that nothing breaks."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ class Leak:
 
 
 Miss = Rule | Flip | OtherNode | Leak
-"""What makes a program miss: a rule that fails, or a test of the pattern or an edge that is
+"""A reason for a program to miss: a rule that fails, or a test of the pattern or an edge that is
 changed."""
 
 
 Matcher = Composite | MatchedRewrite
-"""What has a pattern and rules: a composite, or a rewrite."""
+"""A thing that has a pattern and rules: a composite, or a rewrite."""
 
 
 def _composite_of(matcher: Matcher) -> Composite:

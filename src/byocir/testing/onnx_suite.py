@@ -33,7 +33,7 @@ from byocir.runtime.report import C
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
 
 BATCH = 48
-"""How many cases have their C built as one library."""
+"""The number of cases whose C is built as one library."""
 
 PASSED, WRONG, REFUSED, CRASHED = "passed", "wrong", "refused", "crashed"
 

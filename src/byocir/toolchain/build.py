@@ -34,7 +34,7 @@ ERROR_LINES = 6
 SECONDS = 600  # a compiler that takes longer hangs
 
 ELF = b"\x7fELF\x02\x01"
-"""How files of 64 bits, little-endian, begin."""
+"""The first bytes of files of 64 bits, little-endian."""
 ELF_HEADER = struct.Struct("<40xQ10xHH2x")
 """Of their header: where the table of sections is, the size of an entry, and how many there are.
 https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html"""

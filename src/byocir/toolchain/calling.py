@@ -1,4 +1,4 @@
-"""What emitted C and those who call it agree on: how arrays lie, and what the result means."""
+"""Defines the calling convention of emitted C: how arrays lie, and what the result means."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ TARGETS = {
     "zcu104": PUBLISHED,
     "de10nano": PUBLISHED,
 }
-"""What each of upstream's targets has: MUL in its ALU, loads of accumulators from bytes. The HLS
-design of the FPGAs and the Chisel one have neither."""
+"""Tells of each of upstream's targets if it has MUL in its ALU, loads of accumulators from bytes.
+The HLS design of the FPGAs and the Chisel one have neither."""
 LANE_LOG_BITS = 5
 """The ALU of every implementation computes in 32 bits, so no lane is wider."""
 FEATURES = ("alu_mul", "acc_8bit")
@@ -230,8 +230,8 @@ class VTAConfig:
 
     @property
     def device_numbers(self) -> tuple[int, ...]:
-        """What the C core calls ``vta_config``: log2 of batch, block and the depths of UOP, INP,
-        WGT and ACC, and 0 or 1 for each of `FEATURES`."""
+        """Gives what the C core calls ``vta_config``: log2 of batch, block and the depths of UOP,
+        INP, WGT and ACC, and 0 or 1 for each of `FEATURES`."""
         depths = (self.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
         return self.log_batch, self.log_block, *depths, int(self.alu_mul), int(self.acc_8bit)
 
@@ -279,7 +279,7 @@ class VTAConfig:
 
 
 def _target(name: object) -> tuple[bool, bool]:
-    """What one of upstream's targets has; raises VTAError V004."""
+    """Looks up if one of upstream's targets has MUL and byte loads; raises VTAError V004."""
     if name not in TARGETS:
         raise VTAError("V004", f"TARGET to be one of {', '.join(TARGETS)}", shown(name))
     return TARGETS[str(name)]

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 RAW = ".insn"
-"""How assembly writes bytes as they are."""
+"""The directive with which assembly writes bytes as they are."""
 
 
 def encode(

@@ -24,7 +24,7 @@ TARGET = "byoc.target"
 LEVEL = "byoc.level"
 """Function attribute: the level, "graph" or "tensor", at which it was handed over."""
 LEVELS = ("graph", "tensor")
-"""Where work is handed over."""
+"""The levels at which work is handed over."""
 LEVELS_LEFT = "byoc.levels"
 """Module attribute: the levels at which work has still to be handed over."""
 TARGETS = "byoc.targets"

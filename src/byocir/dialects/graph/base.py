@@ -50,7 +50,7 @@ FLOAT = FloatAttr.constr(EqAttrConstraint(f32))
 """A property that holds one number, as ONNX's float attributes do, e.g. `alpha = 0.01 : f32`."""
 
 PropertyValue = Attribute | int | float | str | Sequence[int]
-"""What properties can be made from; see `attribute_of`."""
+"""The Python values that properties can be made from; see `attribute_of`."""
 
 
 class GraphOp(IRDLOperation):

@@ -22,7 +22,7 @@ from byocir.dialects.graph.base import (
 from byocir.dialects.types import Shape, element_type_of, i32, i64, shape_of, tensor
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
-"""What a scatter does with the element that is there: replaces it, or combines both."""
+"""Ways of a scatter to treat the element that is there: it replaces it, or combines both."""
 
 
 def _expect_indices(value: SSAValue) -> Shape:

@@ -46,7 +46,7 @@ from byocir.dialects.types import (
 )
 
 HALF_UP, HALF_EVEN = "half_up", "half_even"
-"""Where `fixed` sends a value half-way between two integers: up, or to the even one."""
+"""Ways of `fixed` to round a value half-way between two integers: up, or to the even one."""
 
 MAX_SHIFT = 62
 

@@ -20,7 +20,8 @@ def spans(extents: Sequence[int]) -> list[Interval]:
 
 
 Atom = TypeVar("Atom", bound=Hashable)
-"""What is scaled and added: an iterator's position, an index value, an expression that divides."""
+"""A term before it is scaled: an iterator's position, an index value, an expression that
+divides."""
 Other = TypeVar("Other", bound=Hashable)
 
 

@@ -24,7 +24,7 @@ from byocir.vta_sim import Memory, VTAConfig, encode_columns
 from byocir.vta_sim.isa import COLUMNS
 
 FIRST_ADDRESS = 4096
-"""Where data starts: address 0 is no address (tvm-vta `src/vmem/virtual_memory.cc`)."""
+"""The first address of data: 0 is no address (tvm-vta `src/vmem/virtual_memory.cc`)."""
 
 
 def assemble(function: FuncOp) -> ProgramOp:

@@ -25,7 +25,7 @@ from byocir.dialects.types import (
 )
 
 GUESSED_DEPTH = 3
-"""How deep in each other loops may be whose carried types are guessed: a wrong guess means to
+"""Limits how deep in each other loops are whose carried types are guessed: a wrong guess means to
 import a graph again."""
 
 Types = Sequence[Attribute | None]
@@ -61,7 +61,7 @@ def guess(node: onnx.NodeProto, types: Sequence[Attribute], inputs: Types) -> li
 
 
 def _first_turn(node: onnx.NodeProto, inputs: Types) -> list[Attribute | None]:
-    """What the inputs of a loop's graph are in the first turn."""
+    """Gives the types of the inputs of a loop's graph in the first turn."""
     if node.op_type == "Loop":
         return [None, None, *inputs[2:]]
     if node.op_type != "Scan":
@@ -80,7 +80,7 @@ def _slice(type_: Attribute | None) -> Attribute | None:
 
 
 def carries_its_types(node: onnx.NodeProto, block: Block) -> bool:
-    """Whether every turn gives what the next one takes."""
+    """Tells if every turn gives what the next one takes."""
     skipped = 2 if node.op_type == "Loop" else 0
     taken = [argument.type for argument in block.args][skipped:]
     assert block.last_op is not None
@@ -130,7 +130,7 @@ def _stack(type_: Attribute) -> Attribute | None:
 
 
 def _is_finer(better: Attribute, known: Attribute) -> bool:
-    """Whether a type of a tensor says more than one that was inferred, and is not at odds with
+    """Tells if a type of a tensor says more than one that was inferred, and is not at odds with
     it."""
     if isinstance(known, UnknownType):
         return True

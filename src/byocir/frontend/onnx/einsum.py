@@ -39,7 +39,7 @@ SUMMED = (f32, f64, f16, bf16, i32, i64, ui32, ui64)
 Sizes = Mapping[str, int]
 
 Groups = Sequence[Letters]
-"""What each dimension is made of: one letter, several as one dimension, or none for size 1."""
+"""The letters of each dimension: one, several as one dimension, or none for size 1."""
 
 
 def read_einsum(node: NodeReader) -> Value:
@@ -101,8 +101,8 @@ class _Move(NamedTuple):
 
 
 def _moves(part: _Part, groups: Groups) -> list[_Move]:
-    """What makes the dimensions of a part these. Where only sizes of 1 change places a reshape
-    does."""
+    """Lists the moves that give a part these dimensions. Where only sizes of 1 change places a
+    reshape does."""
     return _moves_of(part.shape, part.sizes, groups)
 
 
@@ -217,8 +217,8 @@ class _Plan:
         }
 
     def cost(self, output: Letters | None) -> tuple[int, int]:
-        """How many elements are transposed at run time, to give the letters in this order if there
-        is one, and how many reshapes there are."""
+        """Counts the elements that are transposed at run time, to give the letters in this order if
+        there is one, and how many reshapes there are."""
         sides = zip((self.lhs, self.rhs), self.groups, strict=True)
         costs = [(p.sizes, _moves(p, gs)) for p, gs in sides if not isinstance(p.value, Array)]
         if output is not None:

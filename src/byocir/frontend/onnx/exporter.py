@@ -31,7 +31,7 @@ from byocir.frontend.onnx.types import proto_of
 from byocir.frontend.onnx.writer import GraphWriter
 
 Notes = Callable[[Operation, Place | None], Mapping[str, str]]
-"""What is written into the metadata of an op's nodes, given where the op was handed over to."""
+"""Gives the metadata of an op's nodes, by the place to which the op was handed over."""
 
 
 def export_onnx(source: ModuleOp | FuncOp, notes: Notes = lambda op, place: {}) -> onnx.ModelProto:

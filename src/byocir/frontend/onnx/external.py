@@ -17,7 +17,7 @@ from byocir.frontend.onnx.tensors import Unsupported, any_dtype, is_packed, type
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor's values are in a file of their own."""
+    """Tells if a tensor's values are in a file of their own."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 

@@ -1,4 +1,4 @@
-"""Which forms an operator has had: whether a node means the same at two opsets.
+"""Compares the forms that an operator has had: does a node mean the same at two opsets?
 
 Most versions of an operator only add types, or attributes whose defaults keep the old meaning. A
 node then is read, written and run at any opset between, without conversion.
@@ -35,7 +35,7 @@ DROPPED: Mapping[tuple[str, str, bytes], int] = {
 
 
 class Form(NamedTuple):
-    """What a version of an operator looks like: names of inputs, default by attribute."""
+    """The form of a version of an operator: names of inputs, default by attribute."""
 
     since: int
     inputs: tuple[str, ...]
@@ -71,7 +71,7 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> tuple[int, bytes | None
 
 
 def same_form(node: onnx.NodeProto, old: int, new: int) -> bool:
-    """Whether a node of opset `old` of its domain means the same at opset `new`."""
+    """Tells if a node of opset `old` of its domain means the same at opset `new`."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     before, after = form_of(node.op_type, domain, old), form_of(node.op_type, domain, new)
     if before is None or after is None:

@@ -1,4 +1,4 @@
-"""What was handed over, back in its place: a function as it was before, for the way out.
+"""Puts what was handed over back in its place: a function as it was before, for the way out.
 
 Calls of region functions, regions, composites and markers become the ops they stand for. Where each
 op was is kept beside it.
@@ -32,7 +32,7 @@ BEFORE_LOWERING = "export the module as it is before it is lowered to the tensor
 
 @dataclass(frozen=True)
 class Place:
-    """Where an op was: its target, the function of its region, and the composite of which it is
+    """The place of an op: its target, the function of its region, and the composite of which it is
     part, with the level of the match. What there was none of is empty."""
 
     target: str

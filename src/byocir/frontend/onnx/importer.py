@@ -54,7 +54,7 @@ def import_onnx(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = No
 
 
 def _turns(function: FuncOp) -> dict[str, int | None]:
-    """How often nodes in loops run, None where only the run tells."""
+    """Counts by node how often those in loops run; None where only the run tells."""
     turns: dict[str, int | None] = {}
     for flow in function.walk():
         if not isinstance(flow, ForeignOp) or not flow.is_control_flow:

@@ -41,7 +41,8 @@ def infer_types(
 def why_invalid(
     node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
 ) -> str:
-    """What is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing is."""
+    """Says what is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing
+    is."""
     if _wrong_count(node):
         return "its number of outputs is another"
     if _has_odd_term(node):
@@ -66,13 +67,13 @@ def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
 
 
 def _wrong_count(node: onnx.NodeProto) -> bool:
-    """Whether a Split says that it has more outputs than it has: inference makes as many."""
+    """Tells if a Split says that it has more outputs than it has: inference makes as many."""
     said = [a.i for a in node.attribute if a.name == "num_outputs"]
     return node.op_type == "Split" and bool(said) and said[0] != len(node.output)
 
 
 def _has_odd_term(node: onnx.NodeProto) -> bool:
-    """Whether a term of an Einsum is not of letters and one ellipsis: inference would not end."""
+    """Tells if a term of an Einsum is not of letters and one ellipsis: inference would not end."""
     if node.op_type != "Einsum":
         return False
     equations = [a.s.decode(errors="replace") for a in node.attribute if a.name == "equation"]

@@ -250,14 +250,15 @@ _RULES: dict[str, Rule] = {
     "Unsqueeze": _AXES,
     "Upsample": _resize,
 }
-"""How operators of the default domain whose form changed are brought to the working opset."""
+"""Maps operators of the default domain whose form changed to what brings them to the working
+opset."""
 
 JOINED = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 """Operators that, before opset 13, worked on the dimensions from `axis` on as if they were one."""
 
 
 def joins(node: onnx.NodeProto, opset: int) -> bool:
-    """Whether a node works on several dimensions as one."""
+    """Tells if a node works on several dimensions as one."""
     return node.op_type in JOINED and node.domain in ("", "ai.onnx") and opset < 13
 
 

@@ -55,7 +55,7 @@ class _Field(NamedTuple):
     head: bytes
     """Its tag; of bytes, their length is not in it."""
     size: int
-    """How many bytes follow."""
+    """The number of bytes that follow."""
 
 
 class _Reader:

@@ -258,8 +258,8 @@ def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
 
 
 def _inlined_size(proto: onnx.ModelProto, where: str) -> int:
-    """How many nodes the model has once its functions are inlined; raises ByocirError B103 for
-    functions that call themselves."""
+    """Counts the nodes that the model has once its functions are inlined; raises ByocirError B103
+    for functions that call themselves."""
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}
     sizes: dict[tuple[str, str], int] = {}
 
@@ -288,7 +288,7 @@ _CONTEXT = re.compile(r"\s*==> Context: Bad node spec for node\. Name: (.*) OpTy
 
 
 def _sentence(error: Exception) -> tuple[str, str]:
-    """What onnx says, on one line and without the C++ assertion that it may begin with; and
+    """Gives what onnx says, on one line and without the C++ assertion that it may begin with; and
     where that is, if it says so."""
     text = str(error).strip().split(" failed: ")[-1]
     found = _CONTEXT.search(text)

@@ -1,4 +1,4 @@
-"""How properties of graph ops are read from ONNX nodes: attributes and constant inputs, with
+"""Reads properties of graph ops from ONNX nodes: attributes and constant inputs, with
 defaults written out, negative axes counted from the front and `auto_pad` resolved."""
 
 from __future__ import annotations

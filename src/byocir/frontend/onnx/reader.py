@@ -1,4 +1,4 @@
-"""What an entry of the op table sees of the ONNX node that it imports."""
+"""Shows an entry of the op table the ONNX node that it imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from byocir.dialects.types import Shape, shape_of
 from byocir.frontend.onnx.tensors import Unsupported
 
 Value = SSAValue | Array
-"""What an ONNX name stands for: a value of the program, or an array known at import."""
+"""The thing behind an ONNX name: a value of the program, or an array known at import."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, Ari
 
 
 class Made(NamedTuple):
-    """What a node becomes: its outputs, and the ops other than constants that make them."""
+    """The outputs that a node becomes, and the ops other than constants that make them."""
 
     outputs: Sequence[Value]
     emitted: Sequence[Operation]

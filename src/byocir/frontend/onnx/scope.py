@@ -41,7 +41,7 @@ from byocir.frontend.onnx.types import type_of, why_not_static
 
 
 class Context:
-    """What all graphs of an import share."""
+    """The state that all graphs of an import share."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.opsets, self.weights = loaded.opsets, loaded.weights
@@ -78,7 +78,7 @@ class Scope:
         self.context, self.graph, self.block = context, graph, Block()
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.fails = False
-        """Whether it holds a node that no run of it gets past."""
+        """Tells if it holds a node that no run of it gets past."""
         self.values: ChainMap[str, Value] = outer.values.new_child() if outer else ChainMap()
         self.tensors: ChainMap[str, onnx.TensorProto | onnx.SparseTensorProto]
         self.tensors = outer.tensors.new_child() if outer else ChainMap()
@@ -115,7 +115,7 @@ class Scope:
         return constant.result
 
     def _value(self, name: str, user: onnx.NodeProto) -> Value | None:
-        """What a name stands for; None for the empty name. Weights are converted when used."""
+        """Looks up a name; gives None for the empty one. Weights are converted when used."""
         if not name:
             return None
         if name in self.values:

@@ -342,6 +342,6 @@ WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 
 
 def reader_of(node: onnx.NodeProto) -> Read | None:
-    """How a node comes in; None for an operator that the table does not have."""
+    """Finds the entry that reads a node; None for an operator that the table does not have."""
     default = node.domain in ("", "ai.onnx")
     return READERS.get(node.op_type if default else f"{node.domain}.{node.op_type}")

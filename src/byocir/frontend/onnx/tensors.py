@@ -48,7 +48,7 @@ def array_of(tensor: onnx.TensorProto) -> Array:
 
 
 def is_packed(dtype: np.dtype) -> bool:
-    """Whether ONNX's raw data has several elements in one byte, which numpy's arrays have not."""
+    """Tells if ONNX's raw data has several elements in one byte, which numpy's arrays have not."""
     return any(part in dtype.name for part in ("int2", "int4", "float4", "float6"))
 
 

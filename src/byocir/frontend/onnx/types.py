@@ -112,7 +112,7 @@ def _data_type(element: Attribute) -> int:
 
 
 def why_not_static(types: Iterable[Attribute]) -> str:
-    """Why graph ops cannot take values of these types; empty if they can."""
+    """Says why graph ops cannot take values of these types; empty if they can."""
     for type_ in types:
         if static_shape(type_) is None:
             return f"expected inputs of static shape, found {type_}"

@@ -1,4 +1,4 @@
-"""What an entry of the op table writes its ONNX nodes with."""
+"""Writes ONNX nodes for the entries of the op table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GraphWriter:
     versioned: list[Versioned] = field(default_factory=list[Versioned])
     """All nodes with the opset of their domain that they are written for."""
     notes: Callable[[Operation], Mapping[str, str]] = lambda op: {}
-    """What is written into the metadata of an op's nodes."""
+    """Gives the metadata of an op's nodes."""
 
     def __post_init__(self) -> None:
         self._names: ChainMap[SSAValue, str] = ChainMap()

@@ -84,7 +84,7 @@ class ConvertGraphToTirPass(ModulePass):
     name = "convert-graph-to-tir"
 
     bodies: bool = False
-    """Whether graphs of control flow go down, too, where a target takes something in them."""
+    """Lowers graphs of control flow, too, where a target takes something in them."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for top in list(op.body.block.ops):

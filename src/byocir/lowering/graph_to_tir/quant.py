@@ -110,7 +110,7 @@ def _only_moves(op: RequantizeOp) -> bool:
 
 
 _ROOM = 2**61
-"""What may join the rounding constant: products have up to 62 bits, and half of 2^62 joins, too."""
+"""Bounds what joins the rounding constant: products have up to 62 bits, half of 2^62 joins, too."""
 
 
 def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr, zero: int) -> Emitted:

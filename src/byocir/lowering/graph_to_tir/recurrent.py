@@ -33,7 +33,7 @@ class _Direction:
     steps: int
     backwards: bool
     wide: Attribute
-    """What is computed in."""
+    """The element type of the computation."""
 
     def at(self, space: Space) -> AffineExpr:
         """The step that iterator `t` stands for."""

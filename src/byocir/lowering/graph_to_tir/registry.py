@@ -36,7 +36,7 @@ class Way(StrEnum):
 
 
 WAYS: dict[type[Operation], Way] = {}
-"""How each op goes down that has a lowering."""
+"""Maps op classes to their lowerings."""
 
 STAYS: dict[type[Operation], str] = {
     ForeignOp: "an operator of ONNX beyond the core set, which runs by its name",

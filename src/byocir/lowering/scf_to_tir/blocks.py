@@ -44,7 +44,7 @@ _ANY_ORDER = (
     arith.OrIOp,
     arith.XOrIOp,
 )
-"""What gives the same result in whatever order it takes its operands."""
+"""Ops that give the same result in whatever order they take their operands."""
 
 
 def ops_of(statement: Statement, indices: Indices) -> list[Operation]:

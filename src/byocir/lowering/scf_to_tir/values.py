@@ -74,7 +74,7 @@ class _Values:
         self.old = function.body.block
         self.new = Block()
         self.current: dict[SSAValue, SSAValue] = {}
-        """What each buffer holds, as far as anything was written."""
+        """Maps buffers to the values that they hold, as far as anything was written."""
 
     def convert(self) -> None:
         """Replaces the function's body and type."""

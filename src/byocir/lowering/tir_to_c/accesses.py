@@ -25,7 +25,7 @@ class Inside:
     size: int | None
     """None where no index is too large."""
     from_zero: bool
-    """Whether an index may be negative."""
+    """Asks for a check that no index is negative."""
 
 
 def strides_of(shape: Shape) -> list[int]:

@@ -50,7 +50,7 @@ from byocir.lowering.tir_to_scf.nests import write_block, write_copy, write_fill
 from byocir.rewrites.bufferize import inline_composites
 
 DIALECTS = ("arith", "builtin", "func", "math", "memref", "scf")
-"""What may be left."""
+"""The dialects that the result may have."""
 MOST_OPS = 2000
 """A loop whose iterations, written out, have more ops than this stays a loop."""
 _OWN = "byoc."

@@ -25,7 +25,7 @@ from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.work import MatchedOps
 
 Blocked = Callable[[str, State], str]
-"""Why a target (by name) cannot have a match; empty if it can."""
+"""Says why a target (by name) cannot have a match; empty if it can."""
 
 BY_ORDER = "the order of targets decided"
 """Ends the sentence of a decision that several targets could have had, and no two costs made."""
@@ -82,7 +82,7 @@ class Bid:
     attempts: Sequence[Attempt]
     cost: float | None
     measured: bool = False
-    """Whether all of it was measured."""
+    """Tells if all of it was measured."""
 
 
 def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blocked) -> list[Bid]:

@@ -127,7 +127,7 @@ def components(members: Sequence[int], neighbours: Mapping[int, Sequence[int]]) 
 
 
 MOST_CUTS = 4
-"""How many cuts are told of one group: enough to see the cause, few enough to read."""
+"""The cuts that are told of one group: enough to see the cause, few enough to read."""
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ class _Layouts:
 
 
 Outside = tuple[tuple[int, int], tuple[int, int], tuple[tuple[int, int], ...]]
-"""How far reads go beyond the start and the end: of N, of C, of the spatial dimensions."""
+"""The elements that reads go beyond start and end: of N, of C, of the spatial dimensions."""
 
 
 def _outside(op: BlockOp, position: int) -> Outside:

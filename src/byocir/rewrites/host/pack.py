@@ -86,7 +86,7 @@ class _Packing:
     lane: int
     width: int
     neighbours: _Neighbours | None
-    """Which lie side by side."""
+    """The elements that lie side by side."""
 
     @property
     def panels(self) -> int:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from byocir.toolchain.cpu import Cpu
 
 VECTORS = (1, 2, 3, 4)
-"""How many vectors one row may have; more leave too few rows to use each again."""
+"""The vectors that one row may have; more leave too few rows to use each again."""
 ALONE = (1, 2, 3, 4, 6, 8)
 """The same where there is one row."""
 MOST_ROWS = 28
 IN_FLIGHT = 8
 """Accumulators that hide how long one multiplication and addition take."""
 LOAD = 0.3
-"""What it costs to load a number or a vector, in multiplications and additions of vectors."""
+"""The cost to load a number or a vector, in multiplications and additions of vectors."""
 ELEMENT = 4
 """Bytes of an accumulator."""
 LEAST_LANES = 4

@@ -26,7 +26,7 @@ INDEX_ARITHMETIC: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivUIOp: lambda a, b: a // b,
     arith.RemUIOp: operator.mod,
 }
-"""What index values are computed with, and what that gives for numbers."""
+"""Maps the ops that compute index values to what they give for numbers."""
 
 
 def sum_of(value: SSAValue) -> Linear[SSAValue]:

@@ -27,7 +27,7 @@ from byocir.rewrites.schedule.settle import settle
 from byocir.rewrites.schedule.split import guard_end
 
 Remainder = Literal["refuse", "guard", "overlap"]
-"""What happens where a size does not divide: an error; a guard (`where`) leaves out the points past
+"""Ways to treat a size that does not divide: an error; a guard (`where`) leaves out the points past
 the end; or the last tile begins earlier and computes some elements again."""
 
 

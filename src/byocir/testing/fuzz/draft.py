@@ -24,7 +24,7 @@ OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 
 OPEN = 0.12
-"""How often numbers that say what is done, as axes do, are an input instead of a constant."""
+"""The share of numbers that say what is done, as axes do, that are inputs instead of constants."""
 
 
 class Draft:

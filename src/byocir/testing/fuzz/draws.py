@@ -32,7 +32,7 @@ WEIGHTS = {
     "bool": 2,
     "object": 1,
 }
-"""How often elements are of a dtype where all are allowed."""
+"""Weighs dtypes where all are allowed."""
 
 STRINGS = ("", "a", "b", "ab c", "ü", "A,b", "x" * 20)
 SPECIALS = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)

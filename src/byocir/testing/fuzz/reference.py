@@ -32,7 +32,7 @@ from byocir.testing.fuzz.draws import Unfit
 from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMOVED
 
 MOVED = 6.0
-"""What a measured change counts: moves of several inputs may add up."""
+"""The weight of a measured change: moves of several inputs may add up."""
 ROUNDS = 3
 AGAIN = "."
 """Stands in the name of a value behind that of the same one in an input before."""

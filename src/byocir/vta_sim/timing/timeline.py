@@ -133,7 +133,7 @@ def timeline(decoded: Decoded, links: Links, model: TimingModel | None = None) -
 
 
 CAUSES = {"order": "token", "channel": "dram", "issue": "fetch", "queue": "queue"}
-"""What waits of any machine are on VTA, where order comes from tokens alone."""
+"""Maps the causes of waits on any machine to VTA's, where order comes from tokens alone."""
 
 
 def _unit_time(unit: machine_sim.UnitCycles) -> UnitTime:

@@ -23,7 +23,7 @@ class Axis(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """How far a window reaches."""
+        """Counts the elements between the ends of a window, both included."""
         return (self.kernel - 1) * self.dilation + 1
 
 
@@ -92,7 +92,7 @@ class Call:
         return axis._replace(before=before, after=after)
 
     def starts(self, axis: Axis) -> range:
-        """Where the windows along a dimension begin; the first element is 0."""
+        """Gives the positions at which windows along a dimension begin; the first element is 0."""
         free = axis.size + axis.before + axis.after - axis.extent
         count = free // axis.stride + 1
         if self.attribute("ceil_mode", 0) and count * axis.stride < axis.size + axis.before:

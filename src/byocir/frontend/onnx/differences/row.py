@@ -8,7 +8,8 @@ from typing import Literal
 from byocir.frontend.onnx.differences.conditions import Condition
 
 Reference = Literal["onnxruntime", "reference"]
-"""Who is compared with: ONNX Runtime without graph optimisations, or onnx's reference evaluator."""
+"""References to compare with: ONNX Runtime without graph optimisations, onnx's reference
+evaluator."""
 
 SILENT = "the standard is silent"
 

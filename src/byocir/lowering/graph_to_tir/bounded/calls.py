@@ -38,7 +38,7 @@ from byocir.lowering.graph_to_tir.bounded.sizes import (
 )
 
 Inputs = Sequence[Bounded | None]
-"""What is known of the inputs of an operator; None for one that is absent."""
+"""The inputs of an operator with their bounds; None for one that is absent."""
 
 Call = Callable[[Emitter, ForeignOp, Inputs], Sequence[Bounded] | None]
 """The results of an operator; None where no routine computes them."""

@@ -85,11 +85,11 @@ class _Plan:
 
     op: ForeignOp
     extent: int
-    """How many turns there are at most."""
+    """The greatest number of turns."""
     states: Sequence[SSAValue]
     scanned: Sequence[tuple[SSAValue, _Along]]
     left: Sequence[_Along]
-    """What each turn leaves."""
+    """The values that each turn leaves."""
     limit: SSAValue | None = None
     condition: SSAValue | None = None
     ends_early: bool = False

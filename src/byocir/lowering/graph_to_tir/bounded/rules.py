@@ -143,7 +143,7 @@ _NEUTRAL: tuple[tuple[type[GraphOp], Callable[[Attribute], float | int]], ...] =
     (g.ArgMinOp, _greatest),
     (g.ReduceProdOp, lambda _: 1),
 )
-"""What changes nothing beside an array; 0 for the others that look along dimensions."""
+"""The number that changes no result of a reduction; 0 for the others that look along dimensions."""
 
 
 def _neutral(op: GraphOp) -> float | int:

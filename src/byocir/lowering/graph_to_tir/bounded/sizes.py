@@ -32,7 +32,7 @@ from byocir.dialects.types import (
 )
 
 MOST_BYTES = 2**28
-"""What the largest of an array may take."""
+"""The bytes that the largest form of an array may take."""
 MOST_DIMENSIONS = 15
 
 
@@ -100,7 +100,7 @@ class Bounded:
     type: Attribute
     dims: tuple[Dim, ...]
     before: Operation | None
-    """What it was made for; None for an array of static shape."""
+    """The op that it was made for; None for an array of static shape."""
     _packed: SSAValue | None = None
     _held: SSAValue | None = None
 

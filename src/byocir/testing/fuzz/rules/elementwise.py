@@ -21,7 +21,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "Sqrt": (0, 30),
     "Tan": (-1.4, 1.4),
 }
-"""Where functions are defined and no cliff is near."""
+"""Maps functions to ranges where they are defined and no cliff is near."""
 
 UNARY = """
     Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor HardSigmoid

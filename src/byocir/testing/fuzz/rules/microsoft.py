@@ -28,7 +28,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "int": ["int32"],
     "words": ["int8", "uint8", "int16", "uint16"],
 }
-"""What stands for the types of inputs in signatures."""
+"""Maps the letters of signatures to the types of inputs."""
 
 _ONE = "X:bytes x_scale:float x_zero_point:bytes? y_scale:float y_zero_point:bytes?"
 _TWO = (
