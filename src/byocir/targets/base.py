@@ -102,11 +102,11 @@ class Target(ArgSpecConvertible):
     """Whether it computes with NaN and infinities as the evaluator does. Where it does not say so,
     `byocir conform` compares no numbers that come from these."""
 
-    tolerance: ClassVar[float] = 0.0
-    """How far the floats that its ops give may be off, relative to the largest of them or to 1.
-    `byocir conform` looks at what becomes of that in each program, and grants it beside one part in
-    ten thousand of each result: 1e-6 suits a library that rounds otherwise than the evaluator, of
-    whose results others may take the difference."""
+    tolerance: ClassVar[float] = 1e-7
+    """How far the floats that its ops give may be off, relative to the largest of them or to 1: by
+    sums in another order, as a rule. `byocir conform` looks at what becomes of that in a program
+    whose results differ by more than one part in ten thousand. 1e-6 suits a library that computes
+    functions in ways of its own."""
 
     tables: ClassVar[bool] = False
     """Whether it has tables of 256 entries: functions of one byte between dequantize and quantize

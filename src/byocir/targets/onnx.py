@@ -51,7 +51,7 @@ class OnnxTarget(Target):
     """Toolkits differ in what becomes of NaN and infinities, where ONNX is silent."""
 
     tolerance: ClassVar[float] = 1e-6
-    """They add up in orders of their own."""
+    """They compute functions in ways of their own."""
 
     suffix: ClassVar[str] = "onnx"
     """The last part of the names of what `build` makes, in packages."""

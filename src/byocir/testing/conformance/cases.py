@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -72,15 +73,7 @@ class Case:
         watch.look(self.feeds.values())
         if not is_arrays or watch.is_open or (watch.is_non_finite and not target.non_finite):
             return None
-        return _with_room(module, self.feeds, outputs, target.tolerance)
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What a program computes, by name, and how far elements may be off beside their own part."""
-
-    outputs: Arrays
-    room: Mapping[str, np.ndarray]
+        return Meaning(module, self.feeds, outputs, target.tolerance)
 
 
 SHAKEN = 3
@@ -89,25 +82,39 @@ TIMES = 4.0
 """By so much more than these were found to be off may a target be off."""
 
 
-def _with_room(
-    module: ModuleOp, feeds: Arrays, outputs: Arrays, tolerance: float
-) -> Meaning | None:
-    """The meaning of a program, each op of which may be off by this part of its largest float, or
-    of 1: where a difference of large numbers is small, or one is divided by next to nothing, that
-    is far. None where that asks for other shapes or for elements that there are not."""
-    room = {name: np.zeros(array.shape) for name, array in outputs.items()}
-    for seed in range(SHAKEN if tolerance else 0):
-        given = {name: np.array(array) for name, array in feeds.items()}
-        shake = _Shake(tolerance, np.random.default_rng(seed))
+@dataclass(frozen=True)
+class Meaning:
+    """What a program computes on inputs, by name, where each op may be off by `tolerance` of its
+    largest float, or of 1."""
+
+    module: ModuleOp
+    feeds: Arrays
+    outputs: Arrays
+    tolerance: float
+
+    @cached_property
+    def room(self) -> Arrays:
+        """How far elements may be off by what becomes of the tolerance: far, where a difference of
+        large numbers is small, or one is divided by next to nothing. Looked at where they are."""
+        room = {name: np.zeros(array.shape) for name, array in self.outputs.items()}
+        for seed in range(SHAKEN if self.tolerance else 0):
+            found = self._shaken(np.random.default_rng(seed))
+            for name, array in self.outputs.items():
+                if found is None or found[name].shape != array.shape:  # nothing is sure
+                    room[name] = np.full(array.shape, np.inf)
+                else:
+                    far = TIMES * distance(found[name], array)
+                    room[name] = np.maximum(room[name], far)
+        return room
+
+    def _shaken(self, rng: np.random.Generator) -> Arrays | None:
+        """The outputs where floats are a little off; None where that has no meaning."""
+        given = {name: np.array(array) for name, array in self.feeds.items()}
+        shake = _Shake(self.tolerance, rng)
         try:
-            found = evaluate(module, given, interpreter=Interpreter(module, observe=shake))
+            return evaluate(self.module, given, interpreter=Interpreter(self.module, observe=shake))
         except ByocirError:
             return None
-        for name, array in outputs.items():
-            if found[name].shape != array.shape:
-                return None
-            room[name] = np.maximum(room[name], TIMES * distance(found[name], array))
-    return Meaning(outputs, room)
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
