@@ -148,6 +148,22 @@ def test_a_placement_that_cannot_be_names_the_pattern_that_explain_calls_closest
     assert error.value.code == "B244"
 
 
+CONCAT = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+net (int8[1, 16, 2, 2] a, int8[1, 16, 2, 2] b) => (int8[1, 32, 2, 2] c)
+<float s = {0.1}, float t = {0.07}, int8 z = {3}> {
+  [join] c = com.microsoft.QLinearConcat <axis = 1> (s, z, a, s, z, b, t, z)
+}"""
+
+
+def test_what_the_host_does_of_a_node_in_part_is_told():
+    """One part of a concat needs another grid, which VTA takes; the host puts both together."""
+    found = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(CONCAT)), ["vta"])
+    first, second, *_ = explain(found, "join").splitlines()
+    assert first.endswith("(graph level, vta.requantize, partly on the host)")
+    assert second == "  on the host: copy"
+    assert found.host_parts == {"join": ["copy"]}
+
+
 def test_a_pattern_that_shares_no_op_is_never_called_close():
     """Blocks are all of one kind: one that computes something else is no part of the pattern."""
 

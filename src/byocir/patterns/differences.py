@@ -37,6 +37,15 @@ def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     return f"expected body {_short(expected)}, found {_short(found)}"
 
 
+def computed(op: tir.BlockOp) -> str:
+    """Writes what a block computes of its inputs x, y, z as bodies are written; "copy" if it
+    only moves elements."""
+    count = len(op.ins)
+    names = [*"xyz"[:count]] if count <= 3 else [f"x{i}" for i in range(count)]
+    found = _short(_value(op.yielded[0], [*names, "acc"], {}))
+    return "copy" if found in names else found
+
+
 def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
     """That a block reads or writes elsewhere, and where."""
     expected = ", ".join(f"[{read}]" for read in reads)

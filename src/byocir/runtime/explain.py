@@ -247,12 +247,7 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
         symbols = dict.fromkeys(each.symbol for each in regions)
         yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
         if verbose:
-            yield from _in_turns(regions)
-            yield from _schedules(c for _, c in found.parts_of(node.name))
-            yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
-            yield from _declined(_furthest(decisions))
-            for region in regions:
-                yield from _cuts(region, found)
+            yield from _of_taken(node, found, regions)
         return
     if found.placement[node.name] != HOST:
         yield f"{node.name}  {node.op_type}  folded at compile time"
@@ -271,6 +266,20 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     if not any(decision.shares_an_op for decision in declined):
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
+
+
+def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[str]:
+    """Tells what the host does of a node that a target took, how often regions are called, what
+    else was tried, and what keeps the regions apart."""
+    parts, decisions = found.report.host_parts, found.report.reasons.get(node.name, [])
+    if node.name in parts:
+        yield f"  on the host: {'; '.join(parts[node.name])}"
+    yield from _in_turns(regions)
+    yield from _schedules(c for _, c in found.parts_of(node.name))
+    yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
+    yield from _declined(_furthest(decisions))
+    for region in regions:
+        yield from _cuts(region, found)
 
 
 def _schedules(composites: Iterable[Composite]) -> Iterator[str]:

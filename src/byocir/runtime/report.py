@@ -150,6 +150,8 @@ class Report:
     split: list[str] = field(default_factory=list[str])
     host_macs: dict[str, int] = field(default_factory=dict[str, int])
     """Of split nodes what the host multiplies and accumulates itself, where it does."""
+    host_parts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Of split nodes what the host computes, as bodies of patterns are written."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
@@ -217,6 +219,7 @@ class Report:
             "built_without": self.built_without,
             "split": self.split,
             "host_macs": self.host_macs,
+            "host_parts": self.host_parts,
             "macs": self.macs,
             "decisions": [asdict(decision) for decision in self.decisions],
             "device": self.device,

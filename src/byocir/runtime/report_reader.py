@@ -35,6 +35,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.turns import turns_around
 from byocir.dialects.walk import ops_of
+from byocir.patterns.differences import computed
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.work import macs_of, size_of
 from byocir.runtime.notes import notes_of
@@ -80,6 +81,7 @@ def report_of(module: ModuleOp) -> Report:
         split=[name for name in known if name in on_both],
     )
     report.host_macs = _host_macs(module, [node for node in nodes if node.name in on_both])
+    report.host_parts = _host_parts(module, report.split)
     report.notes = notes_of(report, module, list(_host_ops(module)))
     return report
 
@@ -133,6 +135,17 @@ def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
         if name is not None and isinstance(op, BlockOp | GraphOp):
             found[name] += macs_of([op]) * (turns_around(op) or 1)
     return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
+
+
+def _host_parts(module: ModuleOp, split: Sequence[str]) -> dict[str, list[str]]:
+    """Lists what the host computes of nodes that it shares with targets, each kind once."""
+    found: dict[str, dict[str, None]] = {name: {} for name in split}
+    for op in _host_ops(module) if found else ():
+        if isinstance(op, BlockOp | GraphOp):
+            text = computed(op) if isinstance(op, BlockOp) else op.name
+            for name in names(op.location):
+                found.get(name, {})[text] = None
+    return {name: [*texts] for name, texts in found.items() if texts}
 
 
 def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
