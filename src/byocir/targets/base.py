@@ -208,7 +208,8 @@ class Target(ArgSpecConvertible):
         """Makes the runner of what `emit` made, for the in-process runtime: a function of a
         region's symbol and its inputs, which it must not write. Its results are copied. None means
         that it cannot run, and running a package raises ByocirError B227. Programs of a
-        described machine are simulated."""
+        described machine are simulated. The command line calls it in a process of its own where the
+        target is from a file, and `byocir.isolate` does."""
         if not isinstance(self.machine, Machine):
             return None
         from byocir.targets.described import runner
