@@ -38,6 +38,7 @@ from byocir.runtime.native import host_code
 from byocir.runtime.page import page
 from byocir.runtime.report import Composite, Cut, Region, Report
 from byocir.runtime.report_reader import report_of
+from byocir.runtime.shared_reasons import companions_of
 
 T = TypeVar("T")
 NODES = 32
@@ -217,6 +218,37 @@ def test_explaining_looks_for_regions_and_composites_once(sizes):
         calls.counted(f"page {max(size)}", lambda r=report: page(r, "growing"))
     assert calls["explain 128"] < BEYOND * calls["explain 64"]
     assert calls["page 128"] < BEYOND * calls["page 64"]
+
+
+class Name(str):
+    """A name that counts how often it is compared: its hash is that of others, so that each table
+    which takes it compares it."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return int(self.rpartition("_")[2])
+
+
+def test_the_op_of_each_quantize_node_is_found_in_one_pass():
+    compared: list[int] = []
+    for size in (64, 128):
+        pairs = [[Name(f"quantize_{i}"), Name(f"relu_{i}")] for i in range(size)]
+        types = ("QuantizeLinear", "Relu")
+        nodes = [Node(*each, 1) for pair in pairs for each in zip(pair, types, strict=True)]
+        parts = [Composite("npu.relu", "graph", pair) for pair in pairs]
+        names = [name for pair in pairs for name in pair]
+        region = Region("npu_0", "npu", "graph", parts, names, [], [], 0, [])
+        report = Report(nodes, ["npu"], [region], [], [], [])
+        before = Name.compared
+        found = companions_of(report)
+        compared.append(Name.compared - before)
+        assert [*map(list, found.items())] == pairs
+    assert 0 < compared[1] < BEYOND * compared[0]
 
 
 def test_functions_in_c_have_a_number_of_steps():

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import byocir
 
 HEAVY = ("numpy", "onnx", "onnxruntime", "rich", "safetensors", "xdsl")
 
@@ -30,6 +33,16 @@ def test_what_knows_every_pass_imports_none(code):
     loaded = result.stdout.split()
     assert not [name for name in loaded if name.startswith(("byocir.lowering", "byocir.targets"))]
     assert "onnx" not in modules_after(code)
+
+
+def test_an_interrupt_is_handled_before_much_is_imported():
+    """What is imported before `entry` can be interrupted with a traceback."""
+    home = str(Path(byocir.__file__).parents[1])
+    code = f"import sys; sys.path.append({home!r}); import byocir.cli.entry; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "byocir.cli.entry" in loaded
+    assert not {"argparse", "inspect", "re", "typing"} & {*loaded}
 
 
 def test_help_needs_nothing_heavy():

@@ -25,8 +25,8 @@ GRACE = 2.0
 
 def byocir() -> int:
     """The command `byocir`; gives the exit code."""
-    _begin()
     try:
+        _begin()
         from byocir.cli.main import main
 
         return main()
@@ -36,8 +36,8 @@ def byocir() -> int:
 
 def byocir_opt() -> int:
     """The command `byocir-opt`; gives the exit code."""
-    _begin()
     try:
+        _begin()
         from byocir.cli.opt import main
 
         return main()
