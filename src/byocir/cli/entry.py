@@ -12,15 +12,17 @@ import signal
 import sys
 import threading
 import time
+from types import FrameType
 
 INTERRUPTED = 130
 SEEN_BEFORE_COLLECTION = 20_000
 """New objects after which Python looks for cycles: nearly all that imports make stays, and its own
 700 took an eighth of the time of `byocir targets`."""
 
-
 GRACE = 2.0
 """Seconds that the tools have to end by themselves."""
+SWALLOW = ("numpy", "ml_dtypes")
+"""Modules whose C code takes an interrupt of what it imports for a module that is not there."""
 
 
 def byocir() -> int:
@@ -51,6 +53,17 @@ def _begin() -> None:
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     threading.Thread(target=_end_after_interrupt, args=(told,), daemon=True).start()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not of a background job
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raises the interrupt, or ends the program where it would not arrive."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"] in SWALLOW:
+            _end()
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _end_after_interrupt(told: int) -> None:
@@ -58,6 +71,10 @@ def _end_after_interrupt(told: int) -> None:
     while os.read(told, 1) != bytes([signal.SIGINT]):
         pass
     time.sleep(GRACE)
+    _end()
+
+
+def _end() -> None:
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
 
