@@ -32,6 +32,9 @@ from byocir.rewrites.machine.copies import copy_cost, identity
 from byocir.rewrites.machine.epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
+NEAR = 1.02
+"""Of choices that cost up to so many times the least the one with the fewest steps is taken: each
+step is written out, and the closed form knows no better."""
 MOST_WAYS = 3000
 """Choices that are all tried; among more, one size is changed at a time."""
 
@@ -248,10 +251,17 @@ class _Chain:
             if ways <= MOST_WAYS
             else [self._descended(start) for start in starts if self.cost(start) < inf]
         )
-        best = min(found, key=self.cost, default=starts[0])
-        if self.cost(best) == inf:
+        least = min((self.cost(choice) for choice in found), default=inf)
+        if least == inf:
             raise self._full(starts[0])
-        return best
+        near = [choice for choice in found if self.cost(choice) <= NEAR * least]
+        return min(near, key=lambda choice: (self._steps(choice), self.cost(choice)))
+
+    def _steps(self, choice: Choice) -> int:
+        """The iterations of all loops over tiles, which are written out."""
+        stages = range(len(self.stages))
+        sums = sum(prod(self.sum_counts(s, choice)) for s in stages)
+        return prod(self.counts(choice)) * sums
 
     def expect_room(self) -> None:
         """Raises ByocirError B272 where memories do not hold the smallest tiles."""
@@ -372,15 +382,15 @@ class _Chain:
     def _cost(self, choice: Choice) -> tuple[bool, float]:
         extents = self.extents(choice)
         staged = self.staged(choice, extents)
-        rows = {memory: 0 for memory in self.machine.memories}
-        moving = dict(rows)
+        rows: dict[Memory, list[int]] = {memory: [] for memory in self.machine.memories}
+        moving: dict[Memory, list[int]] = {memory: [] for memory in self.machine.memories}
         for memory, box, times in self._buffers(staged, choice, extents):
-            rows[memory] += memory.rows_of(box)
-            moving[memory] += memory.rows_of(box) if times > 1 else 0
-        if any(rows[memory] > memory.rows for memory in rows):
+            rows[memory].append(memory.rows_of(box))
+            moving[memory] += [memory.rows_of(box)] if times > 1 else []
+        if not all(_hold(memory, found) for memory, found in rows.items()):
             return False, inf
         once, busy = self._busy(choice, extents, staged)
-        twice = all(rows[memory] + moving[memory] <= memory.rows for memory in rows)
+        twice = all(_hold(memory, rows[memory] + moving[memory]) for memory in rows)
         if not twice or len(busy) < 2:
             return True, sum(busy.values())
         return True, max(busy.values()) + sum(once.values()) - max(once.values())
@@ -508,19 +518,33 @@ class _Chain:
     def _full(self, choice: Choice) -> ByocirError:
         extents = self.extents(choice)
         staged = self.staged(choice, extents)
-        wanted: dict[Memory, int] = {}
+        sizes: dict[Memory, list[int]] = {}
         shapes: dict[Memory, list[str]] = {}
         for memory, box, _ in self._buffers(staged, choice, extents):
-            wanted[memory] = wanted.get(memory, 0) + memory.rows_of(box)
+            sizes.setdefault(memory, []).append(memory.rows_of(box))
             shapes.setdefault(memory, []).append("x".join(map(str, box)))
-        memory = next(m for m, rows in wanted.items() if rows > m.rows)
+        memory = next(m for m, rows in sizes.items() if not _hold(m, rows))
+        banks = f" in {memory.banks} banks" if memory.banks > 1 else ""
         tile = dict(zip(self.last.block.names, choice.tile, strict=True))
         return ByocirError(
             "B272",
             f"expected {memory.scope} to hold the smallest tile ({_sized(tile)}), found "
-            f"{wanted[memory]} rows wanted and {memory.rows} there: {', '.join(shapes[memory])}",
+            f"{sum(sizes[memory])} rows wanted and {memory.rows} there{banks}: "
+            f"{', '.join(shapes[memory])}",
             where=place(self.stages[0].block.location),
         )
+
+
+def _hold(memory: Memory, sizes: Sequence[int]) -> bool:
+    """Tells whether the banks of a memory hold buffers of so many rows, the largest first."""
+    bank = memory.rows // memory.banks
+    left = [bank] * memory.banks
+    for size in sorted(sizes, reverse=True):
+        room = next((i for i, rows in enumerate(left) if size <= rows), None)
+        if room is None:
+            return False
+        left[room] -= size
+    return True
 
 
 def _box(forms: Sequence[Linear[int]], extents: Sequence[int]) -> Shape:
