@@ -179,6 +179,23 @@ def test_sums_and_products_with_constants(kind):
         np.testing.assert_array_equal([*package.run({"x": x}, check=True).values()], [expected])
 
 
+def test_an_array_is_a_term_of_several_ops():
+    """Each takes its zero point off for itself, and so VTA takes each."""
+    net = Quantised((1, 16, 3, 5), np.uint8, np.int8)
+    first = net.value
+    leaky = net.on_grid(net.node("LeakyRelu", first, alpha=0.2), 0.04, 0.2)
+    product = net.on_grid(net.node("Mul", first, leaky), 0.05, 0.4)
+    total = net.on_grid(net.node("Mul", first, product), 0.03, 0.5)
+    model = net.model(total, net.shape)
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    x = np.random.default_rng(1).normal(0, 2, net.shape).astype(np.float32)
+    (expected,) = evaluate_function(wanted, "main", [x])
+    for levels in LEVELS[:2]:
+        package = byocir.compile(model, targets=["vta"], levels=levels)
+        assert {"LeakyRelu_2", "Mul_5", "Mul_8"}.isdisjoint(package.report.host)
+        np.testing.assert_array_equal([*package.run({"x": x}, check=True).values()], [expected])
+
+
 def products_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
     """The product of an array with itself turned around, and with weights."""
     net = Quantised((2, 5, 8), kind, weights)

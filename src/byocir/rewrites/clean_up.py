@@ -4,7 +4,7 @@ Does: erases pure ops that nothing uses; merges equal pure ops of a block (const
 their contents are); drops ops that return their input and shape ops that a later one overrides.
 
 Requires: nothing. Dequantize ops are not merged: normalize-qdq gives each use its own, and what
-matches them counts on that.
+matches them counts on that. So it is with requantize ops to i32, terms of sums and products.
 
 Guarantees: every value keeps its bits. Names of arguments and results do not change. An op that
 stands for several has the locations of all; a constant has that of its first use.
@@ -30,6 +30,7 @@ from byocir.dialects.graph import (
     ExpandOp,
     FlattenOp,
     PadOp,
+    RequantizeOp,
     ReshapeOp,
     SliceOp,
     SplitOp,
@@ -40,6 +41,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.locations import fuse
+from byocir.dialects.types import i32
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import blocks_of
 from byocir.patterns import Bound, Match, either, wildcard
@@ -105,12 +107,12 @@ def _merge_equal(block: Block) -> None:
 
 
 def _may_merge(op: Operation) -> bool:
-    return (
-        bool(op.results)
-        and not op.regions
-        and not isinstance(op, DequantizeOp)
-        and is_side_effect_free(op)
-    )
+    return bool(op.results) and not op.regions and not _is_term(op) and is_side_effect_free(op)
+
+
+def _is_term(op: Operation) -> bool:
+    """Tells if patterns match an op together with the one that uses it, which has its own."""
+    return isinstance(op, DequantizeOp) or (isinstance(op, RequantizeOp) and op.to == i32)
 
 
 def _content(op: Operation) -> Hashable:

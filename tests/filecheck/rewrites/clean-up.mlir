@@ -32,6 +32,21 @@ func.func @unequal_ops(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4x1xf32>) 
   func.return %0, %1 : tensor<2x2xf32>, tensor<4x1xf32>
 }
 
+// Each sum keeps the terms that fix-point gave it; changes of grid to bytes are merged.
+// CHECK-LABEL: @terms_per_use
+// CHECK:         graph.requantize %x, {{.*}} -> tensor<4xi32>
+// CHECK-NEXT:    graph.requantize %x, {{.*}} -> tensor<4xi32>
+// CHECK-NEXT:    %[[Q:.*]] = graph.requantize %x, {{.*}} -> tensor<4xi8>
+// CHECK-NEXT:    return {{.*}}, %[[Q]], %[[Q]]
+func.func @terms_per_use(%x: tensor<4xi8>) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi8>, tensor<4xi8>) {
+  %m = graph.constant #graph.array<[3] : tensor<i32>>
+  %0 = graph.requantize %x, %m {to = i32, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 5 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+  %1 = graph.requantize %x, %m {to = i32, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 5 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+  %2 = graph.requantize %x, %m {rounding = #graph.fixed<shift = 1, half_up>, zero_point = 5 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi8>
+  %3 = graph.requantize %x, %m {rounding = #graph.fixed<shift = 1, half_up>, zero_point = 5 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi8>
+  func.return %0, %1, %2, %3 : tensor<4xi32>, tensor<4xi32>, tensor<4xi8>, tensor<4xi8>
+}
+
 // Each use keeps the dequantize that normalize-qdq gave it.
 // CHECK-LABEL: @dequantize_per_use
 // CHECK:         %[[A:.*]] = graph.dequantize
