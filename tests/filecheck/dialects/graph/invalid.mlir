@@ -241,8 +241,8 @@ func.func @dequantize_zero_point(%x: tensor<1x4xi8>, %s: tensor<f32>, %z: tensor
 // -----
 
 func.func @requantize_count(%x: tensor<1x4xi32>, %s: tensor<f32>) {
-  // CHECK: expected 2 scales for #graph.float_half_even, found 1
-  %0 = graph.requantize %x, %s {rounding = #graph.float_half_even} : (tensor<1x4xi32>, tensor<f32>) -> tensor<1x4xi8>
+  // CHECK: expected 1 or 2 scales for #graph.float_half_even, found 3
+  %0 = graph.requantize %x, %s, %s, %s {rounding = #graph.float_half_even} : (tensor<1x4xi32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<1x4xi8>
   func.return
 }
 
