@@ -18,7 +18,8 @@ def described(**changes: Any) -> Machine:
     """A machine without a mistake, but for what is changed."""
     machine = Machine("npu")
     dma, core = machine.unit("dma"), machine.unit("core")
-    near = machine.memory("near", i8, row=(4,), rows=changes.get("rows", 8))
+    parts = {name: changes.get(name, 1) for name in ("banks", "granule")}
+    near = machine.memory("near", i8, row=(4,), rows=changes.get("rows", 8), **parts)
     moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
     if "unfed" not in changes:
         machine.copy("load", MAIN, near, unit=dma, opcode=1, **moved)
@@ -57,6 +58,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
     ({"limit": up_to(0)}, "a limit of m of npu.double"),
+    (
+        {"banks": 2, "limit": exactly(5)},
+        "tile of npu.double, found 5 rows for 5x1 and 8 there in 2",
+    ),
+    ({"banks": 3}, "rows of npu.near to be 3 equal banks of whole granules of 1, found 8"),
+    ({"granule": 3}, "rows of npu.near to be 1 equal banks of whole granules of 3, found 8"),
     ({"rows": 0}, "rows of npu.near of at least 1, found 0"),
     ({"rows": 2.5}, "rows of npu.near to be a whole number, found 2.5"),
     ({"limit": 4}, "the limit of m of npu.double to be a limit, such as up_to(16), found 4"),

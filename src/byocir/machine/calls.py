@@ -20,6 +20,7 @@ from byocir.machine.fits import block_key, kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
 from byocir.machine.parts import Unit
 from byocir.machine.places import Place, Span
+from byocir.machine.plans import cost_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,16 @@ class Calls:
     def cut(self) -> Shape:
         """The points of each iterator that one call does at most."""
         return self.op.cut_of(self.block)
+
+    @property
+    def is_beside(self) -> bool:
+        """Tells whether they are issued by turns with those of the next op that is not."""
+        return self.op.beside is not None
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of all calls together."""
+        return cost_of(self._kind(self.cut, self.start).fit, self.cut, self.block.extents)
 
     @property
     def count(self) -> int:
@@ -203,8 +214,33 @@ def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
 
 
 def calls_in(machine: Machine, body: Block) -> list[Call]:
-    """The calls of a program one by one, in order; raises as `ops_in`."""
-    return [call for each in ops_in(machine, body) for call in each]
+    """The calls of a program one by one, as they are issued; raises as `ops_in`."""
+    ops = ops_in(machine, body)
+    calls = [iter(each) for each in ops]
+    return [next(calls[number]) for number in issued(ops)]
+
+
+def issued(ops: Sequence[Calls]) -> Iterator[int]:
+    """For each call of a program, as they are issued, the number of the op that it is part of."""
+    beside: list[int] = []
+    for number, op in enumerate(ops):
+        own = [number] * op.count
+        if op.is_beside:
+            beside += own
+            continue
+        yield from _by_turns(beside, own)
+        beside = []
+    yield from beside
+
+
+def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
+    """Both in one, each in its order and spread over all."""
+    taken = 0
+    for number, other in enumerate(others):
+        due = -(-len(some) * (number + 1) // len(others))
+        yield from some[taken:due]
+        yield other
+        taken = due
 
 
 def buffers_in(machine: Machine, body: Block) -> list[AllocOp]:

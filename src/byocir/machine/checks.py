@@ -17,7 +17,8 @@ from byocir.patterns.index import Affine, Index
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
-    for check in (_kinds, _names, _parts, _units, _opcodes, _limits, _costs, _tiles, _feeding):
+    parts = (_kinds, _names, _memories, _parts, _units, _opcodes)
+    for check in (*parts, _limits, _costs, _tiles, _feeding):
         check(machine)
 
 
@@ -79,13 +80,19 @@ def _names(machine: Machine) -> None:
             raise _wrong(machine, kind, "none")
 
 
-def _parts(machine: Machine) -> None:
+def _memories(machine: Machine) -> None:
     for memory in machine.memories:
         numbers = {"rows": memory.rows, "banks": memory.banks, "granule": memory.granule}
         numbers |= {f"row[{i}]": size for i, size in enumerate(memory.row)}
         for name, number in numbers.items():
             if number < 1:
                 raise _wrong(machine, f"{name} of {memory.scope} of at least 1", repr(number))
+        if memory.bank * memory.banks != memory.rows or memory.bank % memory.granule:
+            told = f"{memory.banks} equal banks of whole granules of {memory.granule}"
+            raise _wrong(machine, f"rows of {memory.scope} to be {told}", str(memory.rows))
+
+
+def _parts(machine: Machine) -> None:
     for each in machine.instructions:
         if each.unit not in machine.units:
             raise _wrong(machine, f"{each.name} to name a unit of the machine", repr(each.unit))
@@ -162,10 +169,10 @@ def _tiles(machine: Machine) -> None:
             for memory, index in [*accesses, (each.into, form.out)]:
                 shape = _reached(index, least)
                 rows = memory.rows_of(shape)
-                if memory != MAIN and rows > memory.rows:
+                if memory != MAIN and not memory.holds([rows]):
                     told = f"{memory.scope} to hold the smallest tile of {each.name}"
                     size = "x".join(map(str, shape))
-                    raise _wrong(machine, told, f"{rows} rows for {size} and {memory.rows} there")
+                    raise _wrong(machine, told, f"{rows} rows for {size} and {memory.there}")
 
 
 def _memory(pattern: Any) -> Memory:

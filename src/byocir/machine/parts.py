@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -69,6 +69,27 @@ class Memory:
         leading, blocks = self.cut(shape)
         rows = prod(leading) * prod(blocks)
         return -(-rows // self.granule) * self.granule
+
+    @property
+    def bank(self) -> int:
+        """The rows of each bank."""
+        return self.rows // self.banks
+
+    @property
+    def there(self) -> str:
+        """The rows that there are, as messages tell them."""
+        return f"{self.rows} there" + (f" in {self.banks} banks" if self.banks > 1 else "")
+
+    def holds(self, buffers: Sequence[int]) -> bool:
+        """Tells whether buffers of so many rows find room at once, the largest placed first, each
+        in the first bank that has room."""
+        left = [self.bank] * self.banks
+        for rows in sorted(buffers, reverse=True):
+            at = next((bank for bank, free in enumerate(left) if rows <= free), None)
+            if at is None:
+                return False
+            left[at] -= rows
+        return True
 
 
 MAIN = Memory("")

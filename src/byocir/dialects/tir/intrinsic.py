@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     StringAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -54,7 +55,8 @@ class IntrinsicOp(IRDLOperation):
 
     One op may stand for several calls in a row: `cut [16, 16, 8]` says how many points of each
     iterator of its last block one call does at most. They come in the order of the iterators, the
-    last one fastest; sums begin in the calls that have their first points.
+    last one fastest; sums begin in the calls that have their first points. Calls of an op that is
+    `beside` are issued by turns with those of the next op that is not: neither needs the other.
     """
 
     name = "tir.intrinsic"
@@ -62,6 +64,7 @@ class IntrinsicOp(IRDLOperation):
     callee = prop_def(StringAttr)
     numbers = prop_def(DictionaryAttr)
     cut = opt_prop_def(DenseArrayBase.constr(i64))
+    beside = opt_prop_def(UnitAttr)
     waits = opt_prop_def(DictionaryAttr)
     pops = opt_prop_def(ArrayAttr[StringAttr])
     pushes = opt_prop_def(ArrayAttr[StringAttr])
@@ -124,6 +127,8 @@ class IntrinsicOp(IRDLOperation):
             printer.print_string(f" {_text(self.fields)}")
         if self.cut is not None:
             printer.print_string(f" cut [{', '.join(map(str, self.cut.get_values()))}]")
+        if self.beside is not None:
+            printer.print_string(" beside")
         if self.waits is not None:
             printer.print_string(f" waits{_text(self.counts)}")
         for word, units in (("pops", self.pops), ("pushes", self.pushes)):
@@ -147,6 +152,8 @@ class IntrinsicOp(IRDLOperation):
         if parser.parse_optional_keyword("cut") is not None:
             cut = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
             op.cut = DenseArrayBase.from_list(i64, cut)
+        if parser.parse_optional_keyword("beside") is not None:
+            op.beside = UnitAttr()
         if parser.parse_optional_keyword("waits") is not None:
             counts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
             op.waits = _dictionary(dict(counts))

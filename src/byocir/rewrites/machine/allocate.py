@@ -59,11 +59,10 @@ def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
 def _overfull(memory: Memory, alive: Sequence[AllocOp], wanted: int) -> ByocirError:
     shapes = [shape_of(buffer.result.type) for buffer in alive]
     listed = [f"{'x'.join(map(str, shape))} ({memory.rows_of(shape)} rows)" for shape in shapes]
-    banks = f" in {memory.banks} banks" if memory.banks > 1 else ""
     return ByocirError(
         "B272",
         f"expected {memory.scope} to hold the buffers of a tile, found {wanted} rows wanted "
-        f"at once and {memory.rows} there{banks}: {', '.join(listed)}",
+        f"at once and {memory.there}: {', '.join(listed)}",
         where=place(alive[0].location),
         help="smaller tiles take fewer rows: see the schedule of the composite",
     )

@@ -14,7 +14,7 @@ from byocir.rewrites.rows import Full, Life, arranged
 
 class Lives:
     """Buffers by memory, in the order of their use, each alive from the first call that uses it to
-    the last."""
+    the last; what runs beside another op is used until then."""
 
     def __init__(self, calls: Sequence[Calls]) -> None:
         self.of: dict[Memory, dict[AllocOp, Life]] = {}
@@ -22,9 +22,12 @@ class Lives:
         """The last call of each step."""
         self._steps: list[int] = []
         """The step of each call."""
+        beside: list[Calls] = []
         for step in steps_of(calls):
             for call in [*step.loads, *step.work]:
-                self._use(call, len(self._steps))
+                for each in [call] if call.is_beside else [*beside, call]:
+                    self._use(each, len(self._steps))
+                beside = [*beside, call] if call.is_beside else []
                 self._steps.append(len(self._ends))
             self._ends.append(len(self._steps) - 1)
 

@@ -1,7 +1,8 @@
 """overlap-loads: what comes into a machine's memories, before the work of the steps in front of it.
 
 Does: moves the loads of each step so many steps forward as the memories have room for, so that they
-run while units work on what came before.
+run while units work on what came before. Their calls are issued by turns with those of that work:
+neither fills the queues in front of the other.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
@@ -11,15 +12,16 @@ of loads and of the rest is kept. The function can be allocated if it could be b
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from byocir.machine import Calls, Machine
+from byocir.machine import Calls, InOrder, Machine
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.arrange import Lives
@@ -43,21 +45,28 @@ class OverlapLoadsPass(ModulePass):
 def overlap(machine: Machine, body: Block) -> None:
     """Brings the loads of a body forward."""
     steps = steps_of(ops_in(machine, body))
+    if isinstance(machine.ordered, InOrder):
+        return
+    earliest = _earliest(steps)
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
-        order = _moved(steps, depth)
+        order = _Order(steps, earliest, depth).calls()
         if Lives(order).fit():
             _put(machine, body, order)
             return
+    for step in steps:
+        for load in step.loads:
+            load.op.beside = None
 
 
-def _moved(steps: Sequence[Step], depth: int) -> list[Calls]:
-    """The calls with each load so many steps earlier, or as many as its source allows."""
-    before: list[list[Calls]] = [[] for _ in steps]
+def _earliest(steps: Sequence[Step]) -> list[int]:
+    """For each load the first step in front of which it may be, none before that of a load in front
+    of it. Those that are not more than MOST away are told apart."""
+    found: list[int] = []
     used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
-    earliest = 0
+    last = 0
     for number, step in enumerate(steps):
         for load in step.loads:
-            at = max(number - depth, 0)
+            at = max(number - MOST, 0)
             own = {place.buffer for place in load.places.values()}
             for other in range(number - 1, at - 1, -1):
                 if not own.isdisjoint(used[other]) and any(
@@ -65,11 +74,58 @@ def _moved(steps: Sequence[Step], depth: int) -> list[Calls]:
                 ):
                     at = other + 1
                     break
-            earliest = max(earliest, at)
-            before[earliest].append(load)
-    return [
-        call for loads, step in zip(before, steps, strict=True) for call in [*loads, *step.work]
-    ]
+            last = max(last, at)
+            found.append(last)
+    return found
+
+
+class _Order:
+    """The calls with loads at most `depth` steps earlier: those that the work of a step needs in
+    front of it, those of the next step beside it, and more while units that load would be idle."""
+
+    def __init__(self, steps: Sequence[Step], earliest: Sequence[int], depth: int) -> None:
+        self._steps, self._depth = steps, depth
+        loads = [(number, load) for number, step in enumerate(steps) for load in step.loads]
+        self._pending = deque(
+            (number, at, load) for (number, load), at in zip(loads, earliest, strict=True)
+        )
+        self._found: list[Calls] = []
+        self._loaded = self._worked = 0.0
+        self._ready: dict[int, float] = {}
+        """When the loads of a step have ended."""
+
+    def calls(self) -> list[Calls]:
+        """The calls in their new order; those that are issued by turns with others say so."""
+        for number, step in enumerate(self._steps):
+            while self._pending and self._pending[0][0] <= number:
+                self._load(None)
+            self._worked = max(self._worked, self._ready.get(number, 0))
+            longest = max(step.work, key=lambda call: call.cycles, default=None)
+            for work in step.work:
+                self._bring(number, work, more=work is longest)
+                self._found.append(work)
+                self._worked += work.cycles
+        return self._found
+
+    def _bring(self, number: int, work: Calls, *, more: bool) -> None:
+        """Loads beside the work of a step, with `more` at least those of the next one."""
+        end = self._worked + work.cycles
+        self._loaded = max(self._loaded, self._worked)
+        while self._pending:
+            step, earliest, load = self._pending[0]
+            is_next = more and step == number + 1
+            if earliest > number or step > number + self._depth or load.unit == work.unit:
+                return
+            if self._loaded >= end and not is_next:
+                return
+            self._load(work)
+
+    def _load(self, work: Calls | None) -> None:
+        step, _, load = self._pending.popleft()
+        load.op.beside = UnitAttr() if work else None
+        self._loaded += load.cycles
+        self._ready[step] = self._loaded
+        self._found.append(load)
 
 
 def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:

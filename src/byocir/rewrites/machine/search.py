@@ -387,10 +387,10 @@ class _Chain:
         for memory, box, times in self._buffers(staged, choice, extents):
             rows[memory].append(memory.rows_of(box))
             moving[memory] += [memory.rows_of(box)] if times > 1 else []
-        if not all(_hold(memory, found) for memory, found in rows.items()):
+        if not all(memory.holds(found) for memory, found in rows.items()):
             return False, inf
         once, busy = self._busy(choice, extents, staged)
-        twice = all(_hold(memory, rows[memory] + moving[memory]) for memory in rows)
+        twice = all(memory.holds(rows[memory] + moving[memory]) for memory in rows)
         if not twice or len(busy) < 2:
             return True, sum(busy.values())
         return True, max(busy.values()) + sum(once.values()) - max(once.values())
@@ -523,28 +523,14 @@ class _Chain:
         for memory, box, _ in self._buffers(staged, choice, extents):
             sizes.setdefault(memory, []).append(memory.rows_of(box))
             shapes.setdefault(memory, []).append("x".join(map(str, box)))
-        memory = next(m for m, rows in sizes.items() if not _hold(m, rows))
-        banks = f" in {memory.banks} banks" if memory.banks > 1 else ""
+        memory = next(m for m, rows in sizes.items() if not m.holds(rows))
         tile = dict(zip(self.last.block.names, choice.tile, strict=True))
         return ByocirError(
             "B272",
             f"expected {memory.scope} to hold the smallest tile ({_sized(tile)}), found "
-            f"{sum(sizes[memory])} rows wanted and {memory.rows} there{banks}: "
-            f"{', '.join(shapes[memory])}",
+            f"{sum(sizes[memory])} rows wanted and {memory.there}: {', '.join(shapes[memory])}",
             where=place(self.stages[0].block.location),
         )
-
-
-def _hold(memory: Memory, sizes: Sequence[int]) -> bool:
-    """Tells whether the banks of a memory hold buffers of so many rows, the largest first."""
-    bank = memory.rows // memory.banks
-    left = [bank] * memory.banks
-    for size in sorted(sizes, reverse=True):
-        room = next((i for i, rows in enumerate(left) if size <= rows), None)
-        if room is None:
-            return False
-        left[room] -= size
-    return True
 
 
 def _box(forms: Sequence[Linear[int]], extents: Sequence[int]) -> Shape:

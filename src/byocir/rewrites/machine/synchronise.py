@@ -13,6 +13,7 @@ implies is not waited for again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
-from byocir.machine.calls import ops_in
+from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
 
 
@@ -115,18 +116,18 @@ class Needs:
 def _count(calls: Sequence[Calls], needs: Sequence[dict[str, int]]) -> None:
     """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
     has waited for, all later ones have."""
-    issued: dict[str, int] = {}
-    number: list[int] = []
+    outstanding: Counter[str] = Counter()
+    number: dict[int, int] = {}
     known: dict[str, int] = {}
-    for call, need in zip(calls, needs, strict=True):
-        waits: dict[str, int] = {}
-        for unit, last in need.items():
-            if last > known.get(unit, -1):
-                known[unit] = last
-                waits[unit] = issued[unit] - number[last]
-        call.op.set_order(waits)
-        issued[call.unit.name] = issued.get(call.unit.name, 0) + call.count
-        number.append(issued[call.unit.name])
+    for at in issued(calls):
+        unit = calls[at].unit.name
+        if at not in number:
+            waits = {each: last for each, last in needs[at].items() if last > known.get(each, -1)}
+            known |= waits
+            counts = {each: outstanding[each] - number[last] for each, last in waits.items()}
+            calls[at].op.set_order(counts)
+        outstanding[unit] += 1
+        number[at] = outstanding[unit]
 
 
 @dataclass

@@ -76,7 +76,7 @@ func.func @open_result(%x: tensor<3x4xf32>) -> tensor<2x?xi64> {
 // CHECK-NEXT: %i = tir.extern "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>
 
 func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
-  tir.intrinsic "npu.load" (stride = 2, pad = -1) {
+  tir.intrinsic "npu.load" (stride = 2, pad = -1) beside waits(core = 1) {
     tir.copy %x to %t sizes [4] : memref<4xi8> to memref<4xi8, "near">
   }
   tir.intrinsic "npu.clear" {
@@ -86,7 +86,7 @@ func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
 }
 
 // CHECK-LABEL: @instructions
-// CHECK-NEXT: tir.intrinsic "npu.load" (stride = 2, pad = -1) {
+// CHECK-NEXT: tir.intrinsic "npu.load" (stride = 2, pad = -1) beside waits(core = 1) {
 // CHECK-NEXT: tir.copy %x to %t sizes [4] : memref<4xi8> to memref<4xi8, "near">
 // CHECK-NEXT: }
 // CHECK-NEXT: tir.intrinsic "npu.clear" {
