@@ -296,3 +296,13 @@ def test_damaged_images_never_end_in_a_traceback(folder: Path, at: int, byte: in
     data[at] = byte
     Path("damaged.npy").write_bytes(bytes(data))
     assert main(["vta", "run", "p.s", "--dram", "damaged.npy"]) in (0, 1)
+
+
+def test_a_run_writes_the_traces_of_its_programs(package: Path, tmp_path: Path) -> None:
+    assert main(["run", str(package), "--trace", str(tmp_path / "traces")]) == 0
+    alone = tmp_path / "alone.json"
+    for written in (tmp_path / "traces").iterdir():
+        name = written.name.removesuffix(".trace.json")
+        assert main(["vta", "trace", str(package), "--function", name, "-o", str(alone)]) == 0
+        assert alone.read_text() == written.read_text()
+    assert alone.exists()

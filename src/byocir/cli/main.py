@@ -132,6 +132,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
     )
+    parser.add_argument(
+        "--trace", type=Path, metavar="DIR", help="write when each instruction runs, for Perfetto"
+    )
     _add_host(parser)
     _add_emit(parser)
     _add_host_ops(parser)

@@ -231,6 +231,8 @@ def load_package(options: argparse.Namespace) -> Package:
 def run(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
+    if options.trace is not None:
+        make_folder(options.trace)
     if is_package(options.model):
         steps = Steps(2)
         steps.begin("load")
@@ -248,6 +250,10 @@ def run(options: argparse.Namespace) -> int:
     if options.timing:
         tables = [cycles_table(profile) for profile in package.profile()]
         print("\n".join(tables) or "no target tells what its code takes")
+    if options.trace is not None:
+        from byocir.cli.traces import write_traces
+
+        print("\n".join(write_traces(package, options.trace)))
     write_report(package.report, options.report)
     for name, array in outputs.items():
         print(f"{escaped(name)}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")

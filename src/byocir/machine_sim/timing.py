@@ -382,7 +382,8 @@ class _Servers:
             waited = {cause: int(times[row].sum()) for cause, times in waits.items()}
             works = int(busy[row].sum())
             units.append(UnitCycles(works, drained=cycles - works - sum(waited.values()), **waited))
-        spans = [np.array(c.spans, np.int64).reshape(-1, 3) for c in self.channels]
+        channels = self.channels[: len(self.model.channels)]
+        spans = [np.array(c.spans, np.int64).reshape(-1, 3) for c in channels]
         sequencer = self._sequencer_time(cycles)
         return Times(delivered, start, end, waits, cycles, units, sequencer, spans)
 

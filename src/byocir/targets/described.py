@@ -24,8 +24,9 @@ from byocir.evaluate.ports import ports_of
 from byocir.machine import Call, Machine
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
-from byocir.machine.numbers import check_order, model_of, times_of
+from byocir.machine.numbers import check_order, model_of, numbers_of, times_of
 from byocir.machine.simulator import Simulator
+from byocir.machine_sim.trace import program_trace
 
 TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
@@ -78,6 +79,21 @@ def runner(
         return outputs
 
     return run
+
+
+def traces_of(machine: Machine, blobs: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Times the calls of each program, and gives its trace."""
+    for symbol, function in (functions_of(blobs) if TEXT in blobs else {}).items():
+        calls = calls_in(machine, function.body.block)
+        texts = [_text(call) for call in calls]
+        locations = [", ".join(names(call.op.location)) for call in calls]
+        parts = model_of(machine), numbers_of(machine, calls), times_of(machine, calls)
+        yield symbol, program_trace(machine.name, *parts, texts, locations)
+
+
+def _text(call: Call) -> str:
+    sizes = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
+    return f"{call.instruction.name}({sizes})"
 
 
 Cycles = Mapping[str, int]
