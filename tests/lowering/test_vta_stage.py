@@ -121,6 +121,24 @@ def test_inputs_that_stay_are_loaded_once_for_all_outputs() -> None:
     assert path_of(kernel) == 1
 
 
+def test_a_bias_is_loaded_before_what_the_product_of_its_tile_gives_back() -> None:
+    net = Net((1, 512))
+    weights, bias = np.ones((512, 1000), np.int8), np.arange(1000, dtype=np.int32)
+    result = net.composite(
+        "Dense_0",
+        net.inputs,
+        lambda body, x: body.elementwise(
+            [body.bias(body.dense(x, weights), bias)], lambda a: a.clamp(-128, 127).to(i8), i8
+        ),
+    )
+    module = apply(net.module(result), *BEFORE, VtaTilePass, VtaStagePass)
+    (kernel,) = copies_into(module, "vta.wgt")
+    (numbers,) = copies_into(module, "vta.acc")
+    assert kernel.parent is numbers.parent
+    assert path_of(numbers) == 1
+    assert numbers.is_before_in_block(kernel)
+
+
 def test_unrolled_tiles_have_buffers_of_their_own() -> None:
     net = Net((1, 16, 12, 12))
     result = net.composite("Pool_0", net.inputs, lambda body, x: body.pool(x, "max", (3, 3), 1, 1))

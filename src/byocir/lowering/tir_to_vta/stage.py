@@ -6,7 +6,7 @@ leave "vta.acc" with a copy that keeps the low 8 bits. On a machine whose loads 
 goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagonal. A copy takes the
 box that a block's index map reaches over a tile; what lies outside the array reads 0. It stands in
 the innermost loop that its box depends on, together with its buffer, so that what does not change
-is loaded once.
+is loaded once; what the compute module loads stands in front of a tile's product.
 
 Requires: `vta-tile`. Error B328 for blocks that are not in its form.
 
@@ -31,7 +31,17 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import CompositeOp
-from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, LoopKind, buffer
+from byocir.dialects.tir import (
+    AllocOp,
+    BlockOp,
+    ConstantOp,
+    CopyOp,
+    FillOp,
+    ForOp,
+    LoopKind,
+    buffer,
+    scope_of,
+)
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, i8, i32
@@ -51,6 +61,7 @@ from byocir.rewrites.schedule.access import local_map, loops_of, reach
 from byocir.rewrites.schedule.index import (
     Indices,
     innermost,
+    is_index_arithmetic,
     loops_behind,
     sum_of,
 )
@@ -120,6 +131,7 @@ class _Stager:
             if isinstance(op, AllocOp) and op.result.first_use is None:
                 op.detach()
                 op.erase()
+        _load_accumulators_first(self.body)
 
     def _stage_block(self, op: BlockOp) -> None:
         if len(op.bases) != len(op.extents) or len(op.outs) != 1:
@@ -238,6 +250,31 @@ class _Stager:
         anchor = ancestor_in(inside, op)
         assert anchor is not None
         return anchor
+
+
+def _load_accumulators_first(block: Block) -> None:
+    """Moves loads of accumulators in front of the product of a tile. The compute module makes them:
+    behind the product, which gives buffers back, they would wait for what is prefetched there."""
+    copies = [op for op in block.walk() if isinstance(op, CopyOp)]
+    factors = (SCOPES[Memory.INP], SCOPES[Memory.WGT])
+    if not any(scope_of(op.destination.type) in factors for op in copies):
+        return
+    stored = {op.destination for op in copies}
+    moved: list[Operation] = []
+    for op in copies:
+        into, target = scope_of(op.destination.type), op.destination.owner
+        if op.parent is block and into == ACC and op.source not in stored:
+            assert isinstance(target, AllocOp)
+            moved += [target, op]
+    if moved:
+        pure = [op for op in block.ops if is_index_arithmetic(op) or isinstance(op, ConstantOp)]
+        early = {*pure, *moved}
+        for op in [*pure, *moved, *(op for op in block.ops if op not in early)]:
+            op.detach()
+            block.add_op(op)
+    for op in block.ops:
+        if isinstance(op, ForOp):
+            _load_accumulators_first(op.body.block)
 
 
 def _unrolled_around(op: Operation) -> list[ForOp]:
