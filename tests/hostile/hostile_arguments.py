@@ -416,4 +416,32 @@ def vta() -> Iterator[Case]:
         yield Case(f"{ascii(words)[:70]}", "byocir", {"p.s": b"finish"}, words)
 
 
-ARGUMENTS = (shapes, options, tables, vta)
+def conform() -> Iterator[Case]:
+    """Programs to try again that are none, or not with these inputs, and limits that are none."""
+    arrays = {
+        "": np.ones((1, 4), np.float32),
+        " and bytes": np.zeros((1, 4), "V2"),
+        " and as many bytes": np.zeros((1, 4), "V4"),
+    }
+    bodies = {
+        "of nothing": "builtin.module {}",
+        "of another name": "func.func @other() { func.return }",
+        "declared": "func.func private @main(tensor<1x4xf32>) -> tensor<1x4xf32>",
+        "of a number": "func.func @main(%x: f32) -> f32 { func.return %x : f32 }",
+        "of text": "func.func @main(%x: tensor<1x4x!graph.string>) { func.return }",
+        "of more": "func.func @main(%x: tensor<9x4xf32>) { func.return }",
+    }
+    for name, body in bodies.items():
+        for kind, array in arrays.items():
+            buffer = io.BytesIO()
+            np.savez(buffer, arg0=array)
+            files = {"p.mlir": body.encode(), "p.npz": buffer.getvalue()}
+            command = "byocir conform json --case @/p.mlir -o @/o"
+            yield Case(f"program {name}{kind}", command, files)
+    for option in ("seconds", "rounds"):
+        for value in ("-1", "nan", "x", "", "1e999" if option == "seconds" else "9" * 5000):
+            words = (f"--{option}={value}", "--pattern", "json.no")
+            yield Case(f"conform --{option} {value[:40]}", "byocir conform json", {}, words)
+
+
+ARGUMENTS = (shapes, options, tables, vta, conform)

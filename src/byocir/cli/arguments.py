@@ -25,7 +25,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_isolation(parser: argparse.ArgumentParser, seconds: float, of_what: str) -> None:
+def add_isolation(parser: argparse.ArgumentParser, default: float, of_what: str) -> None:
     """Adds the options of verbs that run the code of targets."""
     parser.add_argument(
         "--isolate",
@@ -35,20 +35,21 @@ def add_isolation(parser: argparse.ArgumentParser, seconds: float, of_what: str)
     )
     parser.add_argument(
         "--region-seconds",
-        type=_seconds,
-        default=seconds,
+        type=seconds,
+        default=default,
         metavar="N",
-        help=f"how long {of_what} may take there (default: {seconds:g})",
+        help=f"how long {of_what} may take there (default: {default:g})",
     )
     parser.add_argument(
         "--region-bytes", metavar="N", help="memory that it may take there (default: --max-bytes)"
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """The value of an option that says how long; raises argparse.ArgumentTypeError."""
     with suppress(ValueError):
-        if SECONDS.holds(seconds := float(text)):
-            return seconds
+        if SECONDS.holds(number := float(text)):
+            return number
     raise argparse.ArgumentTypeError(f"expected {SECONDS.words}, found '{text}'")
 
 
@@ -59,8 +60,8 @@ def isolated_as_asked(options: argparse.Namespace) -> AbstractContextManager[Non
         return nullcontext()
     from byocir.isolation import isolate
 
-    seconds, nbytes = options.region_seconds, options.region_bytes
-    return isolate(seconds=seconds, nbytes=nbytes, only_files=asked is None)
+    limit, nbytes = options.region_seconds, options.region_bytes
+    return isolate(seconds=limit, nbytes=nbytes, only_files=asked is None)
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from byocir.cli.arguments import add_isolation, add_limit, isolated_as_asked
+from byocir.cli.arguments import add_isolation, add_limit, isolated_as_asked, seconds
 from byocir.cli.guard import OK, Parser, guarded
 from byocir.cli.vta import add_vta
 from byocir.errors import ByocirError
@@ -144,13 +145,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=_seed, default=0, help="of the inputs (default: 0)")
+    parser.add_argument("--seed", type=_number, default=0, help="of the inputs (default: 0)")
 
 
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")
-    return int(text)
+def _number(text: str) -> int:
+    with suppress(ValueError):  # of numbers that are too long
+        if text.isdecimal():
+            return int(text)
+    raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")
 
 
 def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> None:
@@ -275,18 +277,18 @@ def _measure(options: argparse.Namespace) -> int:
 def _add_conform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="a target with options, or one in a file, npu.py:Npu")
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="how long to try it (default: 60)"
+        "--seconds", type=seconds, default=60.0, help="how long to try it (default: 60)"
     )
     parser.add_argument(
         "--rounds",
-        type=int,
+        type=_number,
         metavar="N",
         help="instead of for some time, N cases of each pattern and kind: the same each time",
     )
     parser.add_argument(
         "--pattern", action="append", default=[], metavar="P", help="only this one; repeat for more"
     )
-    parser.add_argument("--seed", type=_seed, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--seed", type=_number, default=0, help="of what is drawn (default: 0)")
     parser.add_argument(
         "-o",
         "--output",

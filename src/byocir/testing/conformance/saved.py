@@ -7,21 +7,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.ir import Attribute
 
 from byocir.dialects.text import print_module
-from byocir.dialects.types import dtype_of, element_type_of
+from byocir.dialects.types import dtype_of, element_type_of, holds_numbers
 from byocir.dialects.weights import SUFFIX, dump_weights, large_arrays
 from byocir.errors import ByocirError
 from byocir.files import write_whole
 from byocir.patterns.targets import file_of
 from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.runtime.saved import load_module
+from byocir.runtime.saved_module import module_types
 from byocir.targets.base import Target
 from byocir.testing.conformance.cases import Case
-from byocir.testing.conformance.nets import main_of
 from byocir.testing.conformance.score import Failure
 
 FEEDS = ".npz"
@@ -64,15 +66,27 @@ def _bytes_of(arrays: Mapping[str, Any]) -> bytes:
 
 
 def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
-    """A program that was saved, and its inputs. Raises ByocirError B101, B120 to B122."""
+    """A program that was saved, and its inputs. Raises ByocirError B101, B120 to B122, B302,
+    B310."""
     module = load_module(path)
     levels = levels_left(module)
-    types = main_of(module).function_type.inputs
-    dtypes = [dtype_of(element_type_of(type_)) for type_ in types]
-    pairs = zip(feeds.items(), dtypes, strict=False)
-    # Files of arrays know the bytes of types that numpy does not have, and no more.
-    case = Case(module, {n: a.view(d) if a.dtype.kind == "V" else a for (n, a), d in pairs})
+    inputs, _ = module_types(module)
+    case = Case(module, {name: _typed(array, inputs.get(name)) for name, array in feeds.items()})
     return case if levels is None else replace(case, levels=tuple(levels))
+
+
+def _typed(array: np.ndarray, type_: Attribute | None) -> np.ndarray:
+    """An array as an input takes it: files know the bytes of types that numpy does not have, and no
+    more. Raises ByocirError B310 for an input that takes no array."""
+    if type_ is None:
+        return array
+    if not isinstance(type_, TensorType | MemRefType):
+        raise ByocirError("B310", f"expected inputs that are tensors, found {type_}")
+    element = element_type_of(cast(Attribute, type_))
+    if array.dtype.kind != "V" or not holds_numbers(element):
+        return array
+    dtype = dtype_of(element)
+    return array.view(dtype) if dtype.itemsize == array.dtype.itemsize else array
 
 
 def text_of(target: Target) -> str:
