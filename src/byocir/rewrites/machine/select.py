@@ -173,9 +173,14 @@ class _Numbers:
         _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
-        """The block that copies what a fill sets from a constant, in its place."""
-        home, extents = fill.parent, fill.extents
+        """The block that copies what a fill sets from a constant of the same dimensions, in its
+        place."""
+        home, sides = fill.parent, _box(next(accesses_of(fill)))
         assert home is not None
+        extents = tuple(high - low for low, high in sides)
+        exprs = zip(fill.out_maps[0].results, sides, strict=True)
+        moved = tuple(expr - low if low else expr for expr, (low, _) in exprs)
+        source = AffineMap(len(fill.extents), 0, moved)
         value = number(_number_of(fill))
         element = element_type_of(fill.outs[0].type)
         array = np.full(extents, value, dtype_of(element))
@@ -184,7 +189,7 @@ class _Numbers:
         home.insert_op_before(constant, fill)
         body = Block(arg_types=[element, element])
         body.add_op(YieldOp.create(operands=[body.args[0]], location=fill.location))
-        maps = [AffineMap.identity(len(extents)), *fill.out_maps]
+        maps = [source, *fill.out_maps]
         ends = ([constant.result], [fill.outs[0]], maps, Region(body))
         made = BlockOp(list(fill.iterators), *ends, location=fill.location)
         home.insert_op_before(made, fill)
