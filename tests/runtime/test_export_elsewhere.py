@@ -64,7 +64,7 @@ def test_big_endian_machines_are_refused(tmp_path):
     exported(depthwise_net(), tmp_path, targets=[])
     big = ["-U__BYTE_ORDER__", "-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"]
     for flags, code in (([], 0), (big, 1)):
-        command = ["gcc", *STRICT, *flags, "model.c"]
+        command = ["gcc", *STRICT, "-Wconversion", *flags, "model.c"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
     assert "the weights of this model are little-endian" in done.stderr
