@@ -9,7 +9,7 @@ import pytest
 import byocir
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
-from byocir.machine import MAIN, Counted, Machine, exactly, up_to
+from byocir.machine import MAIN, Counted, Machine, Tokens, exactly, up_to
 from byocir.machine.checks import check_machine
 from byocir.patterns import block
 
@@ -45,6 +45,10 @@ def ordered_by_a_class(machine: Machine) -> None:
     machine.order(Counted)  # pyright: ignore[reportArgumentType]
 
 
+def without_tokens(machine: Machine) -> None:
+    machine.order(Tokens((machine.units[:2],), capacity=0))
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"unfed": True}, "an instruction that brings what npu.store reads into npu.near, found none"),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
@@ -55,6 +59,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"idle": True}, "an instruction of unit core, found none"),
     ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
+    ({"cycles": lambda s: float("inf")}, "of at least 0 at {'m': 1, 'n': 1}, found inf"),
+    ({"more": without_tokens}, "a capacity of tokens of at least 1, found 0"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
     ({"limit": up_to(0)}, "a limit of m of npu.double"),

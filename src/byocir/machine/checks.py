@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from math import inf
 from typing import Any
 
 from byocir.dialects.types import Shape
@@ -101,6 +102,9 @@ def _parts(machine: Machine) -> None:
                 expected = f"{each.name} to name memories of the machine"
                 raise _wrong(machine, expected, memory.called)
     order = machine.ordered
+    capacity = order.capacity if isinstance(order, Tokens) else None
+    if capacity is not None and capacity < 1:
+        raise _wrong(machine, "a capacity of tokens of at least 1", str(capacity))
     named = [u for pair in order.pairs for u in pair] if isinstance(order, Tokens) else []
     parts: Sequence[Unit | Memory] = order.memories if isinstance(order, Interlocked) else named
     for part in parts:
@@ -154,7 +158,7 @@ def _costs(machine: Machine) -> None:
                 found: Any = each.cycles(sizes)
             except FAILURES as error:
                 found = f"{type(error).__name__}: {error}"
-            if not isinstance(found, int | float) or not found >= 0:
+            if not isinstance(found, int | float) or not 0 <= found < inf:
                 told = f"cycles of {each.name} of at least 0 at {sizes}"
                 raise _wrong(machine, told, str(found))
 
