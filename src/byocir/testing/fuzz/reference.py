@@ -243,12 +243,14 @@ def _moved(value: Value, rng: np.random.Generator, unit: float) -> np.ndarray:
 
 
 def _widen(changes: list[np.ndarray], data: Sequence[Data], found: list[Any] | None) -> None:
-    """Adds what a move changed."""
-    for i, change in enumerate(changes):
-        if found is None or np.shape(found[i]) != np.shape(data[i]):
-            change[...] = np.inf
-        elif data[i].dtype != object:
-            change += _distance(found[i], data[i]) / ROUNDS
+    """Adds what a move changed. Raises Unfit where it changed more than numbers."""
+    if found is None:
+        raise Unfit
+    for change, before, after in zip(changes, data, found, strict=True):
+        if np.shape(after) != np.shape(before):
+            raise Unfit
+        if before.dtype != object:
+            change += _distance(after, before) / ROUNDS
 
 
 def _distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -442,11 +442,20 @@ def _nearest(call: Call, x: NDArray[Any]) -> NDArray[np.int64]:
 def has_flat_channel(call: Call) -> bool:
     """A channel hardly varies around its mean."""
     x = call.array(0)
-    if x is None or x.ndim < 3 or not x.size:
+    return x is not None and x.ndim >= 3 and _is_flat_along(x, range(2, x.ndim))
+
+
+def has_flat_part(call: Call) -> bool:
+    """Elements along the axes that are normalised hardly vary around their mean."""
+    x = call.array(0)
+    return x is not None and _is_flat_along(x, call.attribute("axes", [0, 2, 3]))
+
+
+def _is_flat_along(x: np.ndarray, axes: Sequence[int]) -> bool:
+    wide, along = x.astype(np.float64), tuple(axes)
+    if not wide.size:
         return False
-    wide = x.astype(np.float64)
-    axes = tuple(range(2, x.ndim))
-    return bool((wide.var(axis=axes) < 1e-2 * wide.mean(axis=axes) ** 2).any())
+    return bool((wide.var(axis=along) <= 1e-2 * wide.mean(axis=along) ** 2).any())
 
 
 def has_zero_points_of_rows(call: Call) -> bool:
