@@ -39,7 +39,7 @@ LOOK = 0.02
 ALIGNMENT = 64
 
 Answer = Callable[[Any, list[np.ndarray]], tuple[Any, list[np.ndarray]]]
-"""What a child does: plain data and arrays give plain data and arrays."""
+"""The work of a child: plain data and arrays give plain data and arrays."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Limits:
     seconds: float = SECONDS
     nbytes: int | None = None
     only_files: bool = False
-    """Whether they are for targets from files alone."""
+    """Limits targets from files alone."""
 
 
 _given: ContextVar[Limits | None] = ContextVar("isolation", default=None)
@@ -88,7 +88,7 @@ class Died(Exception):
 
 
 def isolated(function: Callable[[], Any], limits: Limits) -> Any:
-    """What a function gives, as JSON keeps it, from a child process. Raises Died."""
+    """Runs a function in a child process; gives its result as JSON keeps it. Raises Died."""
 
     def answer(data: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
         return function(), []
@@ -192,7 +192,7 @@ def _end(owner: int, pid: int, *files: Any) -> None:
 
 
 def _exit_code(pid: int) -> int | None:
-    """How a child ended, as `os.waitstatus_to_exitcode` says; None while it has not."""
+    """Gives the exit code of a child, as `os.waitstatus_to_exitcode` has it; None while it runs."""
     status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if status is None:
         return None

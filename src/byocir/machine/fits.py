@@ -40,7 +40,8 @@ class Misfit:
 
 
 Asked = Literal["pattern", "memories", "all"]
-"""What must fit: the pattern alone; its operands' memories, too; or sizes and rules as well."""
+"""The things that must fit: the pattern alone; its operands' memories, too; or sizes and rules as
+well."""
 
 
 def fits(

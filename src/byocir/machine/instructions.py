@@ -16,7 +16,7 @@ from byocir.patterns import Composite, Pattern, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
 
 WORK = "work"
-"""What the block of an instruction is called in its matches, unless its pattern names it."""
+"""The name of an instruction's block in its matches, unless its pattern names it."""
 
 Cycles = Callable[[Sizes], int | float]
 Encode = Callable[["Call"], Any]
@@ -115,7 +115,7 @@ class Fit:
     iterators: Mapping[str, tuple[int, ...]]
     operands: Mapping[str, int]
     memories: tuple[Memory, ...]
-    """Where each operand must lie, by its position."""
+    """The memory in which each operand must lie, by its position."""
     numbers: Mapping[str, int]
 
     def sizes(self, extents: Sequence[int]) -> dict[str, int]:
@@ -132,7 +132,7 @@ class Kind:
 
     fit: Fit
     block: BlockOp
-    """What one call does, but for where its boxes begin."""
+    """The block that one call computes, but for where its boxes begin."""
     start: Attribute | None
     sizes: Mapping[str, int]
     cycles: float
@@ -155,7 +155,7 @@ class Call:
     """The places of the operands, by name."""
     is_first: bool = True
     is_last: bool = True
-    """Whether it is the first, and the last, call of its op."""
+    """Tell if it is the first, and the last, call of its op."""
 
     @property
     def instruction(self) -> Instruction:

@@ -170,4 +170,4 @@ class Counted:
 
 
 Order = InOrder | Interlocked | Tokens | Counted
-"""What keeps instructions of several units in order: `Machine.order` takes one of these."""
+"""The kinds of order between instructions of several units: `Machine.order` takes one of these."""

@@ -67,7 +67,7 @@ def _said(
     start: Attribute | None,
     asked: Asked,
 ) -> list[Fit | Misfit]:
-    """What instructions say to a block, limits aside: to them an iterator has one point or more."""
+    """Fits each instruction to a block, limits aside: to them an iterator has one point or more."""
     least = tuple(min(size, 2) for size in sizes)
     question = ("fits", key, least, start, asked)
     return machine.answer(

@@ -268,7 +268,8 @@ class _Servers:
             self.steps += 1
 
     def _held(self, index: int) -> int:
-        """When the sequencer is free and all is done that an instruction is held for, if known."""
+        """Gives the time when the sequencer is free and all is done that an instruction is held
+        for, if known."""
         ends = [self.events[wait] for wait in self.waits.holds.get(index, ())]
         return UNKNOWN if UNKNOWN in ends else max([self.sequencer_free, *ends])
 

@@ -10,8 +10,8 @@ from byocir.patterns.region_rules import RegionRule
 Merge = Literal["any", "connected", "none"]
 
 ConstantPolicy = Literal["match", "bind", "argument", "transform"]
-"""Where constants go that composites use. "match": those that a pattern calls constant are part of
-the region's function, others are its arguments. "bind": all are part of it. "argument": all are
+"""Places for constants that composites use. "match": those that a pattern calls constant are part
+of the region's function, others are its arguments. "bind": all are part of it. "argument": all are
 arguments, so regions that differ in their weights alone share a function. "transform": as "bind",
 and the target's `transform` says what is stored for each."""
 

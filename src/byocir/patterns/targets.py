@@ -66,11 +66,11 @@ class Taker(Protocol):
     """The level that its region functions are brought to before code generation."""
 
     machine: ClassVar[Any]
-    """What its functions run on, for passes that serve several targets: a name, or a described
-    machine (`byocir.machine.Machine`)."""
+    """The machine that its functions run on, for passes that serve several targets: a name, or a
+    described machine (`byocir.machine.Machine`)."""
 
     is_searched: ClassVar[bool]
-    """Whether byocir finds the schedules of its composites."""
+    """Tells if byocir finds the schedules of its composites."""
 
     @property
     def fixed_point(self) -> str:
@@ -94,7 +94,7 @@ class Taker(Protocol):
         ...
 
     instructions: ClassVar[tuple[Composite, ...]]
-    """What `tensorise` in its schedules may make of blocks."""
+    """The patterns of what `tensorise` in its schedules may make of blocks."""
 
     def schedule(self, composite: CompositeOp) -> str | None:
         """The script by which the blocks of a composite run; None for as they are."""

@@ -87,7 +87,7 @@ class FixPointPass(ModulePass):
     name = "fix-point"
 
     rounding: str = "half_up"
-    """Where values half-way between two integers go: `half_up` or `half_even`; `float_scale` for
+    """Rounds values half-way between two integers: `half_up` or `half_even`; `float_scale` for
     an f32 scale, and half to even."""
     tables: bool = False
     """Tells whether a target has tables of 256 entries."""

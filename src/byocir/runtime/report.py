@@ -13,7 +13,7 @@ from byocir.runtime.records import read_as
 
 SCHEMA_VERSION = 2
 REFERENCE, C = "reference", "c"
-"""What runs the host's ops in process: the evaluator that defines their meaning, or C code made
+"""Ways to run the host's ops in process: the evaluator that defines their meaning, or C code made
 from the module (what has no form in C runs in the evaluator)."""
 
 

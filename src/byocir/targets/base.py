@@ -73,43 +73,43 @@ class Target(ArgSpecConvertible):
     """The level at which `emit` sees region functions."""
 
     machine: ClassVar[str | Machine] = ""
-    """What its functions run on, where passes choose their functions by that and not by the name of
-    one target: "vta" for every class derived from VTA's, or a machine that is described. For one
-    that is, byocir tiles, selects instructions, allocates, synchronises and simulates."""
+    """The machine that its functions run on, where passes choose functions by that and not by the
+    name of one target: "vta" for every class derived from VTA's, or a machine that is described.
+    For one that is, byocir tiles, selects instructions, allocates, synchronises and simulates."""
 
     is_searched: ClassVar[bool] = False
-    """Whether byocir finds the schedules of its composites. A class says so itself: its machine is
+    """Asks byocir to find the schedules of its composites. A class says so itself: its machine is
     described, and `schedule` the default."""
 
     instructions: ClassVar[tuple[Composite, ...]] = ()
-    """What its device does in one step, as patterns of blocks that `tensorise` in its schedules
+    """The steps that its device can do, as patterns of blocks that `tensorise` in its schedules
     may name. They take no work themselves, as those of `patterns` do."""
 
     signed_bytes: ClassVar[bool] = False
-    """Whether it computes on signed bytes alone: arrays of unsigned ones then become signed, with
+    """Says that it computes on signed bytes alone: arrays of unsigned ones then become signed, with
     zero points that are 128 less, in the whole module before the first match."""
 
     channels_last: ClassVar[bool] = False
-    """Whether convolutions are offered to its patterns at the tensor level with channels last:
+    """Asks that convolutions are offered to its patterns at the tensor level with channels last:
     images [n, h, w, c], weights [r, s, c, o], and zeros around images in memory. What computes
     images and what reads them follows, in the whole module."""
 
     constants: ClassVar[ConstantPolicy] = "match"
-    """Where constants go that its composites use: "match", "bind", "argument" or
+    """Places the constants that its composites use: "match", "bind", "argument" or
     "transform" (see `byocir.patterns.policy`)."""
 
     non_finite: ClassVar[bool] = True
-    """Whether it computes with NaN and infinities as the evaluator does. Where it does not say so,
-    `byocir conform` compares no numbers that come from these."""
+    """Says that it computes with NaN and infinities as the evaluator does. Where it does not say
+    so, `byocir conform` compares no numbers that come from these."""
 
     tolerance: ClassVar[float] = 1e-7
-    """How far the floats that its ops give may be off, relative to the largest of them or to 1: by
+    """Bounds the error of the floats that its ops give, relative to the largest of them or to 1: by
     sums in another order, as a rule. `byocir conform` looks at what becomes of that in a program
     whose results differ by more than one part in ten thousand. 1e-6 suits a library that computes
     functions in ways of its own."""
 
     tables: ClassVar[bool] = False
-    """Whether it has tables of 256 entries: functions of one byte between dequantize and quantize
+    """Says that it has tables of 256 entries: functions of one byte between dequantize and quantize
     (sigmoid, gelu, …) then become `graph.gather` from a constant at `graph.cast` of the byte, and
     so do the exponentials of a softmax where it computes in fixed point."""
 
@@ -261,8 +261,8 @@ class Profile:
     details: Mapping[str, int] = field(default_factory=dict[str, int])
     """Further numbers, by name."""
     seconds: float | None = None
-    """What those cycles take on the device, where its clock is known: `byocir measure` takes this
-    in place of the time that running the program took."""
+    """The seconds of those cycles on the device, where its clock is known: `byocir measure` takes
+    this in place of the time that running the program took."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the report."""

@@ -40,7 +40,7 @@ from byocir.toolchain import built_and_loaded
 ARRAYS = "const void *const *inputs, void *const *outputs"
 """The parameters of each function: arrays in row-major order; outputs are there to be filled."""
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
-"""How the code is built in process: exported projects are built alike."""
+"""The options with which the code is built in process; exported projects are built alike."""
 SOURCE, OUTPUTS = "regions.c", "outputs.json"
 
 
@@ -53,7 +53,7 @@ class CTarget(Target):
     other are static, or begin with the target's name."""
 
     preamble: ClassVar[str] = ""
-    """What the code of every model begins with: `#include "dsp.h"`."""
+    """Begins the code of every model: `#include "dsp.h"`."""
 
     def define(self, function: FuncOp, name: str) -> str:
         """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs

@@ -32,7 +32,7 @@ TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
 
 def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """What a package keeps of a machine's functions: their text, their weights and, where its
+    """Gives what a package keeps of a machine's functions: their text, their weights and, where its
     instructions are encoded, their code: bytes, or what hooks give instead as JSON."""
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
     program = ModuleOp([function.clone() for function in functions])

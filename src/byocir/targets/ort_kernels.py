@@ -1,5 +1,5 @@
-"""What ONNX Runtime refuses, or computes otherwise than ONNX: element types for which it has no
-kernel on the processor, attributes, and values that only a run tells.
+"""Lists what ONNX Runtime refuses, or computes otherwise than ONNX: element types for which it has
+no kernel on the processor, attributes, and values that only a run tells.
 
 It is written down, as what a target takes must not depend on what is installed. The types are
 those of ONNX Runtime 1.31; a slow test tries all of them on the one that is.

@@ -45,7 +45,7 @@ from byocir.targets.own_passes import owned
 
 LOWERING = "convert-graph-to-tir"
 LAYOUTS = "assign-layouts{frames=copied least=1},order-weights,"
-"""What targets whose convolutions have channels last want before they match."""
+"""The passes that targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
 )

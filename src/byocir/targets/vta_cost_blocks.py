@@ -23,7 +23,7 @@ from byocir.targets.vta_work import (
 )
 
 FREE = (arith.ConstantOp, arith.ExtSIOp, arith.TruncIOp)
-"""What takes no step of the ALU: it is how values are loaded and stored."""
+"""Ops that take no step of the ALU: they are how values are loaded and stored."""
 
 
 def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> Work | None:

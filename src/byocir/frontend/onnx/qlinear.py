@@ -241,7 +241,7 @@ def read_matmul_integer(node: NodeReader) -> Value:
 
 
 def read_conv_integer(node: NodeReader) -> Value:
-    """What surrounds the input is its zero point."""
+    """Reads a ConvInteger, whose input is surrounded by its zero point."""
     x, w, pads = node.operand(0), node.operand(1), list(p.conv_pads(node))
     spatial, group = len(pads) // 2, node.integer("group", 1)
     window = {"strides": p.strides(node), "dilations": p.dilations(node)}

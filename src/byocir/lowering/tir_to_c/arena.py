@@ -56,9 +56,9 @@ class Arena:
 
 
 _Span = tuple[int, int, int]
-"""Where a placed buffer begins and ends, and its index."""
+"""The first byte of a placed buffer, the one past it, and its index."""
 _Fit = Callable[[int, Iterator[_Span]], int]
-"""Where bytes fit, given what is placed and met, by address."""
+"""Finds an address for so many bytes beside what is placed, by address."""
 
 
 def plan(buffers: Sequence[Lifetime]) -> Arena:

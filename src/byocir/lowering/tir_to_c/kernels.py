@@ -49,6 +49,6 @@ class Kernel:
     body: list[str]
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     can_fail: bool = False
-    """Whether it gives an int, 0 unless an index leads outside of its array."""
+    """Says that it gives an int, 0 unless an index leads outside of its array."""
     shared: int = 0
     """The work of it that threads share: then all of a team call it. 0 if one thread does."""

@@ -23,7 +23,7 @@ _CTYPES = {
 }
 
 HALVES: dict[Attribute, str] = {f16: "f16", bf16: "bf16"}
-"""What floats of 16 bits are called in the names of functions of half.h."""
+"""The names of floats of 16 bits in functions of half.h."""
 
 
 class NoC(Exception):

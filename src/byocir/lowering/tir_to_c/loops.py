@@ -40,7 +40,7 @@ from byocir.lowering.tir_to_c.literals import (
 from byocir.lowering.tir_to_c.scalars import Scalars
 
 LANES = 64
-"""How many accumulators stand side by side where elements follow each other in memory."""
+"""The accumulators that stand side by side where elements follow each other in memory."""
 STRIDED_LANES = 8
 """The same where they do not: enough to hide how long an addition takes."""
 NEAR = 4

@@ -99,7 +99,7 @@ class _Builder:
         self.program = Program()
         self.buffers: dict[SSAValue, Buffer] = {}
         self._steps = self.program.steps
-        """Where steps go: those of the function, or of the innermost loop."""
+        """The list that steps go to: that of the function, or of the innermost loop."""
         self._functions = functions_of(function)
         self._numbers: dict[SSAValue, str] = {}
         """Index values as C expressions."""

@@ -110,7 +110,7 @@ class Scalars:
         self.floats: dict[SSAValue, FloatRange] = {}
         """The same of floats."""
         self.can_fail = False
-        """Whether a statement may return from the function, with OUTSIDE."""
+        """Tells if a statement may return from the function, with OUTSIDE."""
 
     def rounded(self, type_: Attribute, value: str) -> str:
         """A float of C as a value of a float type, which may have 16 bits."""

@@ -97,7 +97,7 @@ class _Writer:
         self.steps: list[Step] = []
         self.buffers: dict[SSAValue, Buffer] = {}
         self._names: dict[SSAValue, str] = {}
-        """What the indices of loops are called."""
+        """Maps the indices of loops to their names in C."""
         self._loops = self._locals = 0
         self._depth, self._threads = 0, 1
 

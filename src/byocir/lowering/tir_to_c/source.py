@@ -52,7 +52,7 @@ from byocir.toolchain.calling import ALIGN, OUTSIDE, UNFIT, aligned
 ANY = CHost("generic")
 
 C_BEGINS = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
-"""What headers have before their declarations, so that C++ may include them."""
+"""The text of headers before their declarations, so that C++ may include them."""
 C_ENDS = "#ifdef __cplusplus\n}\n#endif\n"
 
 MOST_STEPS = 64

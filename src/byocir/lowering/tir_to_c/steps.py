@@ -33,7 +33,7 @@ class Buffer:
     """Of an array whose shape only a run tells, where that shape is, as i64: `type` is then that of
     the largest, and the array lies at the start."""
     copies: int = 1
-    """How many there are in the arena: one for each thread that may use it at once."""
+    """Its copies in the arena: one for each thread that may use it at once."""
 
     @property
     def count(self) -> int:
@@ -59,7 +59,7 @@ class Compute:
     nodes: tuple[str, ...]
     """The names of the model's nodes that it computes."""
     bases: list[str] = field(default_factory=list[str])
-    """Where iterators start, as C expressions: the kernel's last parameters."""
+    """The starts of iterators, as C expressions: the kernel's last parameters."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ class Repeat:
     steps: list[Step]
     kind: LoopKind = LoopKind.SERIAL
     threads: int = 1
-    """How many threads share a parallel loop."""
+    """The threads that share a parallel loop."""
     condition: Buffer | None = None
-    """What must hold for a next iteration."""
+    """The condition of a next iteration."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ before the other threads have seen that there is something to do."""
 WORTH_TEAM = 2**15
 """The same for all that a team shares, which must be worth waking its threads."""
 UNEVEN = 1 / 32
-"""How much more than its share a thread may have to do, if loops can be cut so evenly."""
+"""The work beyond its share that a thread may have, if loops can be cut so evenly."""
 
 _HEAD = re.compile(
     r"( *)for \(ptrdiff_t \w+ = (\d+); \w+ < (?:apart\()?(\d+)\)?; \w+ ?\+[+=] ?(\d*)\) \{"

@@ -212,9 +212,9 @@ class TileNest:
         return lines
 
     def _within(self) -> tuple[str | None, str | None]:
-        """Where not all elements of the tile have an epilogue, gives the number along the lane that
-        do, if neighbours along the lane are neighbours in the last dimension, else the condition
-        that each must meet, which comes first."""
+        """Bounds the epilogue where not all elements of the tile have one: gives the number along
+        the lane that do, if neighbours along the lane are neighbours in the last dimension, else
+        the condition that each must meet, which comes first."""
         writer = self.writer
         if writer.end is None:
             return None, None

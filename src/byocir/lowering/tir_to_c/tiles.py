@@ -28,7 +28,7 @@ PRELUDE = """/* Whether there are vector types. FUSED functions may round a * b 
 #define VECTORS 0
 #endif
 """
-"""What tiles need, before all else."""
+"""C that tiles need, before all else."""
 
 SIZES = {
     **{"float": 4, "int32_t": 4, "uint32_t": 4},

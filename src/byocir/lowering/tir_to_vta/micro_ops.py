@@ -21,7 +21,7 @@ Offsets = tuple[int, int, int]
 """Indices, or steps of indices, of dst (ACC), src (INP or ACC) and wgt (WGT)."""
 
 HAZARD_COST = 128
-"""How many micro-ops it is worth to spend so that no accumulator is used again within three
+"""The micro-ops that may be spent so that no accumulator is used again within three
 consecutive micro-ops: upstream's runtime refuses such kernels, since the pipelined hardware would
 read the accumulator before it is written. This simulator runs them right."""
 

@@ -20,7 +20,7 @@ from byocir.vta_sim import VTAConfig
 
 @dataclass(frozen=True)
 class Lanes:
-    """What an element of VTA's memories holds: `block` channels for each of `batch` images."""
+    """The lanes of an element of VTA's memories: `block` channels for each of `batch` images."""
 
     block: int
     batch: int = 1

@@ -29,7 +29,7 @@ computation; more would need the same micro-ops for more addresses, so that loop
 micro-ops, which the compute module waits for."""
 
 Lives = Sequence[Life]
-"""When a buffer is needed, from each meeting on."""
+"""The lives of a buffer, one from each meeting on."""
 Places = Mapping[AllocOp, Sequence[int]]
 """The addresses of each buffer, in the order in which the loops meet it."""
 

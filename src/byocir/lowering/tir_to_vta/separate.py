@@ -32,7 +32,7 @@ from byocir.patterns.targets import machine_of, targets_of
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 
 COPY = "a copy in another layout"
-"""Where copies come from: no node of the model."""
+"""The location of copies: they come from no node of the model."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def _source(op: BlockOp, value: SSAValue) -> int:
 
 
 def _negated(value: SSAValue) -> SSAValue | None:
-    """What is taken off 0 to give this value; None for another value."""
+    """Finds the value that is taken off 0 to give this one; None for another value."""
     made = value.owner
     if not isinstance(made, arith.SubiOp) or not isinstance(made.lhs.owner, arith.ConstantOp):
         return None

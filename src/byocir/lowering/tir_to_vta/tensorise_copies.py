@@ -23,7 +23,7 @@ MEMORIES: dict[tuple[str, Attribute], LoadMemory] = {
     ("vta.acc", i32): LoadMemory.ACC,
     ("vta.acc", i8): LoadMemory.ACC8,
 }
-"""What loads a buffer of this scope from DRAM elements of this type."""
+"""Maps the scope of a buffer and the type of DRAM elements to the op that loads it from them."""
 
 
 @dataclass(frozen=True)

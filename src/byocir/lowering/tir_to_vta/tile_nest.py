@@ -21,7 +21,7 @@ SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
 """The names of VTA's memories as scopes of buffers."""
 
 BUS_BYTES = 8
-"""What is loaded or stored in a cycle."""
+"""The bytes that are loaded or stored in a cycle."""
 
 
 WIDENING_CYCLES = 2
@@ -35,7 +35,7 @@ def element_cycles(memory: Memory, config: VTAConfig) -> int:
 
 
 def element_rank(memory: Memory, config: VTAConfig) -> int:
-    """How many trailing dimensions of a buffer are inside one element of a memory."""
+    """Counts the trailing dimensions of a buffer that are inside one element of a memory."""
     return 2 if memory is Memory.WGT or config.batch > 1 else 1
 
 
@@ -67,7 +67,7 @@ class Nest:
     buffers: tuple[Buffer, ...]
     work: tuple[tuple[tuple[int, ...], int], ...]
     lanes: int = 1
-    """How many of the parallel iterators count lanes: those of channels, and of a batch."""
+    """The number of parallel iterators that count lanes: those of channels, and of a batch."""
     joined: tuple[tuple[int, int], ...] = ()
     """Pairs of iterators that index one dimension of the result together, the outer one first."""
 

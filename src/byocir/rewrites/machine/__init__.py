@@ -31,7 +31,7 @@ from byocir.patterns.targets import find
 PASSES = (
     "route-copies,write-out-loops,select-instructions,overlap-loads,allocate-memories,synchronise"
 )
-"""What follows the schedules of a machine's functions."""
+"""The passes that follow the schedules of a machine's functions."""
 
 
 def machine_of(attribute: TargetAttr) -> Machine | None:

@@ -27,7 +27,7 @@ from byocir.rewrites.schedule.access import accesses_of, local_map
 from byocir.rewrites.schedule.requests import check_block, refused
 
 Emit = Callable[[Match, BlockOp], Sequence[Operation]]
-"""What stands for a block that matched: new ops, made from what the pattern's names are bound to
+"""Makes the ops that stand for a block that matched, from what the pattern's names are bound to
 (values of the tile, not of the program) and the block itself."""
 
 

@@ -54,7 +54,7 @@ class Case:
     levels: tuple[str, ...] = LEVELS
 
     def meaning(self, target: Target) -> Meaning | None:
-        """What the program computes, in the numbers that the target computes with; None where it
+        """Computes the program in the numbers that the target computes with; None where it
         has none on these inputs, or several."""
         module = self.module
         try:
@@ -77,14 +77,14 @@ class Case:
 
 
 SHAKEN = 3
-"""How often a program is evaluated with floats that are a little off."""
+"""The times that a program is evaluated with floats that are a little off."""
 TIMES = 4.0
 """By so much more than these were found to be off may a target be off."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a program computes on inputs, by name, where each op may be off by `tolerance` of its
+    """The results of a program on inputs, by name, where each op may be off by `tolerance` of its
     largest float, or of 1."""
 
     module: ModuleOp
@@ -94,8 +94,9 @@ class Meaning:
 
     @cached_property
     def room(self) -> Arrays:
-        """How far elements may be off by what becomes of the tolerance: far, where a difference of
-        large numbers is small, or one is divided by next to nothing. Looked at where they are."""
+        """Bounds by what elements may be off for what becomes of the tolerance: far, where a
+        difference of large numbers is small, or one is divided by next to nothing. Looked at where
+        they are."""
         room = {name: np.zeros(array.shape) for name, array in self.outputs.items()}
         for seed in range(SHAKEN if self.tolerance else 0):
             found = self._shaken(np.random.default_rng(seed))
@@ -118,7 +119,7 @@ class Meaning:
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """How far elements are from each other; infinitely far where one is no number."""
+    """Measures how far elements are from each other; infinitely far where one is no number."""
     one, other = found.astype(np.float64), expected.astype(np.float64)
     is_same = (one == other) | (np.isnan(one) & np.isnan(other))
     return np.where(is_same, 0.0, np.nan_to_num(np.abs(one - other), nan=np.inf, posinf=np.inf))

@@ -29,7 +29,7 @@ from byocir.testing.conformance.trial import Problem, Unmeant, Wrong, compiled
 
 VARIABLE = "PYTHONHASHSEED"
 SECONDS = 120
-"""How long the other process may take."""
+"""The seconds that the other process may take."""
 
 Digests = Mapping[str, Mapping[str, str]]
 """By program the digest of each blob."""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 LIBRARIES = frozenset({"byocir", "numpy", "onnxruntime", "xdsl", "concurrent", "threading.py"})
 """Folders and files whose code is nobody's target."""
 ROUNDS = 2
-"""How often two threads run side by side."""
+"""The times that two threads run side by side."""
 STOPS = 16
 """At how many of its lines, or a few more, a function is stopped."""
 PATIENCE = 0.05
@@ -32,7 +32,7 @@ WAIT = 60.0
 
 
 def side_by_side(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
-    """What two functions give that run in two threads."""
+    """Yields what two functions give that run in two threads."""
     before = sys.getswitchinterval()
     try:
         sys.setswitchinterval(1e-5)
@@ -45,7 +45,7 @@ def side_by_side(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple
 
 
 def interleaved(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
-    """What two functions give of which the first is stopped where the other runs."""
+    """Yields what two functions give of which the first is stopped where the other runs."""
     end = monotonic() + ENOUGH
     lines = _Lines(None, lambda: None)
     lines.trace(one)

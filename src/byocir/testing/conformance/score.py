@@ -13,7 +13,7 @@ from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.trial import Problem
 
 SHOWN = 8
-"""How much of what was never reached is listed in a text."""
+"""The number of things never reached that a text lists."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Score:
 
     @property
     def never(self) -> list[str]:
-        """What was never reached: patterns that took nothing, rules that refused nothing."""
+        """Lists what was never reached: patterns that took nothing, rules that refused nothing."""
         patterns = [name for name in self.patterns if not self.taken[name]]
         rules = [f"{name}: {rule}" for name, rule in self.rules if (name, rule) not in self.refused]
         return [*patterns, *rules]

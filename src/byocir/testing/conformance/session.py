@@ -44,7 +44,7 @@ THOROUGH = 3
 EXPORTED, FIRST = 30, 3
 """Of so many cases of a pattern one is exported, where the target has a device: the third first."""
 REDRAWS = 40
-"""How many programs of a pattern are looked at for a smaller one."""
+"""The programs of a pattern that are looked at for a smaller one."""
 
 Progress = Callable[[Score, str], None]
 """Told the score so far, and what comes next."""
@@ -71,7 +71,7 @@ class Session:
     seed: int = 0
     patterns: Sequence[str] = ()
     folder: Path | None = None
-    """Where programs that show a problem are written; None: nowhere."""
+    """The folder into which programs that show a problem are written; None: nowhere."""
     progress: Progress = lambda score, what: None
     score: Score = field(init=False)
 

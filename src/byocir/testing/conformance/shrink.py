@@ -20,9 +20,9 @@ from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.nets import main_of, ops_of
 
 ATTEMPTS = 60
-"""How many smaller programs are tried in place of one."""
+"""The smaller programs that are tried in place of one."""
 SECONDS = 10.0
-"""How long that may take."""
+"""The seconds that it may take to make a program smaller."""
 
 Shows = Callable[[Case], bool]
 

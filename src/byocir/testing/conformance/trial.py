@@ -87,13 +87,13 @@ class Trial:
     case: Case
     target: Target
     is_thorough: bool = True
-    """Whether calls of regions are repeated in ways that must not matter."""
+    """Repeats calls of regions in ways that must not matter."""
     is_exported: bool = False
-    """Whether it runs as a project of its own, too."""
+    """Tells if it runs as a project of its own, too."""
     taken: Counter[str] = field(default_factory=Counter[str])
     problem: Problem | None = None
     is_run: bool = False
-    """Whether the program could be run on its inputs."""
+    """Tells if the program could be run on its inputs."""
 
     def run(self) -> Trial:
         """Compiles, runs and compares."""
