@@ -21,7 +21,7 @@ from byocir.patterns import Composite
 from byocir.patterns.files import import_file
 from byocir.targets.base import Target
 from byocir.testing import conform
-from byocir.testing.conformance.cases import Case
+from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.trial import Trial, difference
 
@@ -180,6 +180,30 @@ def test_a_tolerance_holds_for_what_becomes_of_it(tolerance, room):
     assert difference(expected + np.float32(1e-4), expected, near)
     less = meaning.outputs["res1"]
     assert difference(~less, less, meaning.room["res1"])
+
+
+EDGE = """func.func @main(%0: tensor<2xf32>) -> tensor<2xi64> {
+  %1 = graph.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = graph.cast %1 {to = i64} : (tensor<2xf32>) -> tensor<2xi64>
+  %3 = graph.constant #graph.array<[5, 6] : tensor<2xi64>>
+  %4 = graph.gather %3, %2 {axis = 0 : i64} : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  func.return %4 : tensor<2xi64>
+}"""
+
+
+def test_a_program_whose_meaning_hangs_on_a_last_digit_grants_nothing():
+    """Floats that are a little larger lead outside of the array: no result is right."""
+
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+
+    module = parse_module(EDGE, load_context())
+    below = np.full(2, np.nextafter(np.log(np.float32(2)), np.float32(0)), np.float32)
+    meaning = Case(module, {"arg0": below}).meaning(Library())
+    assert meaning.outputs["res0"].tolist() == [6, 6]
+    with pytest.raises(Unmeant):
+        _ = meaning.room
 
 
 @dataclass(frozen=True)

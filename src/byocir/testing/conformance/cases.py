@@ -82,6 +82,10 @@ TIMES = 4.0
 """By so much more than these were found to be off may a target be off."""
 
 
+class Unmeant(Exception):
+    """Ends a trial of a program that means nothing on these inputs."""
+
+
 @dataclass(frozen=True)
 class Meaning:
     """The results of a program on inputs, by name, where each op may be off by `tolerance` of its
@@ -96,26 +100,24 @@ class Meaning:
     def room(self) -> Arrays:
         """Bounds by what elements may be off for what becomes of the tolerance: far, where a
         difference of large numbers is small, or one is divided by next to nothing. Looked at where
-        they are."""
+        they are. Raises Unmeant where other floats give another shape, or nothing."""
         room = {name: np.zeros(array.shape) for name, array in self.outputs.items()}
         for seed in range(SHAKEN if self.tolerance else 0):
             found = self._shaken(np.random.default_rng(seed))
             for name, array in self.outputs.items():
-                if found is None or found[name].shape != array.shape:  # nothing is sure
-                    room[name] = np.full(array.shape, np.inf)
-                else:
-                    far = TIMES * distance(found[name], array)
-                    room[name] = np.maximum(room[name], far)
+                if found[name].shape != array.shape:
+                    raise Unmeant
+                room[name] = np.maximum(room[name], TIMES * distance(found[name], array))
         return room
 
-    def _shaken(self, rng: np.random.Generator) -> Arrays | None:
-        """The outputs where floats are a little off; None where that has no meaning."""
+    def _shaken(self, rng: np.random.Generator) -> Arrays:
+        """The outputs where floats are a little off. Raises Unmeant where there are none."""
         given = {name: np.array(array) for name, array in self.feeds.items()}
         shake = _Shake(self.tolerance, rng)
         try:
             return evaluate(self.module, given, interpreter=Interpreter(self.module, observe=shake))
-        except ByocirError:
-            return None
+        except ByocirError as error:
+            raise Unmeant from error
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:

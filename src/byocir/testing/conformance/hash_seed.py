@@ -23,9 +23,9 @@ import numpy as np
 
 from byocir.targets.base import Target
 from byocir.testing.conformance import the_target
-from byocir.testing.conformance.cases import Case
+from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.saved import FEEDS, read_case, text_of, write_case
-from byocir.testing.conformance.trial import Problem, Unmeant, Wrong, compiled
+from byocir.testing.conformance.trial import Problem, Wrong, compiled
 
 VARIABLE = "PYTHONHASHSEED"
 SECONDS = 120

@@ -41,6 +41,7 @@ from byocir.testing.conformance.cases import (
     Arrays,
     Case,
     Meaning,
+    Unmeant,
     distance,
 )
 from byocir.testing.conformance.exported import NotBuilt, run_exported
@@ -56,10 +57,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"error[{self.code}]: {self.text}"
-
-
-class Unmeant(Exception):
-    """Ends a trial of a program that means nothing on these inputs."""
 
 
 class Wrong(Exception):
