@@ -50,41 +50,21 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
         difference."""
         if rounding == FLOAT_SCALE:
             return _on_grid_of_result(m, a, b, quantize, new)
-        parameters, element = _parameters(m), known_grid(quantize).element
-        assert parameters is not None
-        factors, shift = parameters
-        if m["total"].op.name == "graph.sub":
-            factors = factors * np.array([1, -1], np.int32)
-        to_fine = FixedAttr.of(0, rounding)
-        terms: list[SSAValue] = []
-        for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
-            excess = -int(factor) * int(known_grid(m[name]).zero_point)
-            terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
-        total = new.add(AddOp.make(*terms)).result
-        back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
-        zero = int(known_grid(quantize).zero_point)
-
-        def to_grid(wide: SSAValue) -> SSAValue:
-            return in_fixed_point(wide, one, back, element, new, zero)
-
-        return brought_to_grid(quantize, total, to_grid, new)
+        return _on_fine_grid(m, a, b, quantize, new, rounding)
 
     residual_add.where(fix=ONE_SCALE)(one_scale("lhs", "The first term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
-    if rounding == FLOAT_SCALE:
-        residual_add.where(fix=CLOSER_SCALES)(terms_fit)
-        return residual_add
-
-    @residual_add.where(fix=CLOSER_SCALES)
-    def sum_fits(m: Match) -> tuple[bool, str]:
-        """The sum on a fine grid fits in i32."""
-        grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
-        plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
-        return not plain or _parameters(m) is not None, "scales too far apart"
-
+    residual_add.where(fix=CLOSER_SCALES)(terms_fit if rounding == FLOAT_SCALE else sum_fits)
     return residual_add
+
+
+def sum_fits(m: Match) -> tuple[bool, str]:
+    """The sum on a fine grid fits in i32."""
+    grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
+    plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
+    return not plain or _parameters(m) is not None, "scales too far apart"
 
 
 def terms_fit(m: Match) -> tuple[bool, str]:
@@ -95,6 +75,30 @@ def terms_fit(m: Match) -> tuple[bool, str]:
     known = [g for g in grids if g is not None]
     fits = all(g.element == i8 and g.symmetric and g.scale <= known[-1].scale for g in known)
     return fits, "; ".join(map(str, known))
+
+
+def _on_fine_grid(
+    m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps, rounding: Rounding
+) -> SSAValue:
+    """The sum of two terms on a grid so fine that neither is rounded, brought to the result's."""
+    parameters, element = _parameters(m), known_grid(quantize).element
+    assert parameters is not None
+    factors, shift = parameters
+    if m["total"].op.name == "graph.sub":
+        factors = factors * np.array([1, -1], np.int32)
+    to_fine = FixedAttr.of(0, rounding)
+    terms: list[SSAValue] = []
+    for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
+        excess = -int(factor) * int(known_grid(m[name]).zero_point)
+        terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
+    total = new.add(AddOp.make(*terms)).result
+    back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
+    zero = int(known_grid(quantize).zero_point)
+
+    def to_grid(wide: SSAValue) -> SSAValue:
+        return in_fixed_point(wide, one, back, element, new, zero)
+
+    return brought_to_grid(quantize, total, to_grid, new)
 
 
 def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
