@@ -247,13 +247,7 @@ def run(options: argparse.Namespace) -> int:
     outputs = _run(package, feeds, options)
     steps.end()
     print(summary(package.report))
-    if options.timing:
-        tables = [cycles_table(profile) for profile in package.profile()]
-        print("\n".join(tables) or "no target tells what its code takes")
-    if options.trace is not None:
-        from byocir.cli.traces import write_traces
-
-        print("\n".join(write_traces(package, options.trace)))
+    _tell_times(package, options)
     write_report(package.report, options.report)
     for name, array in outputs.items():
         print(f"{escaped(name)}: {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
@@ -269,6 +263,17 @@ def run(options: argparse.Namespace) -> int:
     steps.end()
     print("\n".join(lines))
     return code
+
+
+def _tell_times(package: Package, options: argparse.Namespace) -> None:
+    """Prints the cycles of each region, and writes their traces, as asked for."""
+    if options.timing:
+        tables = [cycles_table(profile) for profile in package.profile()]
+        print("\n".join(tables) or "no target tells what its code takes")
+    if options.trace is not None:
+        from byocir.cli.traces import write_traces
+
+        print("\n".join(write_traces(package, options.trace)))
 
 
 def _run(

@@ -151,7 +151,7 @@ class Report:
     host_macs: dict[str, int] = field(default_factory=dict[str, int])
     """Of split nodes what the host multiplies and accumulates itself, where it does."""
     host_parts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Of split nodes what the host computes, as bodies of patterns are written."""
+    """Maps split nodes to what the host computes of them, as bodies of patterns are written."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE

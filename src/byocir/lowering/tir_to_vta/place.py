@@ -24,7 +24,7 @@ from byocir.rewrites.rows import MOST, Full, Life, Placed, spread
 from byocir.vta_sim import VTAConfig
 
 SLOTS = 2
-"""Over how many addresses the instances of one buffer alternate. Two let loads overlap
+"""The addresses between which the instances of one buffer alternate. Two let loads overlap
 computation; more would need the same micro-ops for more addresses, so that loops would keep loading
 micro-ops, which the compute module waits for."""
 

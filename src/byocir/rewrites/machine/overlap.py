@@ -44,9 +44,9 @@ class OverlapLoadsPass(ModulePass):
 
 def overlap(machine: Machine, body: Block) -> None:
     """Brings the loads of a body forward."""
-    steps = steps_of(ops_in(machine, body))
     if isinstance(machine.ordered, InOrder):
         return
+    steps = steps_of(ops_in(machine, body))
     earliest = _earliest(steps)
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
         order = _Order(steps, earliest, depth).calls()

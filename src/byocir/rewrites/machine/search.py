@@ -33,8 +33,8 @@ from byocir.rewrites.machine.epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
 NEAR = 1.02
-"""Of choices that cost up to so many times the least the one with the fewest steps is taken: each
-step is written out, and the closed form knows no better."""
+"""Choices that cost up to so many times the least count as equal, and the one with the fewest steps
+is taken: each step is written out, and the closed form knows no better."""
 MOST_WAYS = 3000
 """Choices that are all tried; among more, one size is changed at a time."""
 
