@@ -198,18 +198,20 @@ def test_a_report_names_the_nodes_of_a_decision_once():
 
 
 def report_of_regions(count: int, composites: int) -> Report:
-    """Regions with composites of one node each, each region cut off from the one before."""
+    """Regions with composites of one node each, each region cut off from the one before by an op
+    that all nodes of that one share."""
     regions: list[Region] = []
     for i in range(count):
         nodes = [f"node_{i}_{j}" for j in range(composites)]
-        cuts = [Cut("graph.softmax (host)", [f"node_{i - 1}_0"], [], [], nodes[:1])] if i else []
+        before = regions[-1].nodes if regions else []
+        cuts = [Cut("graph.softmax (host)", before, [], [], nodes[:1])] if i else []
         parts = [Composite("npu.relu", "graph", [node]) for node in nodes]
         regions.append(Region("npu_0", "npu", "graph", parts, nodes, [], [], 0, cuts))
     nodes = [Node(name, "Relu", 1) for region in regions for name in region.nodes]
     return Report(nodes, ["npu"], regions, [], [], [])
 
 
-@pytest.mark.parametrize("sizes", [[(1, 64), (1, 128)], [(64, 1), (128, 1)]])
+@pytest.mark.parametrize("sizes", [[(1, 64), (1, 128)], [(64, 1), (128, 1)], [(2, 64), (2, 128)]])
 def test_explaining_looks_for_regions_and_composites_once(sizes):
     calls = Calls()
     for size in sizes:

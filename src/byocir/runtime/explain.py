@@ -162,7 +162,7 @@ def _region(region: Region, found: _Found) -> list[str]:
         lines += [f"schedule {composite.schedule}"] * bool(composite.schedule)
     lines += [f"input  {type_}" for type_ in region.inputs]
     lines += [f"output {type_}" for type_ in region.outputs]
-    return [*lines, *(line.strip() for line in _cuts(region, found))]
+    return [*lines, *(line.strip() for line in found.cuts(region))]
 
 
 class _Found:
@@ -174,6 +174,7 @@ class _Found:
         self._calls: dict[str, list[Region]] = {}
         self._numbers: dict[int, int] = {}
         self._parts: dict[str, list[tuple[Region, Composite]]] = {}
+        self._cuts: dict[int, list[str]] = {}
         for region in report.regions:
             calls = self._calls.setdefault(region.symbol, [])
             calls.append(region)
@@ -195,6 +196,13 @@ class _Found:
         each = [{id(region): region for region in self.regions_of(node)} for node in nodes]
         first, *others = each or [{}]
         return next((r for key, r in first.items() if all(key in other for other in others)), None)
+
+    def cuts(self, region: Region) -> list[str]:
+        """Describes the paths that keep a region apart from earlier ones: once for all its nodes,
+        as a cut names all nodes of an op that many share."""
+        if id(region) not in self._cuts:
+            self._cuts[id(region)] = [*_cuts(region, self)]
+        return self._cuts[id(region)]
 
     def call(self, region: Region) -> str:
         """A region by its function, and which call of it where there are several."""
@@ -281,7 +289,7 @@ def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[
     yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
     yield from _declined(_furthest(decisions))
     for region in regions:
-        yield from _cuts(region, found)
+        yield from found.cuts(region)
 
 
 def _schedules(composites: Iterable[Composite]) -> Iterator[str]:
