@@ -21,7 +21,7 @@ from byocir.cli.ops import DIALECTS, describe_op, wrapped
 from byocir.dialects.docstrings import fields_of, fields_of_module
 from byocir.frontend.onnx.table import TABLE
 from byocir.patterns import policy
-from byocir.patterns.policy import RegionPolicy
+from byocir.patterns.policy import Quantisation, RegionPolicy
 from byocir.targets import base as targets
 from byocir.targets.base import Profile, Target
 from byocir.targets.c import CTarget
@@ -49,8 +49,9 @@ DECLARED = (
     "tolerance",
     "tables",
 )
-BEFORE = ("read_files",)
-"""The hooks of a target's class, which are called before there is an instance."""
+BEFORE = ("quantisation", "read_files")
+"""The hooks that are called before a compilation: by `byocir quantise`, and of the class before
+there is an instance."""
 CALLED = (
     "fixed_point",
     "passes",
@@ -127,7 +128,7 @@ def values() -> Iterator[str]:
     """What hooks take and give."""
     for name, module in (("Point", targets), ("ConstantPolicy", policy)):
         yield from name_section(module, name)
-    for kind in (RegionPolicy, Profile, CFunctions, Device, DeviceRegion):
+    for kind in (RegionPolicy, Quantisation, Profile, CFunctions, Device, DeviceRegion):
         yield from class_section(kind)
 
 

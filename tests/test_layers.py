@@ -28,6 +28,7 @@ LAYERS = (
     "runtime",
     "compiler",
     "onnx_backend",
+    "quantiser",
     "testing",
     "cli",
 )

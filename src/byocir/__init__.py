@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from byocir.errors import ByocirError
     from byocir.isolation import isolate
     from byocir.memory import limit_memory
+    from byocir.quantiser.quantise import quantise
     from byocir.rewrites.schedule import Schedule
     from byocir.runtime.package import Package, load
     from byocir.runtime.report import Report
@@ -42,6 +43,7 @@ _HOMES = {
     "limit_memory": "byocir.memory",
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
+    "quantise": "byocir.quantiser.quantise",
 }
 """Maps each public name to the module that defines it."""
 
@@ -59,6 +61,7 @@ __all__ = [
     "limit_memory",
     "load",
     "partition",
+    "quantise",
 ]
 
 

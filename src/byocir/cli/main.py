@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
         verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
+    _add_quantise(verbs.add_parser("quantise", help="quantise a float model for a target"))
     _add_conform(verbs.add_parser("conform", help="try a target on programs made for its patterns"))
     _add_new_target(verbs.add_parser("new-target", help="begin a target: a package that works"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
@@ -272,6 +273,44 @@ def _measure(options: argparse.Namespace) -> int:
     from byocir.cli.measure import measure
 
     return measure(options)
+
+
+def _add_quantise(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, help="an ONNX file, in float")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="samples by input (.npz), which set the ranges; labels beside them are found",
+    )
+    parser.add_argument(
+        "--target", default="vta", metavar="T", help="a target, or one in a file (default: vta)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the model (default: MODEL_int8.onnx)"
+    )
+    parser.add_argument(
+        "--powers-of-two",
+        action=argparse.BooleanOptionalAction,
+        help="scales whose quotients are powers of two (default: as the target asks)",
+    )
+    parser.add_argument(
+        "--per-channel",
+        action=argparse.BooleanOptionalAction,
+        help="a scale for each channel of weights (default: as the target asks)",
+    )
+    parser.add_argument(
+        "--samples", type=_number, default=512, help="samples that set the ranges (default: 512)"
+    )
+    parser.add_argument("--labels", metavar="NAME", help="the array of labels in the file")
+    parser.set_defaults(verb=_quantise)
+
+
+def _quantise(options: argparse.Namespace) -> int:
+    from byocir.cli.quantise import run
+
+    return run(options)
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,22 @@ CONSTANT_POLICIES: tuple[str, ...] = get_args(ConstantPolicy)
 
 
 @dataclass(frozen=True)
+class Quantisation:
+    """The form of int8 nets that a target computes best, for `byocir quantise`.
+
+    `symmetric`: activations have no zero points; only then the rest but `per_channel` counts.
+    `per_channel`: weights have a scale for each channel. `equal_terms`: the terms of a sum, and the
+    parts of a concat, have one scale. `powers_of_two`: what a requantisation multiplies by is a
+    power of two, so that a shift does it; weights then have one scale each.
+    """
+
+    symmetric: bool = True
+    per_channel: bool = True
+    equal_terms: bool = False
+    powers_of_two: bool = False
+
+
+@dataclass(frozen=True)
 class RegionPolicy:
     """The way in which a target's composites are gathered into regions, each of which is one call.
 

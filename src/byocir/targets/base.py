@@ -32,7 +32,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Machine
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
-from byocir.patterns.policy import ConstantPolicy, RegionPolicy
+from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
 from byocir.targets.device import CFunctions, Device
@@ -130,6 +130,12 @@ class Target(ArgSpecConvertible):
         by one f32 scale, half to even ("float_scale"), or "" for in float, as ONNX does. It is
         chosen for the whole module before the first match."""
         return ""
+
+    @property
+    def quantisation(self) -> Quantisation:
+        """The form of int8 nets that it computes best, for `byocir quantise`: by default without
+        zero points, and with a scale for each channel of weights."""
+        return Quantisation()
 
     @property
     def region_policy(self) -> RegionPolicy:

@@ -15,6 +15,7 @@ from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta.config import config_in, configured, is_configured
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
+from byocir.patterns.policy import Quantisation
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
@@ -106,6 +107,11 @@ class Vta(Target):
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:
         return "half_even" if self.rounding == "half_even" else "half_up"
+
+    @property
+    def quantisation(self) -> Quantisation:
+        """Sums of terms in one scale need no products; a machine without MUL only shifts."""
+        return Quantisation(equal_terms=True, powers_of_two=not self.machine_config.alu_mul)
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
         from byocir.targets.vta_cost import cost_of

@@ -1,0 +1,99 @@
+"""Samples for calibration: arrays by input, cut into feeds of the model's own batch.
+
+An input `[batch, 1, 8, 8]` takes an array `[450, 1, 8, 8]`: feeds of up to 32 samples each; with a
+fixed batch of 4 it takes feeds of 4, and the last 2 of 450 samples are left out. An input `[16]`
+takes an array `[450, 16]`: 450 feeds. All other sizes must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from byocir.errors import ByocirError
+from byocir.frontend.onnx.tensors import any_dtype
+
+AT_ONCE = 32
+"""The samples of one feed where the model takes any number."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Arrays by input, each with its samples along the first axis."""
+
+    arrays: Mapping[str, np.ndarray]
+    count: int
+    """Samples that are fed."""
+    step: int
+    """Samples of each feed; 0 where inputs have no axis for samples."""
+
+    @staticmethod
+    def of(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> Samples:
+        """Fits arrays to a model's inputs; raises ByocirError B392 for those that do not."""
+        weights = {each.name for each in model.graph.initializer}
+        inputs = [each for each in model.graph.input if each.name not in weights]
+        if not inputs:
+            raise _unfit("a model with inputs", "one without")
+        taken: dict[str, np.ndarray] = {}
+        steps: dict[str, int | None] = {}
+        for each in inputs:
+            if each.name not in arrays:
+                raise _unfit(f"an array '{each.name}', as the model's input", ", ".join(arrays))
+            taken[each.name] = arrays[each.name]
+            steps[each.name] = _batch(each, arrays[each.name])
+        for what, found in (
+            ("as many samples for each input", {n: len(a) for n, a in taken.items()}),
+            ("one batch for all inputs", {n: s for n, s in steps.items() if s is not None}),
+        ):
+            if len(set(found.values())) > 1:
+                raise _unfit(what, ", ".join(f"{name}: {size}" for name, size in found.items()))
+        count = len(taken[inputs[0].name])
+        fixed = [step for step in steps.values() if step is not None]
+        step = fixed[0] if fixed else min(AT_ONCE, max(count, 1))
+        if count < max(step, 1):
+            raise _unfit(f"at least {max(step, 1)} samples", str(count))
+        return Samples(taken, count - count % step if fixed and step else count, step)
+
+    def first(self, count: int) -> Samples:
+        """The first samples, in whole feeds, at least one."""
+        step = max(self.step, 1)
+        return replace(self, count=min(self.count, max(count - count % step, step)))
+
+    def feeds(self) -> Iterator[dict[str, np.ndarray]]:
+        """Gives the model's feeds, in order."""
+        for start in range(0, self.count, max(self.step, 1)):
+            part = slice(start, min(start + self.step, self.count)) if self.step else start
+            yield {name: array[part] for name, array in self.arrays.items()}
+
+
+def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:
+    """The samples that an input takes at once: None for any number, 0 if it has no axis for them.
+    Raises ByocirError B392 unless the array is of its type and sizes."""
+    tensor = value.type.tensor_type
+    sizes = [dim.dim_value or None for dim in tensor.shape.dim]
+    shown = "x".join(str(size or "?") for size in sizes)
+    dtype = any_dtype(tensor.elem_type)
+    if array.dtype != dtype:
+        raise _unfit(f"{dtype} for input '{value.name}'", str(array.dtype))
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise _unfit(f"finite numbers for input '{value.name}'", "NaN or infinity")
+    for of_one, batch in ((sizes[1:], sizes[0] if sizes else None), (sizes, 0)):
+        is_batched = batch != 0 and bool(sizes)
+        if len(array.shape) == 1 + len(of_one) and (is_batched or batch == 0):
+            pairs = zip(array.shape[1:], of_one, strict=True)
+            if all(size is None or size == found for found, size in pairs):
+                return batch
+    found = "x".join(map(str, array.shape))
+    raise _unfit(f"samples of {shown} for input '{value.name}'", found)
+
+
+def _unfit(expected: str, found: str) -> ByocirError:
+    return ByocirError(
+        "B392",
+        f"expected {expected}, found {found or 'none'}",
+        where="the data for calibration",
+        help="an array by the name of each input, its samples along the first axis",
+    )

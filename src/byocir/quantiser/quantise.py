@@ -1,0 +1,208 @@
+"""`byocir.quantise`: ONNX Runtime's static quantiser, told what a target wants.
+
+The net is quantised twice: with the quantiser's own defaults, which tells the ranges and is what
+the result is compared with, and as the target wants it, with scales that these ranges give.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from byocir.errors import ByocirError
+from byocir.frontend.onnx.load import load_model
+from byocir.frontend.onnx.reference import NotComputed
+from byocir.patterns.hooks import ask, expect_given
+from byocir.patterns.policy import Quantisation
+from byocir.quantiser.accuracy import Accuracy, compared, labels_in, outputs_of
+from byocir.quantiser.data import Samples
+from byocir.quantiser.scales import chosen, ranges_in
+from byocir.targets.base import Target, target_of
+from byocir.targets.given import attributes_of
+from byocir.targets.ort_session import NoRuntime
+
+CALIBRATED_WITH = 512
+"""The samples that ranges are taken from, unless asked for another number."""
+
+PREPARED = "prepared.onnx"
+
+Tell = Callable[[str], None]
+"""Hears what is being done."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A quantised model, and how near it comes to the float one on the data given."""
+
+    model: onnx.ModelProto
+    """The net in QDQ form."""
+    form: Quantisation
+    accuracy: Accuracy
+    default: Accuracy
+    """The same of what ONNX Runtime's quantiser writes with its defaults."""
+    float_accuracy: Accuracy
+    samples: int
+    """Samples that were compared."""
+
+
+def quantise(
+    model: str | Path,
+    data: Mapping[str, np.ndarray],
+    *,
+    target: str | Target = "vta",
+    powers_of_two: bool | None = None,
+    per_channel: bool | None = None,
+    samples: int = CALIBRATED_WITH,
+    labels: str | None = None,
+    tell: Tell = lambda _: None,
+) -> Quantised:
+    """Quantises a float model for a target.
+
+    `data` has an array for each input of the model, its samples along the first axis; the first
+    `samples` of them set the ranges, all are used to compare. Labels are an array of whole numbers
+    beside them, the only one there is or that named `labels`. `powers_of_two` and `per_channel`
+    stand for what the target asks for (`Target.quantisation`). Raises ByocirError B118 without ONNX
+    Runtime, B101 to B105 for a model that cannot be read, B392 for data that do not fit, B393 for
+    a model that the quantiser does not take, B210 and B213 for a target that there is not."""
+    form = _form(target, powers_of_two, per_channel)
+    with _quiet(), tempfile.TemporaryDirectory() as folder:
+        tell("preparing the model")
+        given = _read(Path(model))
+        all_samples = Samples.of(given, data)
+        found_labels = labels_in(data, all_samples, labels)
+        prepared = _prepared(Path(model), Path(folder))
+        calibration = all_samples.first(samples)
+        tell(f"taking ranges from {calibration.count:,} samples")
+        default = _quantised(calibration, Path(folder))
+        tell("quantising")
+        wanted = _as_wanted(prepared, default, form, calibration, Path(folder))
+        meant = outputs_of(Path(model), all_samples, tell)
+        found, before = (outputs_of(each, all_samples, tell) for each in (wanted, default))
+        return Quantised(
+            wanted,
+            form,
+            compared(found, meant, found_labels),
+            compared(before, meant, found_labels),
+            compared(meant, meant, found_labels),
+            all_samples.count,
+        )
+
+
+def _form(
+    target: str | Target, powers_of_two: bool | None, per_channel: bool | None
+) -> Quantisation:
+    attributes = attributes_of(target)
+    if len(attributes) != 1:
+        raise ByocirError("B213", f"expected one target, found {len(attributes)}")
+    chosen_target = target_of(attributes[0])
+    form: Any = ask(chosen_target, "quantisation")
+    is_form = isinstance(form, Quantisation)
+    expect_given(chosen_target, "quantisation", is_form, "a Quantisation", form)
+    asked = {"powers_of_two": powers_of_two, "per_channel": per_channel}
+    return replace(form, **{name: value for name, value in asked.items() if value is not None})
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    model = load_model(path).proto
+    if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
+        raise ByocirError(
+            "B393", "expected a float model, found one that is quantised", where=str(path)
+        )
+    return model
+
+
+def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
+    """The model as the quantiser wants it: with all shapes, batch norms folded. A file, as the
+    quantiser moves the weights out of a model in memory."""
+    path = folder / PREPARED
+    with _reported():
+        _module("shape_inference").quant_pre_process(model, path, skip_symbolic_shape=True)
+    return onnx.load_model_from_string(path.read_bytes())
+
+
+def _as_wanted(
+    model: onnx.ModelProto,
+    default: onnx.ModelProto,
+    form: Quantisation,
+    samples: Samples,
+    folder: Path,
+) -> onnx.ModelProto:
+    extra: dict[str, Any] = {
+        "ActivationSymmetric": form.symmetric,
+        "WeightSymmetric": True,
+    }
+    if form.symmetric and (form.equal_terms or form.powers_of_two):
+        extra["TensorQuantOverrides"] = chosen(model, ranges_in(default), form)
+    return _quantised(
+        samples,
+        folder,
+        per_channel=form.per_channel and not form.powers_of_two,
+        extra_options=extra,
+    )
+
+
+def _quantised(samples: Samples, folder: Path, **options: Any) -> onnx.ModelProto:
+    """The prepared model as the quantiser writes it."""
+    quantization, path = _module(), folder / "quantised.onnx"
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.feeds: Iterator[dict[str, np.ndarray]] = samples.feeds()
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.feeds, None)
+
+    with _reported():
+        quantization.quantize_static(folder / PREPARED, path, Reader(), **options)
+    return onnx.load_model_from_string(path.read_bytes())
+
+
+def _module(name: str = "") -> Any:
+    """ONNX Runtime's quantiser, which has no types."""
+    try:
+        return import_module(f"onnxruntime.quantization.{name}".rstrip("."))
+    except ImportError as error:
+        raise ByocirError(
+            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
+        ) from error
+
+
+@contextmanager
+def _reported() -> Generator[None]:
+    """Raises ByocirError B393 for what the quantiser raises, which is of any kind."""
+    try:
+        yield
+    except ByocirError:
+        raise
+    except Exception as error:
+        raise ByocirError(
+            "B393", f"expected a model that ONNX Runtime quantises, found: {error}"
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keeps back the quantiser's advice, and says what sessions raise."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    except NoRuntime as error:
+        raise ByocirError(
+            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
+        ) from error
+    except NotComputed as error:
+        raise ByocirError(
+            "B119", f"expected a model that ONNX Runtime runs, found: {error}"
+        ) from error
+    finally:
+        logging.disable(before)

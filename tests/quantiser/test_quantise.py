@@ -1,0 +1,155 @@
+"""`byocir quantise`: nets in the form that a target wants, and what it says of bad data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import byocir
+from byocir.cli.main import main
+from byocir.patterns.policy import Quantisation
+from byocir.quantiser.quantise import Quantised, quantise
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+FLOAT, DATA = DIGITS / "digits_f32.onnx", DIGITS / "digits_test.npz"
+SHAPES = {"image": (1, 1, 8, 8)}
+
+
+def samples(count: int = 450) -> dict[str, np.ndarray]:
+    return {name: array[:count] for name, array in np.load(DATA).items()}
+
+
+@cache
+def digits(powers_of_two: bool) -> Quantised:
+    return quantise(FLOAT, samples(), powers_of_two=powers_of_two)
+
+
+def cycles(made: Quantised) -> int:
+    package = byocir.compile(made.model, targets=["vta"], shapes=SHAPES)
+    assert package.report.macs["host"] == 0
+    return sum(program.cycles for program in package.profile())
+
+
+@pytest.mark.parametrize("powers_of_two", [False, True])
+def test_digits_lose_at_most_half_a_point(powers_of_two: bool):
+    made = digits(powers_of_two)
+    assert made.samples == 450
+    assert made.float_accuracy.right - made.accuracy.right <= 0.005
+    package = byocir.compile(made.model, targets=["vta"], shapes={"image": (150, 1, 8, 8)})
+    right = 0
+    for part in range(0, 450, 150):
+        scores = package.run({"image": samples()["image"][part : part + 150]})["logits"]
+        right += int((scores.argmax(axis=1) == samples()["label"][part : part + 150]).sum())
+    assert made.float_accuracy.right - right / 450 <= 0.005
+
+
+def test_powers_of_two_take_vta_less_time():
+    assert cycles(digits(True)) < cycles(digits(False))
+
+
+def net(batch: int | str | None) -> onnx.ModelProto:
+    """A product of weights and an input of 6 numbers, with an axis for samples unless None."""
+    leading = [] if batch is None else [batch]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [*leading, size])
+        for name, size in (("x", 6), ("y", 3))
+    ]
+    weight = np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+    graph = helper.make_graph(
+        nodes, "net", values[:1], values[1:], [numpy_helper.from_array(weight, "w")]
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def saved(path: Path, batch: int | str | None) -> Path:
+    onnx.save(net(batch), path)
+    return path
+
+
+@pytest.mark.parametrize(("batch", "used"), [("n", 10), (1, 10), (4, 8), (None, 10)])
+def test_samples_are_fed_in_the_models_batch(batch: int | str | None, used: int, tmp_path: Path):
+    x = np.random.default_rng(1).standard_normal((10, 6)).astype(np.float32)
+    made = quantise(saved(tmp_path / "net.onnx", batch), {"x": x})
+    assert made.samples == used
+    assert 0 < made.accuracy.distance < 0.05
+
+
+@dataclass(frozen=True)
+class Asymmetric(byocir.Target):
+    name = "asymmetric"
+
+    @property
+    def quantisation(self) -> Quantisation:
+        return Quantisation(symmetric=False)
+
+
+@pytest.mark.parametrize(("target", "has_zero_points"), [(Asymmetric(), True), ("json", False)])
+def test_a_target_says_if_there_are_zero_points(target, has_zero_points: bool, tmp_path: Path):
+    x = np.random.default_rng(1).uniform(0, 1, (10, 6)).astype(np.float32)
+    made = quantise(saved(tmp_path / "net.onnx", "n"), {"x": x}, target=target)
+    zeros = [
+        numpy_helper.to_array(each)
+        for each in made.model.graph.initializer
+        if each.name.endswith("zero_point")
+    ]
+    assert any(zero.any() for zero in zeros) == has_zero_points
+
+
+@dataclass(frozen=True)
+class Careless(byocir.Target):
+    name = "careless"
+    quantisation = {"symmetric": True}  # pyright: ignore[reportAssignmentType]
+
+
+def test_a_target_that_says_nonsense_is_told_so(tmp_path: Path):
+    with pytest.raises(byocir.ByocirError, match=r"B228.*Quantisation"):
+        quantise(saved(tmp_path / "net.onnx", "n"), {}, target=Careless())
+
+
+BAD_DATA = [
+    ({}, "expected an array 'x'"),
+    ({"x": np.zeros((10, 7), np.float32)}, "expected samples of ?x6"),
+    ({"x": np.zeros((10, 6))}, "expected float32"),
+    ({"x": np.zeros((0, 6), np.float32)}, "expected at least 1 samples"),
+    ({"x": np.full((2, 6), np.nan, np.float32)}, "expected finite numbers"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_DATA)
+def test_data_that_do_not_fit_are_refused(data, message: str, tmp_path: Path):
+    with pytest.raises(byocir.ByocirError) as error:
+        quantise(saved(tmp_path / "net.onnx", "n"), data)
+    assert error.value.code == "B392"
+    assert message in str(error.value)
+
+
+def test_labels_must_be_whole_numbers_of_each_sample():
+    with pytest.raises(byocir.ByocirError, match=r"B392.*labels in 'image'"):
+        quantise(FLOAT, samples(32), labels="image")
+
+
+def test_a_quantised_model_is_refused():
+    with pytest.raises(byocir.ByocirError, match=r"B393.*quantised"):
+        quantise(DIGITS / "digits_int8.onnx", samples(32))
+
+
+def test_the_command_writes_the_model_and_prints_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "q.onnx"
+    command = ["quantise", str(FLOAT), "--data", str(DATA), "--samples", "64", "-o", str(path)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["450", "samples", "distance", "same", "class", "top-1"]
+    assert [line.split()[0] for line in lines[1:]] == ["float", "ONNX", "for", "wrote"]
+    assert onnx.load(path).graph.node
+    assert main([*command, "--target", "no_such"]) == 1
+    assert "B210" in capsys.readouterr().err
