@@ -5,7 +5,7 @@ from __future__ import annotations
 from byocir.evaluate.interpreter import Interpreter
 from byocir.runtime.native import HostProgram, host_code
 
-STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-lm")
+STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-ffp-contract=off", "-lm")
 SANITIZED = (*STRICT, "-fsanitize=undefined", "-fno-sanitize-recover")
 
 

@@ -15,7 +15,7 @@ from projects import write
 import byocir
 from byocir.runtime.export import export_project
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O0", "-c")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-O0", "-c")
 DIGITS = "examples/digits/digits_int8.onnx"
 
 

@@ -40,6 +40,11 @@ class Loop:
     def name(self) -> str:
         return f"i{self.position}"
 
+    @property
+    def start(self) -> str:
+        """The name of the iteration at which a tile or a group of lanes begins."""
+        return f"s{self.position}"
+
 
 @dataclass
 class Kernel:

@@ -9,7 +9,7 @@ so that compilers can use vector instructions: floats are added in the evaluator
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -94,11 +94,17 @@ class BlockWriter:
         self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
         self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
         self.parallel, self.reduction = self._merged(self.parallel), self._merged(self.reduction)
-        left = {loop.position for loop in (*self.parallel, *self.reduction)}
-        names = [f"i{i}" if i in left else "0" for i in range(len(op.extents))]
-        for i in based:
-            names[i] = f"(b{i} + i{i})" if i in left else f"b{i}"
-        self.indices = Indices(names, self._ranges())
+        self._left = {loop.position: loop for loop in (*self.parallel, *self.reduction)}
+        self.indices = self.indices_at(())
+
+    def indices_at(self, starts: Collection[Loop]) -> Indices:
+        """Index expressions in C where these loops are at the start of a tile."""
+        names = ["0"] * len(self.op.extents)
+        for i, loop in self._left.items():
+            names[i] = loop.start if loop in starts else loop.name
+        for i in self.based:
+            names[i] = f"(b{i} + {names[i]})" if i in self._left else f"b{i}"
+        return Indices(names, self._ranges())
 
     @property
     def _updated(self) -> set[int]:
@@ -377,7 +383,7 @@ class BlockWriter:
         if lane.extent <= size:
             return _nest(rest, self._accumulated(_Lanes(lane, lane.extent)))
         full, remainder = divmod(lane.extent, size)
-        start = f"s{lane.position}"
+        start = lane.start
         step = f"for (ptrdiff_t {start} = 0; {start} < {full * size}; {start} += {size}) {{"
         inner = self._accumulated(_Lanes(lane, size, start))
         lines = [step, *(TAB + line for line in inner), "}"]
@@ -460,7 +466,7 @@ class BlockWriter:
         used = arguments_of(op.body.block, op.yielded)
         bound: dict[SSAValue, str] = {args[i]: f"g{i}" for i in texts if i in used}
         lines = [f"const {c_type(args[i].type)} g{i} = {texts[i]};" for i in texts if i in used]
-        computed, values = self.scalars.statements(op.body.block, bound, op.yielded)
+        computed, values = self.scalars.statements(op.body.block, bound, op.yielded, "u")
         out = self.late_outs[0]
         ends = [f"{self._place(out)} = {stored(out.element, values[0])};"]
         return [*_needed([*lines, *computed], ends), *ends]

@@ -120,10 +120,15 @@ class Scalars:
         return f"round_{HALVES[type_]}({value})"
 
     def statements(
-        self, block: Block, arguments: Mapping[SSAValue, str], values: Sequence[SSAValue]
+        self,
+        block: Block,
+        arguments: Mapping[SSAValue, str],
+        values: Sequence[SSAValue],
+        letter: str = "v",
     ) -> tuple[list[str], list[str]]:
         """Statements that compute `values` from a block's arguments, given as C expressions, and
-        the expressions of the values. Raises NoC for an op without a form in C."""
+        the expressions of the values. Variables are called by the letter and a number. Raises NoC
+        for an op without a form in C."""
         names, lines = dict(arguments), list[str]()
         ops = list(sources(block, values))
         clamps = {op: clamp for op in ops if (clamp := late_clamp_of(op, self.floats))}
@@ -132,7 +137,7 @@ class Scalars:
             if op in late:
                 continue
             if op in clamps:
-                names[op.results[0]] = name = f"v{len(names)}"
+                names[op.results[0]] = name = f"{letter}{len(names)}"
                 lines += clamps[op].statements(name, names)
                 continue
             operands = [names[value] for value in op.operands]
@@ -145,7 +150,7 @@ class Scalars:
             if isinstance(op, arith.ConstantOp):
                 names[result] = text
                 continue
-            names[result] = f"v{len(names)}"
+            names[result] = f"{letter}{len(names)}"
             lines.append(f"const {c_type(result.type)} {names[result]} = {text};")
         return lines, [names[value] for value in values]
 

@@ -351,15 +351,15 @@ class _Writer:
         lines = [f"{stored_type(element_type_of(step.buffer.type))} *const y = {target};"]
         is_zero = step.number in ("0", "0x0.0p+0", "0x0.0p+0f")
         for runs in step.runs:
-            head, at = "", str(runs.start)
+            at = f"{runs.start} + {runs.step} * i" if runs.count > 1 else str(runs.start)
+            inner = [f"memset(y + {at}, 0, {runs.length} * sizeof *y);"]
+            if not is_zero:
+                head = f"for (ptrdiff_t j = 0; j < {runs.length}; j++) {{"
+                inner = [head, f"{TAB}y[{at} + j] = {step.number};", "}"]
             if runs.count > 1:
-                head = f"for (ptrdiff_t i = 0; i < {runs.count}; i++) "
-                at = f"{runs.start} + {runs.step} * i"
-            if is_zero:
-                lines.append(f"{head}memset(y + {at}, 0, {runs.length} * sizeof *y);")
-            else:
-                each = f"for (ptrdiff_t j = 0; j < {runs.length}; j++)"
-                lines.append(f"{head}{each} y[{at} + j] = {step.number};")
+                head = f"for (ptrdiff_t i = 0; i < {runs.count}; i++) {{"
+                inner = [head, *(TAB + line for line in inner), "}"]
+            lines += inner
         return ["{", *(TAB + line for line in lines), "}"] if step.runs else []
 
     def _call(self, step: Call) -> list[str]:

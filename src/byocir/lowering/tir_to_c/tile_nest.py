@@ -20,9 +20,9 @@ from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 @dataclass(frozen=True)
 class _Range:
-    """A loop over tiles: from `start` to `stop` by `step`."""
+    """A loop over tiles: `name` goes from `start` to `stop` by `step`."""
 
-    loop: Loop
+    name: str
     start: int
     stop: int
     step: int
@@ -87,7 +87,7 @@ class TileNest:
             still = all(
                 not f.outer.coefficient(loop.position) for f in self.tile.factors if f not in shared
             )
-            (columns if moves and still else positions).append(_Range(loop, 0, loop.extent, 1))
+            (columns if moves and still else positions).append(_Range(loop.name, 0, loop.extent, 1))
         return columns, positions
 
     def _chunks(self) -> list[_Range]:
@@ -100,10 +100,10 @@ class TileNest:
             width = vectors * lanes
             stop = done + (extent - done) // width * width
             if stop > done:
-                chunks.append(_Range(self.lane, done, stop, width))
+                chunks.append(_Range(self.lane.start, done, stop, width))
                 done = stop
         if done < extent:
-            chunks.append(_Range(self.lane, extent - lanes, extent, lanes))
+            chunks.append(_Range(self.lane.start, extent - lanes, extent, lanes))
         return chunks
 
     def _rows(self) -> list[list[_Range]]:
@@ -111,7 +111,7 @@ class TileNest:
         extents = [row.extent for row in self.rows]
         pieces: list[list[_Range]] = [[]]
         for row, height in zip(self.rows, heights_of(extents, self.shape.rows), strict=True):
-            ranges = [_Range(row, *piece) for piece in split(row.extent, height)]
+            ranges = [_Range(row.start, *piece) for piece in split(row.extent, height)]
             pieces = [[*before, one] for before in pieces for one in ranges]
         return pieces
 
@@ -130,11 +130,11 @@ class TileNest:
     ) -> list[str]:
         """Loops over tiles, the outer ones shared by threads."""
         looped = [r for r in ranges if r.count > 1]
-        fixed = [r for r in ranges if r.count == 1 and _uses(inner, r.loop.name)]
-        lines = [*(f"const ptrdiff_t {r.loop.name} = {r.start};" for r in fixed), *inner]
+        fixed = [r for r in ranges if r.count == 1 and _uses(inner, r.name)]
+        lines = [*(f"const ptrdiff_t {r.name} = {r.start};" for r in fixed), *inner]
         for r in reversed(looped):
-            name = r.loop.name
-            head = f"for (ptrdiff_t {name} = {r.start}; {name} < {r.stop}; {name} += {r.step})"
+            step = "++" if r.step == 1 else f" += {r.step}"
+            head = f"for (ptrdiff_t {r.name} = {r.start}; {r.name} < {r.stop}; {r.name}{step})"
             lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
         if threads > 1 and looped:
             return [shared_for([r.count for r in looped], threads, waits=waits), *lines]
@@ -146,13 +146,12 @@ class TileNest:
     def _body(self, chunk: _Range, heights: list[int]) -> list[str]:
         writer, width = self.writer, min(chunk.step, chunk.stop - chunk.start)
         vectors = width // self.shape.lanes
-        arguments = [
-            f"{f.access.name} + {writer.indices.offset(f.outer)}" for f in self.tile.factors
-        ]
+        starts = writer.indices_at((self.lane, *self.rows))
+        arguments = [f"{f.access.name} + {starts.offset(f.outer)}" for f in self.tile.factors]
         if writer.epilogue is None:
             out = writer.outs[0]
             steps = [out.offset.coefficient(row.position) for row in self.rows]
-            target = f"{out.name} + {writer.indices.offset(out.offset)}"
+            target = f"{out.name} + {starts.offset(out.offset)}"
             return [self._call(vectors, heights, steps, [*arguments, target])]
         rows = prod(heights)
         steps = [width * heights[1], width] if len(heights) > 1 else [width] * len(heights)
@@ -172,12 +171,13 @@ class TileNest:
 
     def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> list[str]:
         """The epilogue over a tile, whose elements are in `t`."""
-        writer, lane = self.writer, self.lane.name
+        lane = self.lane
         terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
-        inner = writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
+        inner = self.writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
 
         def along(count: object) -> list[str]:
-            declared = [f"const ptrdiff_t {lane} = first + j;"] if _uses(inner, lane) else []
+            place = f"const ptrdiff_t {lane.name} = {lane.start} + j;"
+            declared = [place] if _uses(inner, lane.name) else []
             return [
                 f"for (ptrdiff_t j = 0; j < {count}; j++) {{",
                 *(indented(line) for line in [*declared, *inner]),
@@ -194,22 +194,18 @@ class TileNest:
         else:
             lines = along(width)
         for i in reversed(range(len(heights))):
-            if heights[i] > 1:
-                lines = self._row(i, heights[i], lines)
-        if _uses(lines, "first"):
-            lines = [f"const ptrdiff_t first = {lane};", *lines]
+            lines = self._row(i, heights[i], lines)
         return lines
 
-    def _row(self, index: int, height: int, inner: list[str]) -> list[str]:
-        name = self.rows[index].name
-        lines = inner
-        if _uses(inner, name):
-            lines = [f"const ptrdiff_t {name} = base{index} + r{index};", *inner]
+    def _row(self, index: int, height: int, lines: list[str]) -> list[str]:
+        row = self.rows[index]
+        if _uses(lines, row.name):
+            place = row.start if height == 1 else f"{row.start} + r{index}"
+            lines = [f"const ptrdiff_t {row.name} = {place};", *lines]
+        if height == 1:
+            return lines
         head = f"for (ptrdiff_t r{index} = 0; r{index} < {height}; r{index}++) {{"
-        lines = [head, *(indented(line) for line in lines), "}"]
-        if _uses(lines, f"base{index}"):
-            lines = [f"const ptrdiff_t base{index} = {name};", *lines]
-        return lines
+        return [head, *(indented(line) for line in lines), "}"]
 
     def _within(self) -> tuple[str | None, str | None]:
         """Bounds the epilogue where not all elements of the tile have one: gives the number along
@@ -219,10 +215,10 @@ class TileNest:
         if writer.end is None:
             return None, None
         last = writer.op.out_maps[0].results[-1]
-        place, form = writer.indices.expr(last), linear(last)
+        form = linear(last)
         if form is not None and form.coefficient(self.lane.position) == 1:
-            return None, f"{writer.end} - ({place})"
-        return f"{place} < {writer.end}", None
+            return None, f"{writer.end} - ({writer.indices_at([self.lane]).expr(last)})"
+        return f"{writer.indices.expr(last)} < {writer.end}", None
 
 
 def _uses(lines: Sequence[str], name: str) -> bool:
