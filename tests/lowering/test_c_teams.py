@@ -15,9 +15,11 @@ from byocir.dialects.tir import BlockOp
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import contract, emit_host, teams
+from byocir.lowering.tir_to_c.conditions import KEPT_APART
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.margins import Runs, margins_of, writes_apart
 from byocir.lowering.tir_to_c.teams import alone, shared_for, shared_loops
+from byocir.lowering.tir_to_c.tree import Block, Declare, For
 from byocir.runtime.c_function import OPENMP
 from byocir.runtime.native import HostProgram
 
@@ -68,14 +70,23 @@ def test_loops_are_cut_evenly():
 
 
 def test_one_thread_does_what_is_beside_shared_loops():
-    head = "for (ptrdiff_t i = 0; i < 8; i++) {"
-    assert shared_loops([head, "    f(i);", "}", "{", "    g();", "}"], 2) == [
-        *("OMP(for schedule(static))", head, "    f(i);", "}"),
-        *("OMP(single)", "{", "    g();", "}"),
+    loop, calls = For("i", 8, ["f(i);"]), Block(["g();"])
+    assert shared_loops([loop, calls], 2) == [
+        *("OMP(for schedule(static))", loop),
+        *("OMP(single)", calls),
     ]
-    assert shared_loops(["{", "    g();", "}"], 2) is None
-    assert shared_loops(["int x = 0;", head, "    f(i, x);", "}"], 2) is None
-    assert alone(["g();", "h();"]) == ["OMP(single)", "{", "    g();", "    h();", "}"]
+    assert shared_loops([calls], 2) is None
+    assert shared_loops([Declare("int", "x", "0"), loop], 2) is None
+    assert alone(["g();", "h();"]) == ["OMP(single)", Block(["g();", "h();"])]
+
+
+def test_nests_are_shared_as_far_as_they_have_nothing_beside_them():
+    inner = For("j", 5, [For("k", 64, ["f();"])])
+    (shared, _) = shared_loops([For("i", 3, [KEPT_APART, inner])], 2)
+    assert shared == "OMP(for schedule(static) collapse(2))"
+    (shared, _) = shared_loops([For("i", 3, ["g();", inner])], 2)
+    assert shared == "OMP(for schedule(static))"
+    assert shared_loops([For("i", "left", ["f();"])], 2) is None
 
 
 BLOCK = """

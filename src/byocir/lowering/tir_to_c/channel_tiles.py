@@ -11,7 +11,6 @@ stored. What is beyond the reduction's end is zeros. Signed bytes by signed ones
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,8 +20,8 @@ from byocir.dialects.tir.affine import divided_iterators
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.dots import HAS_QUADS
 from byocir.lowering.tir_to_c.literals import c_type
-from byocir.lowering.tir_to_c.loops import indented
 from byocir.lowering.tir_to_c.tiles import PRELUDE, Factor, Tile
+from byocir.lowering.tir_to_c.tree import Block, Declare, For, Node, Nodes
 from byocir.rewrites.host.dot_steps import DotStep
 from byocir.rewrites.host.tile_shape import TileShape
 from byocir.toolchain.cpu import Cpu
@@ -96,20 +95,13 @@ class ChannelTile(Tile):
     def function(
         self, lanes: int, vectors: int, heights: Sequence[int], steps: Sequence[int]
     ) -> tuple[str, str]:
-        parameters = [
-            f"const {c_type(factor.access.element)} *restrict {name}"
-            for factor, name in zip(self.factors, "pq", strict=True)
-        ]
-        body: list[str] = []
+        body: list[Node] = []
         done = 0
         for width in sorted(_WIDTHS, reverse=True):
             while vectors * lanes - done >= width:
-                body += ["{", *map(indented, self._piece(done, width, heights, steps)), "}"]
+                body.append(Block(self._piece(done, width, heights, steps)))
                 done += width
-        text = "\n".join(indented(line) for line in body)
-        head = f"({', '.join([*parameters, 'int32_t *restrict t'])})\n{{\n{text}\n}}\n"
-        name = f"tile_{hashlib.sha256(head.encode()).hexdigest()[:12]}"
-        return name, f"#if {self.needs(lanes)}\nstatic void {name}{head}#endif\n"
+        return self._defined(lanes, body)
 
     @property
     def _moving(self) -> int:
@@ -121,9 +113,7 @@ class ChannelTile(Tile):
         one, other = (factor.access.element for factor in self.factors)
         return DotStep(4, one).shifts(other)
 
-    def _piece(
-        self, at: int, width: int, heights: Sequence[int], steps: Sequence[int]
-    ) -> list[str]:
+    def _piece(self, at: int, width: int, heights: Sequence[int], steps: Sequence[int]) -> Nodes:
         """The sums of `width` channels from one on, for all rows."""
         vector, prefix, _ = _WIDTHS[width]
         moving, still = self.factors[self._moving], self.factors[1 - self._moving]
@@ -143,15 +133,14 @@ class ChannelTile(Tile):
         rows = [f"r{i}" for i in range(len(heights))]
         place = _sum([f"{names[0]} + {at}", *_moved(rows, moving.steps)])
         target = _sum([f"t + {at}", *_moved(rows, steps)])
-        inner = [
-            f"const {c_type(moving.access.element)} *const x = {place};",
+        inner: Nodes = [
+            Declare(f"{c_type(moving.access.element)} *const", "x", place),
             f"{vector} a[4] = {{{starts}}}, f[4];",
             *self._products(moving, width),
             f"put_{width}({target}, a);",
         ]
         for row, height in reversed(list(zip(rows, heights, strict=True))):
-            head = f"for (ptrdiff_t {row} = 0; {row} < {height}; {row}++) {{"
-            inner = [head, *map(indented, inner), "}"]
+            inner = [For(row, height, inner)]
         return [*lines, *inner]
 
     def _products(self, moving: Factor, width: int) -> list[str]:

@@ -9,7 +9,7 @@ plain C.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from byocir.lowering.tir_to_c.tree import For, If, Nodes
 
 APART = {
     "!apart": (
@@ -31,24 +31,20 @@ KEPT_APART = "KEPT_APART;"
 """The statement that keeps what is around it from becoming vectors before others are made."""
 MOST_UNROLLED = 32
 """Longer loops are not unrolled by gcc before vectors are made: its limit there is about 16."""
-_TAB = "    "
 
 
-def when(condition: str, lines: Sequence[str]) -> list[str]:
+def when(condition: str, body: Nodes) -> If:
     """Statements, loops among them, that a condition guards."""
-    return [f"if ({condition}) {{", *_kept(lines), "}"]
+    return If(condition, [KEPT_APART, *body])
 
 
-def either(condition: str, lines: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+def either(condition: str, body: Nodes, otherwise: Nodes) -> If:
     """Statements where a condition holds, and others where it does not."""
-    return [f"if ({condition}) {{", *_kept(lines), "} else {", *_kept(otherwise), "}"]
+    return If(condition, [KEPT_APART, *body], [KEPT_APART, *otherwise])
 
 
-def _kept(lines: Sequence[str]) -> list[str]:
-    return [f"{_TAB}{KEPT_APART}", *(_TAB + line for line in lines)]
-
-
-def apart(extent: int) -> str:
-    """The bound of a loop in which elements are read under a condition. Where it is inside of
-    another, `KEPT_APART` stands before it, so that turns of the outer one are not joined."""
-    return f"apart({extent})" if extent <= MOST_UNROLLED else str(extent)
+def loop_over(name: str, extent: int, body: Nodes, varies: bool = False) -> For:
+    """A loop from 0 on; what it does `varies` with conditions under which elements are read. Where
+    it is then inside of another, `KEPT_APART` stands before it, so that turns of the outer one are
+    not joined."""
+    return For(name, extent, body, is_apart=varies and extent <= MOST_UNROLLED)

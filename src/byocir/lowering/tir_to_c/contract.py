@@ -17,7 +17,8 @@ from byocir.dialects.tir.affine import IndexForm, divided_iterators, iterators_o
 from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
 from byocir.lowering.tir_to_c.host import CHost
-from byocir.lowering.tir_to_c.loops import BlockWriter, Kernel, Loop
+from byocir.lowering.tir_to_c.kernels import Kernel, Loop
+from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.margins import writes_apart
 from byocir.lowering.tir_to_c.teams import WORTH_SHARING, alone, shared_loops
 from byocir.lowering.tir_to_c.tile_nest import TileNest
@@ -41,7 +42,7 @@ def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
         return kernel if plain is None else replace(kernel, body=plain, shared=work)
     if not nest.is_divided:
         work, plain = 0, None
-    tiles = nest.lines(host.threads if work else 1)
+    tiles = nest.body(host.threads if work else 1)
     otherwise = plain or (alone(kernel.body) if work else kernel.body)
     needed = f"#if {nest.tile.needs(nest.shape.lanes)}"
     return Kernel(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir.affine import IndexForm, divided_iterators
 from byocir.lowering.tir_to_c.accesses import Inside
+from byocir.lowering.tir_to_c.tree import For, Nodes
 
 
 @dataclass
@@ -46,12 +48,19 @@ class Loop:
         return f"s{self.position}"
 
 
+def nest(loops: Sequence[Loop], body: Nodes) -> Nodes:
+    """Loops around statements, the first one outermost."""
+    for loop in reversed(loops):
+        body = [For(loop.name, loop.extent, body)]
+    return body
+
+
 @dataclass
 class Kernel:
     """A C function: its parameters (of which inputs are const) and its body."""
 
     parameters: list[str]
-    body: list[str]
+    body: Nodes
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     can_fail: bool = False
     """Says that it gives an int, 0 unless an index leads outside of its array."""

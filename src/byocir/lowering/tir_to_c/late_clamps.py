@@ -14,6 +14,7 @@ from byocir.dialects.types import width_of
 from byocir.evaluate.scalar import number
 from byocir.lowering.tir_to_c.float_ranges import Ranges, range_of
 from byocir.lowering.tir_to_c.literals import c_type
+from byocir.lowering.tir_to_c.tree import Declare
 
 INT32 = Interval.of_bits(32, signed=True)
 
@@ -28,13 +29,13 @@ class LateClamp:
     ops: tuple[Operation, ...]
     target: Attribute
 
-    def statements(self, name: str, names: Mapping[SSAValue, str]) -> list[str]:
+    def statements(self, name: str, names: Mapping[SSAValue, str]) -> list[Declare]:
         """Statements that define the integer by its name, where `names` has the float's."""
         own, low, high = c_type(self.target), f"({self.low})", f"({self.high})"
         return [
-            f"const int32_t {name}_ = (int32_t){names[self.value]};",
-            f"const int32_t {name}__ = {name}_ > {low} ? {name}_ : {low};",
-            f"const {own} {name} = ({own})({name}__ < {high} ? {name}__ : {high});",
+            Declare("int32_t", f"{name}_", f"(int32_t){names[self.value]}"),
+            Declare("int32_t", f"{name}__", f"{name}_ > {low} ? {name}_ : {low}"),
+            Declare(own, name, f"({own})({name}__ < {high} ? {name}__ : {high})"),
         ]
 
 

@@ -8,7 +8,6 @@ so that compilers can use vector instructions: floats are added in the evaluator
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +23,11 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import Indices, Inside, offset_of, outside_of
-from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, apart, either, when
+from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, either, loop_over, when
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import known_floats
-from byocir.lowering.tir_to_c.kernels import Access, Kernel, Loop
+from byocir.lowering.tir_to_c.kernels import Access, Kernel, Loop, nest
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     c_type,
@@ -38,6 +37,7 @@ from byocir.lowering.tir_to_c.literals import (
     stored_type,
 )
 from byocir.lowering.tir_to_c.scalars import Scalars
+from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
 
 LANES = 64
 """The accumulators that stand side by side where elements follow each other in memory."""
@@ -47,14 +47,6 @@ NEAR = 4
 """Elements this far apart still count as following each other."""
 ANYWHERE = Interval(-(2**31), 2**31)
 """Beyond what an iterator reaches from any base."""
-
-_WORD = re.compile(r"\w+")
-TAB = "    "
-
-
-def indented(line: str) -> str:
-    """A line one level deeper; those of the preprocessor stay."""
-    return line if line.startswith("#") else TAB + line
 
 
 class BlockWriter:
@@ -242,7 +234,7 @@ class BlockWriter:
         outs: Sequence[str] | None,
         store: Callable[[int, str], str],
         lanes: _Lanes | None = None,
-    ) -> list[str]:
+    ) -> Nodes:
         """The body at all points of loops, the lanes innermost. Each guard stands just inside the
         innermost loop that it depends on."""
         make: _MakeLoop = _just
@@ -251,16 +243,16 @@ class BlockWriter:
             position, make = lanes.loop.position, lanes.around
         elif rest:
             inner = rest.pop()
-            position, make = inner.position, partial(_for, inner.name, inner.extent)
+            position, make = inner.position, partial(_over, inner)
         # Lanes lie in an array of their own, so that turns around them leave no groups when joined.
         is_nested = lanes is None and (bool(rest) or outs is not None)
-        lines = self._innermost(outs, store, position, make, is_nested=is_nested)
+        body = self._innermost(outs, store, position, make, is_nested=is_nested)
         left = [guard for guard in self.guards if position not in guard.used_dims()]
         for loop in reversed(rest):
             here = [guard for guard in left if loop.position in guard.used_dims()]
             left = [guard for guard in left if guard not in here]
-            lines = _for(loop.name, loop.extent, self._guarded(here, lines, when))
-        return self._guarded(left, lines, when)
+            body = nest([loop], self._guarded(here, body, when))
+        return self._guarded(left, body, when)
 
     def _innermost(
         self,
@@ -270,7 +262,7 @@ class BlockWriter:
         make: _MakeLoop,
         *,
         is_nested: bool,
-    ) -> list[str]:
+    ) -> Nodes:
         """The body in the loop at `position`, which `make` puts around it. What does not depend on
         that loop is asked before it."""
         guards = [guard for guard in self.guards if position in guard.used_dims()]
@@ -282,10 +274,10 @@ class BlockWriter:
             if len(inside[i]) < len(checks):
                 before[i] = [check for check in checks if check not in inside[i]]
 
-        def loop(asked: Mapping[int, Sequence[Inside] | None]) -> list[str]:
-            lines = self._guarded(guards, self._point(self._bound(outs, asked), store), _if)
+        def loop(asked: Mapping[int, Sequence[Inside] | None]) -> Nodes:
+            body = self._guarded(guards, self._point(self._bound(outs, asked), store), If)
             varies = bool(guards) or any(asked.get(i, True) for i in self._checked)
-            return make([KEPT_APART, *lines] if varies and self._has_groups else lines, varies)
+            return make([KEPT_APART, *body] if varies and self._has_groups else body, varies)
 
         if not before:
             varies = bool(guards) or any(inside.values())
@@ -295,7 +287,7 @@ class BlockWriter:
         ]
         only = next(iter(before)) if len(before) == 1 else None
         otherwise = loop({} if only is None else {**inside, only: None})
-        return either(" && ".join(conditions), loop(inside), otherwise)
+        return [either(" && ".join(conditions), loop(inside), otherwise)]
 
     @property
     def _has_groups(self) -> bool:
@@ -346,9 +338,9 @@ class BlockWriter:
         outs = [self._load(access) for access in self.outs] if outs is None else outs
         return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
-    def _point(self, arguments: dict[SSAValue, str], store: Callable[[int, str], str]) -> list[str]:
+    def _point(self, arguments: dict[SSAValue, str], store: Callable[[int, str], str]) -> Nodes:
         """The body at one point; `store` writes the value of a result."""
-        lines: list[str] = []
+        loads: list[Node] = []
         bound: dict[SSAValue, str] = {}
         for i, (argument, text) in enumerate(arguments.items()):
             if i not in self._used:
@@ -357,39 +349,33 @@ class BlockWriter:
                 bound[argument] = text
                 continue
             bound[argument] = f"a{i}"
-            lines.append(f"const {c_type(argument.type)} a{i} = {text};")
+            loads.append(Declare(c_type(argument.type), f"a{i}", text))
         computed, values = self.scalars.statements(self.op.body.block, bound, self.op.yielded)
-        ends = [store(i, value) for i, value in enumerate(values)]
-        return [*_needed([*lines, *computed], ends), *ends]
+        return [*loads, *computed, *(store(i, value) for i, value in enumerate(values))]
 
     def _guarded(
-        self,
-        guards: Sequence[AffineExpr],
-        lines: list[str],
-        write: Callable[[str, Sequence[str]], list[str]],
-    ) -> list[str]:
+        self, guards: Sequence[AffineExpr], body: Nodes, guarded: Callable[[str, Nodes], If]
+    ) -> Nodes:
         if not guards:
-            return lines
-        return write(" && ".join(f"{self.indices.expr(guard)} >= 0" for guard in guards), lines)
+            return body
+        return [guarded(" && ".join(f"{self.indices.expr(guard)} >= 0" for guard in guards), body)]
 
     # -- reductions
 
-    def _reduce(self) -> list[str]:
+    def _reduce(self) -> Nodes:
         lane = self._lane()
         if lane is None:
-            return _nest(self.parallel, self._accumulated(None))
+            return nest(self.parallel, self._accumulated(None))
         rest = [loop for loop in self.parallel if loop is not lane]
         size = LANES if self._is_near(lane) else STRIDED_LANES
         if lane.extent <= size:
-            return _nest(rest, self._accumulated(_Lanes(lane, lane.extent)))
+            return nest(rest, self._accumulated(_Lanes(lane, lane.extent)))
         full, remainder = divmod(lane.extent, size)
-        start = lane.start
-        step = f"for (ptrdiff_t {start} = 0; {start} < {full * size}; {start} += {size}) {{"
-        inner = self._accumulated(_Lanes(lane, size, start))
-        lines = [step, *(TAB + line for line in inner), "}"]
+        inner = self._accumulated(_Lanes(lane, size, lane.start))
+        body: list[Node] = [For(lane.start, full * size, inner, step=size)]
         if remainder:
-            lines += self._accumulated(_Lanes(lane, remainder, str(full * size)))
-        return _nest(rest, lines)
+            body += self._accumulated(_Lanes(lane, remainder, str(full * size)))
+        return nest(rest, body)
 
     def _lane(self) -> Loop | None:
         """The parallel iterator along which accumulators stand side by side."""
@@ -414,7 +400,7 @@ class BlockWriter:
             for access in self._accesses()
         )
 
-    def _accumulated(self, lanes: _Lanes | None) -> list[str]:
+    def _accumulated(self, lanes: _Lanes | None) -> Nodes:
         """Accumulators from their start to their end, for each of the lanes if there are any."""
         head: list[str] = []
         first: list[str] = []
@@ -427,27 +413,26 @@ class BlockWriter:
             last.append(self._store(i, f"acc{i}{index}"))
             accumulators.append(f"acc{i}{index}")
         make = _just if lanes is None else lanes.around
-        last = make(last, False) if self.epilogue is None else self._late_lines(lanes, make)
+        ends = make(last, False) if self.epilogue is None else self._finish(lanes, make)
         walked = self._walked(
             self.reduction,
             accumulators,
             lambda i, value: f"{accumulators[i]} = {value};",
             lanes,
         )
-        lines = [*head, *make(first, False), *walked, *last]
-        return ["{", *(TAB + line for line in lines), "}"]
+        return [Block([*head, *make(first, False), *walked, *ends])]
 
-    def _late_lines(self, lanes: _Lanes | None, make: _MakeLoop) -> list[str]:
+    def _finish(self, lanes: _Lanes | None, make: _MakeLoop) -> Nodes:
         """The epilogue, left out where it does not reach the end of the last dimension."""
         late = self.finished("acc0" if lanes is None else "acc0[j]")
-        lines = ["{", *(TAB + line for line in late), "}"]
+        block = Block(late)
         if self.end is None:
-            return make(lines, False)
+            return make([block], False)
         last = self.op.out_maps[0].results[-1]
         condition = f"{self.indices.expr(last)} < {self.end}"
         if lanes is None or lanes.loop.position not in last.used_dims():
-            return when(condition, make(lines, False))
-        return [KEPT_APART, *make(_if(condition, late), True)]
+            return [when(condition, make([block], False))]
+        return [KEPT_APART, *make([If(condition, late)], True)]
 
     @property
     def end(self) -> int | None:
@@ -456,7 +441,7 @@ class BlockWriter:
             return None
         return self.epilogue.extent
 
-    def finished(self, element: str) -> list[str]:
+    def finished(self, element: str) -> Nodes:
         """The epilogue at one point, for this element of the reduction."""
         assert self.epilogue is not None
         op, position = self.epilogue.op, self.epilogue.position
@@ -465,11 +450,10 @@ class BlockWriter:
         texts |= {len(op.ins) + i: self._load(x) for i, x in enumerate(self.late_outs)}
         used = arguments_of(op.body.block, op.yielded)
         bound: dict[SSAValue, str] = {args[i]: f"g{i}" for i in texts if i in used}
-        lines = [f"const {c_type(args[i].type)} g{i} = {texts[i]};" for i in texts if i in used]
+        loads = [Declare(c_type(args[i].type), f"g{i}", texts[i]) for i in texts if i in used]
         computed, values = self.scalars.statements(op.body.block, bound, op.yielded, "u")
         out = self.late_outs[0]
-        ends = [f"{self._place(out)} = {stored(out.element, values[0])};"]
-        return [*_needed([*lines, *computed], ends), *ends]
+        return [*loads, *computed, f"{self._place(out)} = {stored(out.element, values[0])};"]
 
 
 @dataclass(frozen=True)
@@ -480,49 +464,20 @@ class _Lanes:
     count: int
     start: str = ""
 
-    def around(self, lines: Sequence[str], varies: bool) -> list[str]:
+    def around(self, body: Nodes, varies: bool) -> Nodes:
         """A loop over the lanes; what it does `varies` with conditions that depend on it."""
-        at = f"{self.start} + j" if self.start else "j"
-        needed = any(re.search(rf"\b{self.loop.name}\b", line) for line in lines)
-        declared = [f"const ptrdiff_t {self.loop.name} = {at};"] if needed else []
-        return _for("j", self.count, [*declared, *lines], varies)
+        place = Declare("ptrdiff_t", self.loop.name, f"{self.start} + j" if self.start else "j")
+        return [loop_over("j", self.count, [place, *body], varies)]
 
 
-_MakeLoop = Callable[[Sequence[str], bool], list[str]]
-"""Puts a loop around lines, in which elements are read under conditions or not."""
+_MakeLoop = Callable[[Nodes, bool], Nodes]
+"""Puts a loop around statements, in which elements are read under conditions or not."""
 
 
-def _just(lines: Sequence[str], varies: bool) -> list[str]:
-    """The lines where there is no loop to put around them."""
-    return [*([KEPT_APART] if varies else []), *lines]
+def _just(body: Nodes, varies: bool) -> Nodes:
+    """The statements where there is no loop to put around them."""
+    return [*([KEPT_APART] if varies else []), *body]
 
 
-def _if(condition: str, lines: Sequence[str]) -> list[str]:
-    return [f"if ({condition}) {{", *(TAB + line for line in lines), "}"]
-
-
-def _for(name: str, extent: int, lines: Sequence[str], varies: bool = False) -> list[str]:
-    bound = apart(extent) if varies else extent
-    head = f"for (ptrdiff_t {name} = 0; {name} < {bound}; {name}++) {{"
-    return [head, *(TAB + line for line in lines), "}"]
-
-
-def _nest(loops: Sequence[Loop], lines: list[str]) -> list[str]:
-    for loop in reversed(loops):
-        lines = _for(loop.name, loop.extent, lines)
-    return lines
-
-
-def _needed(lines: Sequence[str], ends: Sequence[str]) -> list[str]:
-    """Declarations without those that nothing uses, as where a comparison always holds."""
-    kept: list[str] = []
-    used = set(_WORD.findall(" ".join(ends)))
-    for line in reversed(lines):
-        declared, _, value = line.partition(" = ")
-        if line.startswith("if "):
-            kept.append(line)
-            used.update(_WORD.findall(line))
-        elif declared.rsplit(" ", 1)[-1] in used:
-            kept.append(line)
-            used.update(_WORD.findall(value))
-    return kept[::-1]
+def _over(loop: Loop, body: Nodes, varies: bool) -> Nodes:
+    return [loop_over(loop.name, loop.extent, body, varies)]

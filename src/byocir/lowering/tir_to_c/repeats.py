@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from byocir.dialects.tir import LoopKind
-from byocir.lowering.tir_to_c.loops import TAB, indented
 from byocir.lowering.tir_to_c.steps import Repeat
+from byocir.lowering.tir_to_c.tree import Block, Declare, For, Node, Nodes, live, printed
 
 MOST_LINES = 2000
 """A loop whose iterations, written out, have more lines than this is left to the compiler."""
@@ -23,32 +20,26 @@ THREAD = {
 """The number of the thread that runs, as a definition that comes before all others."""
 
 
-def repeated(step: Repeat, inner: Sequence[str], condition: str = "") -> list[str]:
+def repeated(step: Repeat, inner: Nodes, condition: str = "") -> Nodes:
     """The loop of a step, given what it repeats and what must hold for that. Threads have memory
     of their own in what is called `thread`; a loop that is unrolled has a C block for each
     iteration."""
-    if step.kind is LoopKind.UNROLL and not condition and step.extent * len(inner) <= MOST_LINES:
-        return _written_out(step, inner)
-    limit = f"{step.extent} && {condition}" if condition else str(step.extent)
+    if step.kind is LoopKind.UNROLL and not condition:
+        size = sum(1 for _ in printed(live(inner)))
+        if step.extent * size <= MOST_LINES:
+            return _written_out(step, inner)
+    stop = f"{step.extent} && {condition}" if condition else step.extent
     # Loops that a condition ends have an extent beyond what pointers of 32 bits can tell apart.
     kind = "ptrdiff_t" if step.extent < 2**31 else "int64_t"
-    head = f"for ({kind} {step.name} = 0; {step.name} < {limit}; {step.name}++) {{"
-    own = (
-        ["const ptrdiff_t thread = THREAD;"] if step.threads > 1 and _uses(inner, "thread") else []
-    )
-    return [*_told(step), head, *map(indented, [*own, *inner]), "}"]
+    own = [Declare("ptrdiff_t", "thread", "THREAD")] if step.threads > 1 else []
+    return [*_told(step), For(step.name, stop, [*own, *inner], kind=kind)]
 
 
-def _written_out(step: Repeat, inner: Sequence[str]) -> list[str]:
-    used = _uses(inner, step.name)
-    lines: list[str] = []
-    for i in range(step.extent):
-        index = [f"{TAB}const ptrdiff_t {step.name} = {i};"] if used else []
-        lines += ["{", *index, *map(indented, inner), "}"]
-    return lines
+def _written_out(step: Repeat, inner: Nodes) -> Nodes:
+    return [Block([Declare("ptrdiff_t", step.name, str(i)), *inner]) for i in range(step.extent)]
 
 
-def _told(step: Repeat) -> list[str]:
+def _told(step: Repeat) -> list[Node]:
     """Writes the pragmas before a loop."""
     if step.threads > 1:
         return [f"OMP(parallel for num_threads({step.threads}) schedule(dynamic))"]
@@ -57,9 +48,5 @@ def _told(step: Repeat) -> list[str]:
     return _for_gcc("ivdep") if step.kind is LoopKind.VECTORIZE else []
 
 
-def _for_gcc(what: str) -> list[str]:
+def _for_gcc(what: str) -> list[Node]:
     return ["#if defined(__GNUC__) && !defined(__clang__)", f"#pragma GCC {what}", "#endif"]
-
-
-def _uses(lines: Sequence[str], name: str) -> bool:
-    return any(re.search(rf"\b{name}\b", line) for line in lines)

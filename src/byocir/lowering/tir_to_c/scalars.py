@@ -38,6 +38,7 @@ from byocir.lowering.tir_to_c.literals import (
     unsigned_type,
 )
 from byocir.lowering.tir_to_c.quotients import QUOTIENT, as_product
+from byocir.lowering.tir_to_c.tree import Declare, Node
 from byocir.toolchain.calling import OUTSIDE
 
 # -- ops
@@ -125,11 +126,11 @@ class Scalars:
         arguments: Mapping[SSAValue, str],
         values: Sequence[SSAValue],
         letter: str = "v",
-    ) -> tuple[list[str], list[str]]:
+    ) -> tuple[list[Node], list[str]]:
         """Statements that compute `values` from a block's arguments, given as C expressions, and
         the expressions of the values. Variables are called by the letter and a number. Raises NoC
         for an op without a form in C."""
-        names, lines = dict(arguments), list[str]()
+        names, lines = dict(arguments), list[Node]()
         ops = list(sources(block, values))
         clamps = {op: clamp for op in ops if (clamp := late_clamp_of(op, self.floats))}
         late = {inner for clamp in clamps.values() for inner in clamp.ops}
@@ -151,7 +152,7 @@ class Scalars:
                 names[result] = text
                 continue
             names[result] = f"{letter}{len(names)}"
-            lines.append(f"const {c_type(result.type)} {names[result]} = {text};")
+            lines.append(Declare(c_type(result.type), names[result], text))
         return lines, [names[value] for value in values]
 
     def _expression(self, op: Operation, operands: list[str]) -> str:

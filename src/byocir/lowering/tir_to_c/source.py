@@ -19,8 +19,8 @@ from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c.conditions import APART, either, when
 from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
+from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.literals import stored_type
-from byocir.lowering.tir_to_c.loops import TAB, Kernel, indented
 from byocir.lowering.tir_to_c.program import program_of
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated
 from byocir.lowering.tir_to_c.steps import (
@@ -47,6 +47,7 @@ from byocir.lowering.tir_to_c.steps import (
     inside,
 )
 from byocir.lowering.tir_to_c.teams import DIRECTIVES, teamed
+from byocir.lowering.tir_to_c.tree import TAB, Block, Declare, For, Node, Nodes, definition
 from byocir.toolchain.calling import ALIGN, OUTSIDE, UNFIT, aligned
 
 ANY = CHost("generic")
@@ -168,7 +169,7 @@ class _Writer:
     ) -> None:
         self.name, self.program, self.threads = name, program, threads
         self.inputs, self.outputs = inputs, outputs
-        self._kernels: dict[tuple[str, ...], str] = {}
+        self._kernels: dict[str, str] = {}
         self._definitions: list[str] = []
         self._helpers: dict[str, str] = {}
         self._files: dict[str, str] = {}
@@ -239,7 +240,7 @@ class _Writer:
                 *self._files.values(),
                 *self._definitions,
                 *self._parts,
-                *self._function(self._head("run_at", "void *const *constants"), body),
+                self._function(self._head("run_at", "void *const *constants"), body),
                 *self._head("run", "void *weights"),
                 "{",
                 f"{TAB}const unsigned char *const w = weights;",
@@ -253,40 +254,30 @@ class _Writer:
             ]
         )
 
-    def _body(self) -> list[str]:
+    def _body(self) -> Nodes:
         """Writes the body of `run_at`: all steps, or calls of functions with some of them each."""
         steps = self.program.steps
         shared = self.threads > 1 or any(isinstance(step, Local) for step in steps)
         if shared or len(steps) <= MOST_STEPS:
             return self._steps(steps)
         self._helpers |= _PART
-        lines: list[str] = []
+        calls: list[Node] = []
         for start in range(0, len(steps), MOST_STEPS):
             name = f"part{len(self._parts)}"
             head = self._head_of(f"static PART int {name}(", "void *const *constants", ")")
             body = self._steps(steps[start : start + MOST_STEPS])
-            self._parts.append("\n".join(self._function(head, body)))
-            lines += [
-                "{",
-                f"{TAB}const int code = {name}({', '.join(_GIVEN)});",
-                f"{TAB}if (code != 0) return code;",
-                "}",
-            ]
-        return lines
+            self._parts.append(self._function(head, body))
+            calls.append(Block(_checked(f"{name}({', '.join(_GIVEN)})")))
+        return calls
 
-    def _function(self, head: Sequence[str], body: Iterable[str]) -> list[str]:
+    def _function(self, head: Sequence[str], body: Nodes) -> str:
         """A function that does some of the steps, and gives 0 or what ends the run."""
-        return [
-            *head,
-            "{",
-            f"{TAB}const void *const *const w = constants;",
-            f"{TAB}unsigned char *const m = arena;",
-            *(f"{TAB}(void){v};" for v in ("inputs", "outputs", "w", "m", "region", "context")),
-            *(indented(line) for line in body),
-            f"{TAB}return 0;",
-            "}",
-            "",
+        given = [
+            "const void *const *const w = constants;",
+            "unsigned char *const m = arena;",
+            *(f"(void){v};" for v in ("inputs", "outputs", "w", "m", "region", "context")),
         ]
+        return definition("\n".join(head), [*given, *body, "return 0;"])
 
     def _head(self, what: str, weights: str, end: str = ")") -> list[str]:
         """Writes the head of a function of the header."""
@@ -306,12 +297,12 @@ class _Writer:
         ends = [b.index + b.stride * b.copies for b in buffers if b.place == ARENA]
         return max(ends, default=0)
 
-    def _steps(self, steps: Sequence[Step]) -> list[str]:
+    def _steps(self, steps: Sequence[Step]) -> Nodes:
         if self.threads > 1:
             return teamed(steps, self.threads, self._step)
-        return [line for step in steps for line in self._step(step)]
+        return [node for step in steps for node in self._step(step)]
 
-    def _step(self, step: Step) -> list[str]:
+    def _step(self, step: Step) -> Nodes:
         if isinstance(step, Compute):
             arguments = ", ".join([*map(self._pointer, step.buffers), *step.bases])
             told = f" /* {comment(step.nodes)} */" if step.nodes else ""
@@ -333,66 +324,53 @@ class _Writer:
             return [f"{kind} l{step.buffer.index}[{step.buffer.count}];"]
         return self._fill(step) if isinstance(step, Fill) else self._call(step)
 
-    def _repeat(self, step: Repeat) -> list[str]:
+    def _repeat(self, step: Repeat) -> Nodes:
         if step.threads == 1:
             held = "" if step.condition is None else f"*{self._pointer(step.condition)}"
             return repeated(step, self._steps(step.steps), held)
         self._helpers |= THREAD
-        return repeated(step, [line for each in step.steps for line in self._step(each)])
+        return repeated(step, [node for each in step.steps for node in self._step(each)])
 
-    def _branch(self, step: Branch) -> list[str]:
+    def _branch(self, step: Branch) -> Nodes:
         self._helpers |= APART
         then, otherwise = (self._steps(steps) for steps in inside(step))
         condition = f"*{self._pointer(step.condition)}"
-        return either(condition, then, otherwise) if otherwise else when(condition, then)
+        return [either(condition, then, otherwise) if otherwise else when(condition, then)]
 
-    def _fill(self, step: Fill) -> list[str]:
-        target = self._pointer(step.buffer)
-        lines = [f"{stored_type(element_type_of(step.buffer.type))} *const y = {target};"]
+    def _fill(self, step: Fill) -> Nodes:
+        kind = stored_type(element_type_of(step.buffer.type))
+        nodes: list[Node] = [f"{kind} *const y = {self._pointer(step.buffer)};"]
         is_zero = step.number in ("0", "0x0.0p+0", "0x0.0p+0f")
         for runs in step.runs:
             at = f"{runs.start} + {runs.step} * i" if runs.count > 1 else str(runs.start)
-            inner = [f"memset(y + {at}, 0, {runs.length} * sizeof *y);"]
+            filled: Node = f"memset(y + {at}, 0, {runs.length} * sizeof *y);"
             if not is_zero:
-                head = f"for (ptrdiff_t j = 0; j < {runs.length}; j++) {{"
-                inner = [head, f"{TAB}y[{at} + j] = {step.number};", "}"]
-            if runs.count > 1:
-                head = f"for (ptrdiff_t i = 0; i < {runs.count}; i++) {{"
-                inner = [head, *(TAB + line for line in inner), "}"]
-            lines += inner
-        return ["{", *(TAB + line for line in lines), "}"] if step.runs else []
+                filled = For("j", runs.length, [f"y[{at} + j] = {step.number};"])
+            nodes.append(filled if runs.count == 1 else For("i", runs.count, [filled]))
+        return [Block(nodes)] if step.runs else []
 
-    def _call(self, step: Call) -> list[str]:
+    def _call(self, step: Call) -> Nodes:
         index, self._calls = self._calls, self._calls + 1
         given = [b for i in step.inputs for b in (i, i.sizes) if b is not None]
         inputs = ", ".join(self._pointer(buffer) for buffer in given) or "NULL"
         outputs = ", ".join(self._pointer(buffer) for buffer in step.outputs) or "NULL"
-        return [
-            "{",
-            f"{TAB}const void *const in[] = {{{inputs}}};",
-            f"{TAB}void *const out[] = {{{outputs}}};",
-            f"{TAB}const int code = region(context, {index}, in, out);",
-            f"{TAB}if (code != 0) return code;",
-            "}",
-        ]
+        arrays = f"const void *const in[] = {{{inputs}}};", f"void *const out[] = {{{outputs}}};"
+        return [Block([*arrays, *_checked(f"region(context, {index}, in, out)")])]
 
-    def _extern(self, step: Extern) -> list[str]:
+    def _extern(self, step: Extern) -> Nodes:
         files = dict(with_includes(step.routine.file))
         if "half.h" in files:
             del files["half.h"]
             self._helpers |= HALF
         self._files |= files
         numbers = ", ".join(map(str, step.numbers)) or "0"
-        told = f" /* {comment(step.nodes)} */" if step.nodes else ""
-        return [
-            f"{{{told}",
-            f"{TAB}const routine_in in[] = {{{self._arrays(step.inputs)}}};",
-            f"{TAB}const routine_out out[] = {{{self._arrays(step.outputs)}}};",
-            f"{TAB}const int64_t numbers[] = {{{numbers}}};",
-            f"{TAB}const int code = {step.routine.name}(in, out, numbers);",
-            f"{TAB}if (code != 0) return code;",
-            "}",
+        arrays = [
+            f"const routine_in in[] = {{{self._arrays(step.inputs)}}};",
+            f"const routine_out out[] = {{{self._arrays(step.outputs)}}};",
+            f"const int64_t numbers[] = {{{numbers}}};",
         ]
+        call = _checked(f"{step.routine.name}(in, out, numbers)")
+        return [Block([*arrays, *call], comment(step.nodes))]
 
     def _arrays(self, buffers: Sequence[Buffer]) -> str:
         """Rows of a table of arrays."""
@@ -424,15 +402,18 @@ class _Writer:
 
     def _kernel(self, kernel: Kernel) -> str:
         """The name of a kernel's function; equal ones share one."""
-        key = (*kernel.parameters, *kernel.body)
-        if key not in self._kernels:
-            made = self._kernels[key] = f"k{len(self._kernels)}"
+        text = definition(f"({', '.join(kernel.parameters)})", kernel.body)
+        if text not in self._kernels:
+            made = self._kernels[text] = f"k{len(self._kernels)}"
             self._helpers |= {**kernel.helpers, **_PART}
             gives = "int" if kernel.can_fail else "void"
-            head = f"static PART {gives} {made}({', '.join(kernel.parameters)})"
-            body = "\n".join(indented(line) for line in kernel.body)
-            self._definitions.append(f"{head}\n{{\n{body}\n}}\n")
-        return self._kernels[key]
+            self._definitions.append(f"static PART {gives} {made}{text}")
+        return self._kernels[text]
+
+
+def _checked(call: str) -> Nodes:
+    """A call whose code, if it is not 0, ends the run."""
+    return [Declare("int", "code", call), "if (code != 0) return code;"]
 
 
 def comment(nodes: Sequence[str]) -> str:

@@ -9,14 +9,14 @@ an image each thread has the same rows, which are then in its cache.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import prod
 
 from byocir.dialects.tir import LoopKind
 from byocir.lowering.tir_to_c.conditions import KEPT_APART
-from byocir.lowering.tir_to_c.loops import TAB, indented
+from byocir.lowering.tir_to_c.repeats import repeated
 from byocir.lowering.tir_to_c.steps import Compute, Copy, Fill, Repeat, Step
+from byocir.lowering.tir_to_c.tree import Block, For, Node, Nodes
 
 DIRECTIVES = """/* What threads share, where there is OpenMP. */
 #ifdef _OPENMP
@@ -34,10 +34,6 @@ WORTH_TEAM = 2**15
 UNEVEN = 1 / 32
 """The work beyond its share that a thread may have, if loops can be cut so evenly."""
 
-_HEAD = re.compile(
-    r"( *)for \(ptrdiff_t \w+ = (\d+); \w+ < (?:apart\()?(\d+)\)?; \w+ ?\+[+=] ?(\d*)\) \{"
-)
-
 
 def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> str:
     """The directive before a loop that threads share, with as many of the loops directly inside it
@@ -54,82 +50,59 @@ def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> st
     return f"OMP(for schedule(static){collapse}{'' if waits else ' nowait'})"
 
 
-def alone(lines: Sequence[str], *, waits: bool = True) -> list[str]:
+def alone(nodes: Nodes, *, waits: bool = True) -> Nodes:
     """Statements for one thread of a team."""
-    head = "OMP(single)" if waits else "OMP(single nowait)"
-    if len(lines) == 1 or _is_one_statement(lines):
-        return [head, *lines]
-    return [head, "{", *map(indented, lines), "}"]
+    body = nodes if len(nodes) == 1 else [Block(nodes)]
+    return ["OMP(single)" if waits else "OMP(single nowait)", *body]
 
 
-def shared_loops(lines: Sequence[str], threads: int) -> list[str] | None:
+def shared_loops(nodes: Nodes, threads: int) -> Nodes | None:
     """Plain loops as a team runs them, of which threads share the outermost ones; None where there
     is no loop to share. The innermost of several loops is left to vectors."""
-    statements = _statements(lines)
-    if not all(statement[0].startswith(("for (", "{")) for statement in statements):
+    if not all(isinstance(node, For | Block) for node in nodes):
         return None
-    made: list[str] = []
+    made: list[Node] = []
     shares = False
-    for statement in statements:
-        counts = _counts(statement)
+    for node in nodes:
+        counts = _counts(node)
+        shares = shares or bool(counts)
         if counts:
-            shares = True
-            made += [shared_for(counts[: max(len(counts) - 1, 1)], threads), *statement]
+            made += [shared_for(counts[: max(len(counts) - 1, 1)], threads), node]
         else:
-            made += alone(statement)
+            made += alone([node])
     return made if shares else None
 
 
-def _statements(lines: Sequence[str]) -> list[list[str]]:
-    """Lines by the statement at their outermost level that they belong to."""
-    statements: list[list[str]] = []
-    for line in lines:
-        if line.startswith((TAB, "}", "#")) and statements:
-            statements[-1].append(line)
-        else:
-            statements.append([line])
-    return statements
-
-
-def _is_one_statement(lines: Sequence[str]) -> bool:
-    return lines[0].startswith(("{", "for (")) and len(_statements(lines)) == 1
-
-
-def _counts(statement: Sequence[str]) -> list[int]:
-    """Counts the iterations of each loop in the nest that begins a statement, outermost first."""
+def _counts(node: Node) -> list[int]:
+    """Counts the iterations of each loop in a nest, outermost first."""
     counts: list[int] = []
-    statement = [line for line in statement if line.strip() != KEPT_APART]
-    for depth, line in enumerate(statement):
-        head, indent = _HEAD.fullmatch(line), TAB * depth
-        if head is None or head[1] != indent:
+    while isinstance(node, For) and node.count is not None:
+        counts.append(node.count)
+        inner = [each for each in node.body if each != KEPT_APART]
+        if len(inner) != 1:
             break
-        there = [x for x in statement if x.startswith(indent) and x[len(indent)] != " "]
-        if len(there) != 2:
-            break
-        start, stop, step = int(head[2]), int(head[3]), int(head[4] or 1)
-        counts.append(-(-(stop - start) // step))
+        (node,) = inner
     return counts
 
 
 # -- steps
 
 
-def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], list[str]]) -> list[str]:
-    """The lines of steps as threads run them; `write` gives those of one step."""
-    lines: list[str] = []
+def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], Nodes]) -> Nodes:
+    """The statements of steps as threads run them; `write` gives those of one step."""
+    nodes: list[Node] = []
     pending: list[Step] = []
     for step in [*steps, None]:
         if step is not None and _stays(step):
             pending.append(step)
             continue
         if sum(map(_work, pending)) >= WORTH_TEAM:
-            inner = _inside(pending, write)
-            lines += [f"OMP(parallel num_threads({threads}))", "{", *map(indented, inner), "}"]
+            nodes += [f"OMP(parallel num_threads({threads}))", Block(_inside(pending, write))]
         else:
-            lines += [line for each in pending for line in write(each)]
+            nodes += [node for each in pending for node in write(each)]
         pending = []
-        lines += [] if step is None else write(step)
-    return lines
+        nodes += [] if step is None else write(step)
+    return nodes
 
 
 def _stays(step: Step) -> bool:
@@ -156,26 +129,25 @@ def _work(step: Step) -> int:
             return 0
 
 
-def _inside(steps: Sequence[Step], write: Callable[[Step], list[str]]) -> list[str]:
-    """The lines of steps that all threads of a team reach."""
-    lines: list[str] = []
-    serial: list[str] = []
+def _inside(steps: Sequence[Step], write: Callable[[Step], Nodes]) -> Nodes:
+    """The statements of steps that all threads of a team reach."""
+    nodes: list[Node] = []
+    serial: list[Node] = []
     for step in steps:
         if not _work(step) and not _is_margin(step):
             serial += write(step)
             continue
         if serial:
-            lines += alone(serial)
+            nodes += alone(serial)
             serial = []
         if isinstance(step, Repeat):
-            head = f"for (ptrdiff_t {step.name} = 0; {step.name} < {step.extent}; {step.name}++) {{"
-            lines += [head, *map(indented, _inside(step.steps, write)), "}"]
+            nodes += repeated(step, _inside(step.steps, write))
         elif isinstance(step, Fill):
             # The step that follows writes all else of the buffer, and reads none of it.
-            lines += alone(write(step), waits=False)
+            nodes += alone(write(step), waits=False)
         else:
-            lines += write(step)
-    return [*lines, *(alone(serial) if serial else [])]
+            nodes += write(step)
+    return [*nodes, *(alone(serial) if serial else [])]
 
 
 def _is_margin(step: Step) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
-from byocir.lowering.tir_to_c.conditions import KEPT_APART, apart, either
+from byocir.lowering.tir_to_c.conditions import KEPT_APART, either, loop_over
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
-from byocir.lowering.tir_to_c.loops import BlockWriter, Loop, indented
+from byocir.lowering.tir_to_c.loops import BlockWriter, Loop
 from byocir.lowering.tir_to_c.teams import alone, shared_for
 from byocir.lowering.tir_to_c.tiles import Tile
+from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
 from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 
@@ -57,21 +57,21 @@ class TileNest:
             or any(r.count > 1 for r in (*self._chunks(), *self._rows()[0]))
         )
 
-    def lines(self, threads: int) -> list[str]:
+    def body(self, threads: int) -> Nodes:
         """The kernel's body, for so many threads that all call it; what it calls is then in
         `helpers`."""
         columns, positions = self._around()
         chunks, rows = self._chunks(), self._rows()
-        lines: list[str] = []
+        body: list[Node] = []
         for i, chunk in enumerate(chunks):
             # Where elements are computed a second time, threads must have met.
             overlaps = i + 1 < len(chunks) and chunks[i + 1].start < chunk.stop
             for tall in rows:
                 ranges = self._ordered(columns, positions, chunk, tall)
-                inner = self._body(chunk, [r.step for r in tall])
+                inner = self._tile(chunk, [r.step for r in tall])
                 waits = tall is rows[-1] and (overlaps or chunk is chunks[-1])
-                lines += self._nested(ranges, inner, threads, waits=waits)
-        return lines
+                body += self._nested(ranges, inner, threads, waits=waits)
+        return body
 
     def _around(self) -> tuple[list[_Range], list[_Range]]:
         """The other loops: those along which the vectors of the operand that rows share change, and
@@ -126,24 +126,22 @@ class TileNest:
         return [*columns, chunk, *positions, *tall]
 
     def _nested(
-        self, ranges: Sequence[_Range], inner: list[str], threads: int, *, waits: bool
-    ) -> list[str]:
+        self, ranges: Sequence[_Range], inner: Nodes, threads: int, *, waits: bool
+    ) -> Nodes:
         """Loops over tiles, the outer ones shared by threads."""
         looped = [r for r in ranges if r.count > 1]
-        fixed = [r for r in ranges if r.count == 1 and _uses(inner, r.name)]
-        lines = [*(f"const ptrdiff_t {r.name} = {r.start};" for r in fixed), *inner]
+        fixed = [r for r in ranges if r.count == 1]
+        body: Nodes = [*(Declare("ptrdiff_t", r.name, str(r.start)) for r in fixed), *inner]
         for r in reversed(looped):
-            step = "++" if r.step == 1 else f" += {r.step}"
-            head = f"for (ptrdiff_t {r.name} = {r.start}; {r.name} < {r.stop}; {r.name}{step})"
-            lines = [f"{head} {{", *(indented(line) for line in lines), "}"]
+            body = [For(r.name, r.stop, body, r.start, r.step)]
         if threads > 1 and looped:
-            return [shared_for([r.count for r in looped], threads, waits=waits), *lines]
-        lines = lines if looped else ["{", *(indented(line) for line in lines), "}"]
-        return lines if threads == 1 else alone(lines, waits=waits)
+            return [shared_for([r.count for r in looped], threads, waits=waits), *body]
+        body = body if looped else [Block(body)]
+        return body if threads == 1 else alone(body, waits=waits)
 
     # -- one tile and what follows it
 
-    def _body(self, chunk: _Range, heights: list[int]) -> list[str]:
+    def _tile(self, chunk: _Range, heights: list[int]) -> Nodes:
         writer, width = self.writer, min(chunk.step, chunk.stop - chunk.start)
         vectors = width // self.shape.lanes
         starts = writer.indices_at((self.lane, *self.rows))
@@ -169,43 +167,24 @@ class TileNest:
         self.helpers[name] = text
         return f"{name}({', '.join(arguments)});"
 
-    def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> list[str]:
+    def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> Nodes:
         """The epilogue over a tile, whose elements are in `t`."""
         lane = self.lane
         terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
         inner = self.writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
-
-        def along(count: object) -> list[str]:
-            place = f"const ptrdiff_t {lane.name} = {lane.start} + j;"
-            declared = [place] if _uses(inner, lane.name) else []
-            return [
-                f"for (ptrdiff_t j = 0; j < {count}; j++) {{",
-                *(indented(line) for line in [*declared, *inner]),
-                "}",
-            ]
-
+        place = Declare("ptrdiff_t", lane.name, f"{lane.start} + j")
         condition, left = self._within()
+        body: Nodes = [For("j", width, [place, *inner])]
         if left is not None:
-            told = f"const ptrdiff_t left = {left};"
-            lines = [told, *either(f"left >= {width}", along(width), along("left"))]
+            some = For("j", "left", [place, *inner])
+            body = [Declare("ptrdiff_t", "left", left), either(f"left >= {width}", body, [some])]
         elif condition is not None:
-            inner = [f"if ({condition}) {{", *(indented(line) for line in inner), "}"]
-            lines = [KEPT_APART, *along(apart(width))]
-        else:
-            lines = along(width)
-        for i in reversed(range(len(heights))):
-            lines = self._row(i, heights[i], lines)
-        return lines
-
-    def _row(self, index: int, height: int, lines: list[str]) -> list[str]:
-        row = self.rows[index]
-        if _uses(lines, row.name):
-            place = row.start if height == 1 else f"{row.start} + r{index}"
-            lines = [f"const ptrdiff_t {row.name} = {place};", *lines]
-        if height == 1:
-            return lines
-        head = f"for (ptrdiff_t r{index} = 0; r{index} < {height}; r{index}++) {{"
-        return [head, *(indented(line) for line in lines), "}"]
+            body = [KEPT_APART, loop_over("j", width, [place, If(condition, inner)], varies=True)]
+        for i, (row, height) in reversed([*enumerate(zip(self.rows, heights, strict=True))]):
+            place = row.start if height == 1 else f"{row.start} + r{i}"
+            body = [Declare("ptrdiff_t", row.name, place), *body]
+            body = body if height == 1 else [For(f"r{i}", height, body)]
+        return body
 
     def _within(self) -> tuple[str | None, str | None]:
         """Bounds the epilogue where not all elements of the tile have one: gives the number along
@@ -219,7 +198,3 @@ class TileNest:
         if form is not None and form.coefficient(self.lane.position) == 1:
             return None, f"{writer.end} - ({writer.indices_at([self.lane]).expr(last)})"
         return f"{writer.indices.expr(last)} < {writer.end}", None
-
-
-def _uses(lines: Sequence[str], name: str) -> bool:
-    return any(re.search(rf"\b{name}\b", line) for line in lines)

@@ -12,8 +12,9 @@ from byocir.dialects.tir.affine import IndexForm
 from byocir.dialects.types import element_type_of, f32
 from byocir.lowering.tir_to_c.accesses import Indices
 from byocir.lowering.tir_to_c.dots import SHIFT, Dot
+from byocir.lowering.tir_to_c.kernels import Access, Loop, nest
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
-from byocir.lowering.tir_to_c.loops import Access, Loop, indented
+from byocir.lowering.tir_to_c.tree import Block, Declare, Node, Nodes, definition
 
 PRELUDE = """/* Whether there are vector types. FUSED functions may round a * b + c once. */
 #if defined(__clang__)
@@ -80,14 +81,10 @@ class Tile:
         """The name and text of a tile's function, whose results lie `steps` elements apart along
         the row iterators."""
         places = [()] if not heights else _places(heights)
-        vec, acc = self._vector(lanes), "float" if self.is_float else "int32_t"
-        parameters = [
-            f"const {c_type(factor.access.element)} *restrict {name}"
-            for factor, name in zip(self.factors, "pq", strict=True)
-        ]
+        vec = self._vector(lanes)
         zero = self.number in ("0", float_literal(0, f32))
         start = f"({vec}){{0}}" if zero else f"({vec}){{0}} + {self._constant()}"
-        body = ["FUSED_BODY"] if self.fused else []
+        body: list[Node] = ["FUSED_BODY"] if self.fused else []
         body += [f"{vec} a{r}_{v} = {start};" for r in range(len(places)) for v in range(vectors)]
         body += self._excess(vec, vectors)
         body += self._walk(places, lanes, vectors)
@@ -98,14 +95,19 @@ class Tile:
                 f"*({vec} *)(t + {at + v * lanes}) = a{r}_{v}{less.format(v)};"
                 for v in range(vectors)
             ]
-        text = "\n".join(indented(line) for line in body)
-        head = f"({', '.join([*parameters, f'{acc} *restrict t'])})\n{{\n{text}\n}}\n"
-        name = f"tile_{hashlib.sha256(head.encode()).hexdigest()[:12]}"
-        return (
-            name,
-            f"#if {self.needs(lanes)}\n"
-            f"static {'FUSED ' if self.fused else ''}void {name}{head}#endif\n",
-        )
+        return self._defined(lanes, body)
+
+    def _defined(self, lanes: int, body: Nodes) -> tuple[str, str]:
+        """The name and text of a function, of which the name tells the text."""
+        parameters = [
+            f"const {c_type(factor.access.element)} *restrict {name}"
+            for factor, name in zip(self.factors, "pq", strict=True)
+        ]
+        sums = f"{'float' if self.is_float else 'int32_t'} *restrict t"
+        text = definition(f"({', '.join([*parameters, sums])})", body)
+        name = f"tile_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        fused = "FUSED " if self.fused else ""
+        return name, f"#if {self.needs(lanes)}\nstatic {fused}void {name}{text}#endif\n"
 
     def types(self, lanes: int) -> dict[str, str]:
         """Definitions of the vector types that the function uses, by name."""
@@ -128,16 +130,16 @@ class Tile:
     def _constant(self) -> str:
         return self.number if self.is_float else f"(uint32_t){self.number}"
 
-    def _excess(self, vec: str, vectors: int) -> list[str]:
+    def _excess(self, vec: str, vectors: int) -> Nodes:
         """Sums of what shifted bytes have too much, and the number that they are shifted by."""
         if self.dot is None or not self.dot.shifts:
             return []
         return [
-            f"const {vec} shift = ({vec}){{0}} + {SHIFT};",
+            Declare(vec, "shift", f"({vec}){{0}} + {SHIFT}"),
             *(f"{vec} s{v} = ({vec}){{0}};" for v in range(vectors)),
         ]
 
-    def _walk(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> list[str]:
+    def _walk(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> Nodes:
         """All steps of the reduction; the last along a dot's iterator may be a smaller one."""
         dot = self.dot
         if dot is None or dot.left == dot.count:
@@ -147,17 +149,17 @@ class Tile:
             return nest(self.reduction, rest)
         last, until = dot.outer, dot.outer.extent - 1
         whole = nest([Loop(last.position, until)], self._step(places, lanes, vectors))
-        rest = ["{", *map(indented, [f"const ptrdiff_t {last.name} = {until};", *rest]), "}"]
-        return nest([loop for loop in self.reduction if loop is not last], [*whole, *rest])
+        end = Block([Declare("ptrdiff_t", last.name, str(until)), *rest])
+        return nest([loop for loop in self.reduction if loop is not last], [*whole, end])
 
     def _step(
         self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int, left: int | None = None
-    ) -> list[str]:
+    ) -> Nodes:
         """One step of the reduction, for all accumulators; `left` are the neighbours of a dot that
         there are."""
         at = [self.indices.offset(factor.inner) for factor in self.factors]
-        lines = [
-            f"const {c_type(factor.access.element)} *const {name}i = {name} + {offset};"
+        lines: list[Node] = [
+            Declare(f"{c_type(factor.access.element)} *const", f"{name}i", f"{name} + {offset}")
             for factor, name, offset in zip(self.factors, "pq", at, strict=True)
         ]
         for factor, name in zip(self.factors, "pq", strict=True):
@@ -193,31 +195,31 @@ class Tile:
         lanes: int,
         vectors: int,
         left: int | None,
-    ) -> list[str]:
+    ) -> Nodes:
         vec = self._vector(lanes)
         if self.dot is not None:
             own = [(v, at + self.dot.count * v * lanes) for v in range(vectors)]
             if factor.follows:
                 return [
-                    f"const {vec} {prefix}{v} = *(const {vec} *)({name}i + {i});" for v, i in own
+                    Declare(vec, f"{prefix}{v}", f"*(const {vec} *)({name}i + {i})") for v, i in own
                 ]
             shared = self.dot.shared(f"({name}i + {at})", left or self.dot.count)
-            return [f"const {vec} {prefix} = ({vec}){{0}} + {shared};"]
+            return [Declare(vec, prefix, f"({vec}){{0}} + {shared}")]
         if not factor.follows:
             kind = "float" if self.is_float else "uint32_t"
             wide = "" if self.is_float else "(uint32_t)(int32_t)"
-            return [f"const {kind} {prefix} = {wide}{name}i[{at}];"]
-        lines: list[str] = []
+            return [Declare(kind, prefix, f"{wide}{name}i[{at}]")]
+        lines: list[Node] = []
         for v in range(vectors):
             place = f"({name}i + {at + v * lanes})"
             if self.is_float:
-                lines.append(f"const {vec} {prefix}{v} = *(const {vec} *){place};")
+                text = f"*(const {vec} *){place}"
             else:
                 first, *wider = [_vector_of(kind, lanes) for kind in _widened(factor)]
                 text = f"*(const {first} *){place}"
                 for kind in (*wider, vec):
                     text = f"__builtin_convertvector({text}, {kind})"
-                lines.append(f"const {vec} {prefix}{v} = {text};")
+            lines.append(Declare(vec, f"{prefix}{v}", text))
         return lines
 
 
@@ -236,12 +238,3 @@ def _places(heights: Sequence[int]) -> list[tuple[int, ...]]:
     if len(heights) == 1:
         return [(i,) for i in range(heights[0])]
     return [(i, j) for i in range(heights[0]) for j in range(heights[1])]
-
-
-def nest(loops: Sequence[Loop], inner: Sequence[str]) -> list[str]:
-    """Loops around lines."""
-    lines = list(inner)
-    for loop in reversed(loops):
-        head = f"for (ptrdiff_t {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++) {{"
-        lines = [head, *(indented(line) for line in lines), "}"]
-    return lines
