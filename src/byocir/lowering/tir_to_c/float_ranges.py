@@ -2,7 +2,7 @@
 
 Every operation rounds monotonically, so that its values at the ends of the operands' ranges,
 computed in the operands' own type, bound all values between. A quotient in f32 may be computed as a
-product, which may be a neighbour of it (`quotients`): its bounds are one float further out.
+product, which may be a neighbour of it (`reciprocal`): its bounds are one float further out.
 """
 
 from __future__ import annotations

@@ -44,7 +44,6 @@ from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
-from byocir.lowering.tir_to_c.margins import Runs, margins_of
 from byocir.lowering.tir_to_c.scheduled import steps_in_memory
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
@@ -65,6 +64,7 @@ from byocir.lowering.tir_to_c.steps import (
     all_of,
     inside,
 )
+from byocir.lowering.tir_to_c.unwritten import Runs, unwritten_of
 from byocir.lowering.tir_to_c.values import buffer_of, functions_of, is_given, is_outlined
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
@@ -239,7 +239,7 @@ class _Builder:
         owner = start.owner
         if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
             made = Buffer(start.type, ARENA)
-            if isinstance(owner, FillOp) and not is_set and (runs := margins_of(op, index)):
+            if isinstance(owner, FillOp) and not is_set and (runs := unwritten_of(op, index)):
                 self._fill(made, owner, runs)
             return made
         return self._owned(start, op, [*op.ins, *op.outs, *read])

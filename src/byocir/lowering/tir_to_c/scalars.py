@@ -18,6 +18,7 @@ from byocir.dialects.tir import ReadOp
 from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, width_of
 from byocir.evaluate.scalar import sources
 from byocir.lowering.tir_to_c.accesses import strides_of
+from byocir.lowering.tir_to_c.clamp_after_cast import clamp_after_cast
 from byocir.lowering.tir_to_c.comparisons import (
     compare_floats,
     compare_integers,
@@ -27,7 +28,6 @@ from byocir.lowering.tir_to_c.comparisons import (
 from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import FloatRange, range_of
 from byocir.lowering.tir_to_c.functions import FUNCTIONS
-from byocir.lowering.tir_to_c.late_clamps import late_clamp_of
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     NoC,
@@ -37,7 +37,7 @@ from byocir.lowering.tir_to_c.literals import (
     loaded,
     unsigned_type,
 )
-from byocir.lowering.tir_to_c.quotients import QUOTIENT, as_product
+from byocir.lowering.tir_to_c.reciprocal import QUOTIENT, as_product
 from byocir.lowering.tir_to_c.tree import Declare, Node
 from byocir.toolchain.calling import OUTSIDE
 
@@ -132,7 +132,7 @@ class Scalars:
         for an op without a form in C."""
         names, lines = dict(arguments), list[Node]()
         ops = list(sources(block, values))
-        clamps = {op: clamp for op in ops if (clamp := late_clamp_of(op, self.floats))}
+        clamps = {op: clamp for op in ops if (clamp := clamp_after_cast(op, self.floats))}
         late = {inner for clamp in clamps.values() for inner in clamp.ops}
         for op in ops:
             if op in late:

@@ -21,6 +21,7 @@ from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.literals import stored_type
+from byocir.lowering.tir_to_c.openmp import DIRECTIVES, teamed
 from byocir.lowering.tir_to_c.program import program_of
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated
 from byocir.lowering.tir_to_c.steps import (
@@ -46,7 +47,6 @@ from byocir.lowering.tir_to_c.steps import (
     buffers_of,
     inside,
 )
-from byocir.lowering.tir_to_c.teams import DIRECTIVES, teamed
 from byocir.lowering.tir_to_c.tree import TAB, Block, Declare, For, Node, Nodes, definition
 from byocir.toolchain.calling import ALIGN, OUTSIDE, UNFIT, aligned
 

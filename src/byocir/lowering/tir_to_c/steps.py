@@ -14,7 +14,7 @@ from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.arena import Arena, plan
 from byocir.lowering.tir_to_c.kernels import Kernel
-from byocir.lowering.tir_to_c.margins import Runs
+from byocir.lowering.tir_to_c.unwritten import Runs
 from byocir.toolchain.calling import ALIGN
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -64,15 +64,15 @@ class Compute:
 
 @dataclass(frozen=True)
 class Fill:
-    """Elements of a buffer are a number, given as a C expression: all of them, or the margins of
-    what the next kernel writes, which does not read them."""
+    """Elements of a buffer are a number, given as a C expression: all of them, or those that
+    the next kernel, which does not read them, leaves unwritten."""
 
     buffer: Buffer
     number: str
     runs: list[Runs]
 
     @property
-    def is_margin(self) -> bool:
+    def is_partial(self) -> bool:
         return self.runs != [Runs(0, prod(shape_of(self.buffer.type)))]
 
 

@@ -12,7 +12,7 @@ from byocir.lowering.tir_to_c.conditions import KEPT_APART, either, loop_over
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop
-from byocir.lowering.tir_to_c.teams import alone, shared_for
+from byocir.lowering.tir_to_c.openmp import alone, shared_for
 from byocir.lowering.tir_to_c.tiles import Tile
 from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
 from byocir.rewrites.host.tile_shape import TileShape, heights_of, split

@@ -2,7 +2,7 @@
 
 Loops, conditions, blocks and constants are nodes; any other statement is text, and so are
 expressions and lines of the preprocessor. Passes take nodes and give nodes: `live` drops what is
-declared and never read, `repeats` writes loops out, `teams` shares loops among threads. Only
+declared and never read, `repeats` writes loops out, `openmp` shares loops among threads. Only
 `definition` makes text of them.
 """
 

@@ -1,4 +1,4 @@
-"""Quotients by a constant that are rounded to integers and clamped, as products.
+"""Replaces quotients by a constant, if they are rounded to integers and clamped, by products.
 
 A division takes as long as ten multiplications. `x / y` is rounded, and `x * (high + low)` with
 `high + low` close to 1 / y, by one fused operation, may round to a neighbour. What both are rounded

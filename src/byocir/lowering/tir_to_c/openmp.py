@@ -1,4 +1,4 @@
-"""Threads: a team of them runs many steps, and shares the loops that are worth it.
+"""Shares the loops of C among the threads of a team, by OpenMP's directives.
 
 A team begins once for all steps in a row that neither leave the C code nor branch nor may end the
 run, so threads are woken once and not for every loop. All of a team call the kernels whose loops
@@ -134,7 +134,7 @@ def _inside(steps: Sequence[Step], write: Callable[[Step], Nodes]) -> Nodes:
     nodes: list[Node] = []
     serial: list[Node] = []
     for step in steps:
-        if not _work(step) and not _is_margin(step):
+        if not _work(step) and not _is_partial(step):
             serial += write(step)
             continue
         if serial:
@@ -150,5 +150,5 @@ def _inside(steps: Sequence[Step], write: Callable[[Step], Nodes]) -> Nodes:
     return [*nodes, *(alone(serial) if serial else [])]
 
 
-def _is_margin(step: Step) -> bool:
-    return isinstance(step, Fill) and step.is_margin
+def _is_partial(step: Step) -> bool:
+    return isinstance(step, Fill) and step.is_partial

@@ -1,4 +1,4 @@
-"""Margins: what a block leaves of an array that it writes, which alone must be filled before."""
+"""Finds the elements that a block leaves of an array that it writes: they alone must be filled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Runs:
     step: int = 0
 
 
-def margins_of(op: BlockOp, index: int) -> list[Runs]:
+def unwritten_of(op: BlockOp, index: int) -> list[Runs]:
     """Lists the elements that must hold the initial number before a block writes a result: those it
     does not write itself; all where it reads them, or where they are not a few runs."""
     shape = shape_of(op.outs[index].type)

@@ -14,7 +14,7 @@ from byocir.dialects import graph
 from byocir.dialects.graph import FloatHalfEvenAttr
 from byocir.dialects.types import i8, ui8
 from byocir.evaluate.module import evaluate_function
-from byocir.lowering.tir_to_c.quotients import reciprocal_of
+from byocir.lowering.tir_to_c.reciprocal import reciprocal_of
 from byocir.runtime.c_function import FLAGS
 from byocir.toolchain import x86_64_level
 

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Block
 
 from byocir.dialects.types import f32, i8, i32, i64, ui8
+from byocir.lowering.tir_to_c.clamp_after_cast import clamp_after_cast
 from byocir.lowering.tir_to_c.float_ranges import FloatRange
-from byocir.lowering.tir_to_c.late_clamps import late_clamp_of
-from byocir.lowering.tir_to_c.quotients import as_product
+from byocir.lowering.tir_to_c.reciprocal import as_product
 
 INT32 = -(2**31), 2**31 - 1
 
@@ -36,7 +36,7 @@ def body(low, high, divisor=None, target=i8, kind=arith.FPToSIOp):
 
 def clamp_of(seen, *args, **kwargs):
     block, _, cast = body(*args, **kwargs)
-    return late_clamp_of(cast, {block.args[0]: seen})
+    return clamp_after_cast(cast, {block.args[0]: seen})
 
 
 @given(
@@ -46,7 +46,7 @@ def clamp_of(seen, *args, **kwargs):
     st.integers(-128, 127),
     st.floats(0, 1, width=32),
 )
-def test_late_clamps_are_defined_and_give_the_same(one, other, first, second, at):
+def test_clamps_behind_casts_are_defined_and_give_the_same(one, other, first, second, at):
     (start, end), (low, high) = sorted((one, other)), sorted((first, second))
     clamp = clamp_of(FloatRange(start, end, False), low, high)
     fits = INT32[0] <= np.rint(start) and np.rint(end) <= INT32[1]
@@ -70,7 +70,7 @@ def test_quotients_at_the_largest_integer_are_clamped_first(divisor):
     for _ in range(24):
         known = {block.args[0]: FloatRange(0.0, float(x), False)}
         assert as_product(divided, known) is not None
-        late = late_clamp_of(cast, known) is not None
+        late = clamp_after_cast(cast, known) is not None
         assert late == (np.nextafter(x / np.float32(divisor), np.float32(np.inf)) < 2.0**31)
         decisions.add(late)
         x = np.nextafter(x, np.float32(np.inf))
@@ -85,7 +85,7 @@ def test_products_for_quotients_convert(divisor, steps, sign):
         x = np.nextafter(x, np.float32(np.inf * steps))
     block, divided, cast = body(-128, 127, divisor)
     known = {block.args[0]: FloatRange(min(float(x), 0.0), max(float(x), 0.0), False)}
-    if late_clamp_of(cast, known) is None:
+    if clamp_after_cast(cast, known) is None:
         return
     parts = as_product(divided, known)
     assert parts is not None

@@ -1,5 +1,5 @@
-"""Floats that are clamped between whole numbers and cut off to integers: cut off first, then
-clamped, which is the same, for they are monotone, and which compilers do better."""
+"""Moves the clamp of a float between whole numbers behind its conversion to an integer. Both are
+monotone, so the result is the same, and compilers do it better."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT32 = Interval.of_bits(32, signed=True)
 
 
 @dataclass(frozen=True)
-class LateClamp:
+class ClampAfterCast:
     """The integer of a float, between `low` and `high`, in place of what these `ops` clamp."""
 
     value: SSAValue
@@ -39,7 +39,7 @@ class LateClamp:
         ]
 
 
-def late_clamp_of(op: Operation, known: Ranges) -> LateClamp | None:
+def clamp_after_cast(op: Operation, known: Ranges) -> ClampAfterCast | None:
     """The clamp before a conversion to integers, where it can come after one to 32 bits."""
     if not isinstance(op, arith.FPToSIOp | arith.FPToUIOp) or width_of(op.result.type) > 32:
         return None
@@ -56,7 +56,7 @@ def late_clamp_of(op: Operation, known: Ranges) -> LateClamp | None:
     ends = Interval.of_bits(width_of(op.result.type), signed=signed)
     if seen.nan or not seen.converts(INT32) or low < ends.low or high > min(ends.high, INT32.high):
         return None
-    return LateClamp(larger.lhs, low, high, (larger, smaller), op.result.type)
+    return ClampAfterCast(larger.lhs, low, high, (larger, smaller), op.result.type)
 
 
 def _whole(value: SSAValue) -> int | None:
