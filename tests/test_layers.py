@@ -29,6 +29,7 @@ LAYERS = (
     "compiler",
     "onnx_backend",
     "quantiser",
+    "tuning",
     "testing",
     "cli",
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from byocir.runtime.report import Report
     from byocir.targets.base import Target
     from byocir.targets.vta import Vta
+    from byocir.tuning.tune import tune
 
 _HOMES = {
     "ByocirError": "byocir.errors",
@@ -44,6 +45,7 @@ _HOMES = {
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
     "quantise": "byocir.quantiser.quantise",
+    "tune": "byocir.tuning.tune",
 }
 """Maps each public name to the module that defines it."""
 
@@ -62,6 +64,7 @@ __all__ = [
     "load",
     "partition",
     "quantise",
+    "tune",
 ]
 
 

@@ -42,6 +42,7 @@ from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, read_costs
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
+from byocir.rewrites.byoc.tuned import TunedTable, load_tuned
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
 from byocir.runtime.called_back import about_calls, called_back
 from byocir.runtime.host_ops import check_host_ops
@@ -63,6 +64,7 @@ from byocir.targets.stages import (
     rest_pipeline,
     unmark,
 )
+from byocir.targets.tuned import follow_tuned
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -97,6 +99,7 @@ def partition(
     placement: Mapping[str, str] | None = None,
     objective: str = "",
     costs: str | Path | CostTable | None = None,
+    tuned: str | Path | TunedTable | None = None,
     runner: PassRunner | None = None,
 ) -> Report:
     """Hands the module's work to targets, in order of preference, and says what went where.
@@ -107,30 +110,44 @@ def partition(
     patterns; names count before expressions, else the first entry does. With an `objective`
     ("latency", "energy" or "bytes") targets that tell their costs compete for what several can
     take; `costs`, a table or its file (`byocir.rewrites.byoc.costs`), are measured and count before
-    what targets tell.
+    what targets tell. `tuned`, a table or its file, has schedules that `tune` found best.
     """
     check(module=(module, MODULE))
-    _check_request(levels, placement, objective, costs)
+    _check_request(levels, placement, objective, costs, tuned)
     ask_for_program(module)
     if placement:
         set_placement(module, placement)
     passes = partition_pipeline(module, targets, levels, objective, _costs(costs))
     with collector_paused():  # each end of a pause looks at all that was made meanwhile
         (runner or PassRunner()).run(module, passes)
-        return report_of(module)
+        return _reported(module, tuned)
+
+
+def _reported(module: ModuleOp, tuned: str | Path | TunedTable | None) -> Report:
+    """The report of a partitioned module, once it has tuned schedules. Raises ByocirError B101,
+    B264."""
+    table = load_tuned(tuned) if isinstance(tuned, str | PathLike) else tuned
+    notes = follow_tuned(module, table) if table is not None else []
+    report = report_of(module)
+    report.notes += notes
+    return report
 
 
 MODULE = instance_of("a module, as import_onnx gives it,", ModuleOp)
 COSTS = instance_of("a table of costs or the path of its file", str, PathLike, CostTable)
+TUNED = instance_of("a table that tune gives or the path of its file", str, PathLike, TunedTable)
 
 
-def _check_request(levels: object, placement: object, objective: object, costs: object) -> None:
+def _check_request(
+    levels: object, placement: object, objective: object, costs: object, tuned: object = None
+) -> None:
     """Raises ByocirError B142 for arguments of `partition` that are of other types."""
     check(
         levels=(levels, LEVEL_NAMES),
         placement=(placement, PLACEMENT.or_none()),
         objective=(objective, TEXT),
         costs=(costs, COSTS.or_none()),
+        tuned=(tuned, TUNED.or_none()),
     )
 
 
@@ -217,6 +234,7 @@ def compile(
     placement: Mapping[str, str] | None = None,
     objective: str = "",
     costs: str | Path | CostTable | None = None,
+    tuned: str | Path | TunedTable | None = None,
     host: str = REFERENCE,
     host_ops: Sequence[str] | None = None,
     after_pass: AfterPass | None = None,
@@ -241,7 +259,7 @@ def compile(
         after_pass=(after_pass, CALL.or_none()),
         on_step=(on_step, CALL),
     )
-    _check_request(levels, placement, objective, costs)
+    _check_request(levels, placement, objective, costs, tuned)
     host_of(host)
 
     def attempt(runner: PassRunner) -> Package:
@@ -255,6 +273,7 @@ def compile(
             placement=placement,
             objective=objective,
             costs=costs,
+            tuned=tuned,
             options=options,
             runner=runner,
         )
@@ -274,6 +293,7 @@ def hand_over(
     placement: Mapping[str, str] | None = None,
     objective: str = "",
     costs: str | Path | CostTable | None = None,
+    tuned: str | Path | TunedTable | None = None,
     options: Mapping[str, Any] | None = None,
     runner: PassRunner | None = None,
 ) -> Report:
@@ -288,7 +308,7 @@ def hand_over(
         own = {"levels": late, "placement": placement, "objective": objective, "costs": costs}
         take_up(module, targets, {**own, **(options or {})})
         (runner or PassRunner()).run(module, rest_pipeline(module))
-        return report_of(module)
+        return _reported(module, tuned)
     saved = targets_of(module) if TARGETS in module.attributes else []
     chosen = with_options(of_saved(targets, saved), options or {})
     if [*levels] == [*LEVELS]:
@@ -300,6 +320,7 @@ def hand_over(
         placement=placement,
         objective=objective,
         costs=costs,
+        tuned=tuned,
         runner=runner,
     )
     if targets is not None:

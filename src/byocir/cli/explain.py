@@ -6,14 +6,8 @@ import argparse
 
 from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
-from byocir.cli.run import (
-    is_package,
-    levels_of,
-    load_package,
-    placement_of,
-    shapes_of,
-)
-from byocir.compiler import hand_over
+from byocir.cli.run import hand_over_as_asked, is_package, load_package, shapes_of
+from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.explain import by_op_type, explain, node_data, summary
 from byocir.runtime.page import page
 from byocir.runtime.report import Report
@@ -43,11 +37,5 @@ def run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> Report:
     if is_package(options.model):
         return load_package(options).report
-    return hand_over(
-        read_model(options.model, shapes=shapes_of(options)),
-        options.target,
-        levels=levels_of(options),
-        placement=placement_of(options),
-        objective=options.objective or "",
-        costs=options.costs,
-    )
+    module = read_model(options.model, shapes=shapes_of(options))
+    return hand_over_as_asked(options, module, PassRunner())

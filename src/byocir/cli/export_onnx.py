@@ -8,7 +8,7 @@ from pathlib import Path
 import byocir
 from byocir.cli.files import check_writable, write_model
 from byocir.cli.guard import OK
-from byocir.cli.run import is_package, levels_of, placement_of, shapes_of
+from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.runtime.saved import is_saved_module, read_model
@@ -49,6 +49,7 @@ def _check(options: argparse.Namespace) -> None:
             where=str(options.model),
             help="give the model that it was compiled from",
         )
+    refuse(options, "export-onnx", ["tuned"], "a model in ONNX has no schedules")
     given = [name for name in OF_TARGETS if getattr(options, name)]
     if given and not options.target and not is_saved_module(options.model):
         raise ByocirError(

@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
     _add_quantise(verbs.add_parser("quantise", help="quantise a float model for a target"))
+    _add_tune(verbs.add_parser("tune", help="find the schedules of composites that cost least"))
     _add_conform(verbs.add_parser("conform", help="try a target on programs made for its patterns"))
     _add_new_target(verbs.add_parser("new-target", help="begin a target: a package that works"))
     targets = verbs.add_parser("targets", help="list targets, their options and patterns")
@@ -104,6 +105,12 @@ def _add_model(
         help="costs that were measured, which count before what targets tell (byocir measure)",
     )
     parser.add_argument(
+        "--tuned",
+        type=Path,
+        metavar="FILE",
+        help="schedules that were found best (byocir tune)",
+    )
+    parser.add_argument(
         "--placement",
         type=Path,
         metavar="FILE",
@@ -145,8 +152,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_run)
 
 
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=_number, default=0, help="of the inputs (default: 0)")
+def _add_seed(parser: argparse.ArgumentParser, what: str = "of the inputs") -> None:
+    parser.add_argument("--seed", type=_number, default=0, help=f"{what} (default: 0)")
 
 
 def _number(text: str) -> int:
@@ -154,6 +161,12 @@ def _number(text: str) -> int:
         if text.isdecimal():
             return int(text)
     raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")
+
+
+def _count(text: str) -> int:
+    if (number := _number(text)) > 0:
+        return number
+    raise argparse.ArgumentTypeError(f"expected a number from 1 on, found '{text}'")
 
 
 def _add_host(parser: argparse.ArgumentParser, default: str = "reference") -> None:
@@ -313,6 +326,36 @@ def _quantise(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "an ONNX file or a module (.mlir)")
+    parser.add_argument(
+        "--trials",
+        type=_count,
+        default=30,
+        metavar="N",
+        help="how many schedules to try for each composite (default: 30)",
+    )
+    parser.add_argument("--seconds", type=seconds, help="how long to try in all (default: no end)")
+    _add_seed(parser, "of what is chosen among many")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--jobs", type=_count, default=1, metavar="N", help="judge N at once (default: 1)"
+    )
+    who.add_argument(
+        "--executor", metavar="dask://HOST:PORT", help="judge them on a Dask cluster instead"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
+    )
+    parser.set_defaults(verb=_tune)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from byocir.cli.tune import tune
+
+    return tune(options)
+
+
 def _add_conform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="a target with options, or one in a file, npu.py:Npu")
     parser.add_argument(
@@ -375,8 +418,8 @@ def _run(options: argparse.Namespace) -> int:
         return run(options)
     from byocir.cli.job import run_job
 
-    own = ["target", "levels", "objective", "costs", "placement", "shape", "input", "output"]
-    own += ["report", "verify", "timing", "dump", "check_each", "host", "host_ops"]
+    own = ["target", "levels", "objective", "costs", "tuned", "placement", "shape", "input"]
+    own += ["output", "report", "verify", "timing", "dump", "check_each", "host", "host_ops"]
     refuse(options, "a job folder, whose job.json says it all", own)
     return run_job(options.model, check=options.check)
 

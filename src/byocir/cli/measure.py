@@ -10,11 +10,8 @@ it is that. What has no code, and runs in the evaluator, is left out.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
@@ -26,28 +23,23 @@ from byocir.compiler import generate
 from byocir.dialects.byoc import LEVELS, TARGET, CompositeOp
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter
-from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.byoc.costs import CostTable, Work, work_of
 from byocir.rewrites.byoc.merge_regions import MergeRegionsPass
 from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.host import Host
 from byocir.runtime.package import Package
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model
+from byocir.runtime.seconds import seconds_of
 from byocir.targets.base import Target
-from byocir.targets.calls import loaded
 from byocir.targets.stages import is_handed_over, meaning_pipeline, partition_pipeline
-
-SECONDS, RUNS = 0.02, 50
-"""A region is run again until one of these is reached."""
 
 
 def measure(options: argparse.Namespace) -> int:
     """Writes the table; gives the exit code."""
     check_writable(options.output)
-    refuse(options, "measure", ["objective", "costs", "placement"], "each target is measured alone")
+    late = ["objective", "costs", "placement", "tuned"]
+    refuse(options, "measure", late, "each target is measured alone")
     if is_package(options.model):
         raise ByocirError(
             "B102", "expected an ONNX model, found a package", where=str(options.model)
@@ -85,41 +77,6 @@ def compiled_alone(
     kept = [pass_ for pass_ in passes if not isinstance(pass_, MergeRegionsPass)]
     run_passes(alone, load_context(), kept, callback=after_pass)
     return generate(alone, report_of(alone)), works
-
-
-def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, float]:
-    """Seconds of each function that has code of its target, by symbol; `feeds` are the inputs of
-    the model, seeded by default."""
-    told = {profile.symbol: profile.seconds for profile in package.profile()}
-    found = {symbol: seconds for symbol, seconds in told.items() if seconds is not None}
-    timed: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
-    for name, blobs in package.blobs.items():
-        runner = loaded(package.target(name), blobs)
-        for region in package.report.regions:
-            if region.target == name:
-                timed[region.symbol] = partial(_timed, found, region.symbol, runner)
-    host = Host()
-    interpreter = Interpreter(package.module, timed, engine=host, whole=host.whole)
-    evaluate(package.module, feeds or random_feeds(package.module), interpreter=interpreter)
-    return found
-
-
-def _timed(
-    found: dict[str, float],
-    symbol: str,
-    runner: Callable[[str, Sequence[np.ndarray]], list[np.ndarray]],
-    inputs: Sequence[np.ndarray],
-) -> list[np.ndarray]:
-    outputs = runner(symbol, inputs)  # the first run builds and loads
-    if symbol in found:
-        return outputs
-    runs: list[float] = []
-    while len(runs) < RUNS and sum(runs) < SECONDS:
-        began = time.perf_counter()
-        runner(symbol, inputs)
-        runs.append(time.perf_counter() - began)
-    found[symbol] = min(runs)
-    return outputs
 
 
 def _works(module: ModuleOp) -> dict[str, Work]:

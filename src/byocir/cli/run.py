@@ -204,6 +204,7 @@ def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: Pa
         placement=placement_of(options),
         objective=options.objective or "",
         costs=options.costs,
+        tuned=options.tuned,
         runner=runner,
     )
 
@@ -222,7 +223,7 @@ def is_package(path: Path) -> bool:
 def load_package(options: argparse.Namespace) -> Package:
     """The package that is named in place of a model; refuses what only a model can be told."""
     refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
-    own = ["host", "host_ops", "levels", "objective", "costs", "placement", "shape"]
+    own = ["host", "host_ops", "levels", "objective", "costs", "tuned", "placement", "shape"]
     own += ["dump", "check_each"]
     refuse(options, "a package", own)
     return byocir.load(options.model, targets=options.target or ())

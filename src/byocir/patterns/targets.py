@@ -100,6 +100,10 @@ class Taker(Protocol):
         """The script by which the blocks of a composite run; None for as they are."""
         ...
 
+    def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
+        """The values that each hole of its script can have, or else each knob of its code."""
+        ...
+
     def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
         """Gives what is stored for a constant of a composite; None stands for its numbers."""
         ...

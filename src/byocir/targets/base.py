@@ -35,6 +35,7 @@ from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
+from byocir.rewrites.schedule.knobs import knobs_of
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:
@@ -188,6 +189,24 @@ class Target(ArgSpecConvertible):
 
         return schedule_for(self.machine, composite)
 
+    def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
+        """Gives the values that each hole of its script can have: `{"tile_m": (4, 8)}` for
+        `"m, = tile(gemm, m={tile_m})"`. The first ones are taken where nothing else is said, and
+        `byocir tune` looks for the best. Without a script they are knobs of its own, which `emit`
+        reads with `byocir.targets.base.knobs_of(composite)`; composites of operators have these,
+        too."""
+        return {}
+
+    def candidates(self, composite: CompositeOp, most: int) -> Sequence[str]:
+        """Gives schedules that `byocir tune` tries, at most so many, the most promising first,
+        where the target has no knobs. For a described machine whose schedules byocir finds they are
+        those that the search puts first."""
+        if not isinstance(self.machine, Machine) or not self.is_searched:
+            return ()
+        from byocir.rewrites.machine.search import schedules_for
+
+        return schedules_for(self.machine, composite, most)
+
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
     ) -> np.ndarray | None:
@@ -278,7 +297,16 @@ class Profile:
         return {**totals, "by_node": rows, **self.details}
 
 
-__all__ = ["MatchedOps", "Point", "Profile", "Runner", "Target", "stored", "target_of"]
+__all__ = [
+    "MatchedOps",
+    "Point",
+    "Profile",
+    "Runner",
+    "Target",
+    "knobs_of",
+    "stored",
+    "target_of",
+]
 
 
 def target_of(attribute: TargetAttr) -> Target:

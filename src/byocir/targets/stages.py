@@ -202,7 +202,8 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
 
 
 def _schedules(target: Target) -> bool:
-    return type(target).schedule is not Target.schedule or isinstance(target.machine, Machine)
+    own = type(target).schedule is not Target.schedule or type(target).knobs is not Target.knobs
+    return own or isinstance(target.machine, Machine)
 
 
 def _place(module: ModuleOp) -> str:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.arguments import shown
+from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta.config import config_in, configured, is_configured
 from byocir.errors import ByocirError
@@ -117,6 +118,12 @@ class Vta(Target):
         from byocir.targets.vta_cost import cost_of
 
         return cost_of(ops, self.block, self.rounding)
+
+    def candidates(self, composite: CompositeOp, most: int) -> Sequence[str]:
+        """Gives the tiles that the estimate of cycles puts first, as sizes of loops."""
+        from byocir.targets.vta_tiles import tiles_of
+
+        return tiles_of(composite, LOWERING, most)
 
     def passes(self, point: Point) -> Sequence[str]:
         if point == "after-match":

@@ -33,9 +33,10 @@ from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
-from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, best_tiles
+from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
 from byocir.rewrites.schedule.blocks import filling, retile
 from byocir.rewrites.schedule.index import Indices
+from byocir.rewrites.schedule.knobs import knobs_of
 from byocir.vta_sim import VTAConfig
 
 
@@ -55,10 +56,37 @@ def tile_function(function: FuncOp, config: VTAConfig) -> None:
     for composite in composites_of(function):
         nest = nest_of(composite, config)
         try:
-            sizes = best_tiles(nest, config)
+            sizes = _given(composite, nest, config) or best_tiles(nest, config)
         except NoTiles as error:
             raise _too_small(error, composite, config) from None
         _Tiler(composite, nest, sizes).tile()
+
+
+def tile_names(composite: CompositeOp, nest: Nest) -> dict[str, int]:
+    """The iterators of a nest that can be tiled, by name: as knobs of the composite's schedule."""
+    widest = max(
+        (op for op in steps_of(composite) if isinstance(op, BlockOp)),
+        key=lambda op: len(op.extents),
+    )
+    return {widest.names[i]: i for i in nest.loops}
+
+
+def _given(composite: CompositeOp, nest: Nest, config: VTAConfig) -> Shape | None:
+    """The tiles that a composite's schedule asks for. Raises ByocirError B261 for none that fit."""
+    if composite.schedule is None:
+        return None
+    known, given = tile_names(composite, nest), knobs_of(composite)
+    sizes = list(nest.extents)
+    for name, size in given.items():
+        sizes[known.get(name, 0)] = size if isinstance(size, int) else 0
+    if given.keys() != known.keys() or not are_tiles(nest, config, sizes):
+        raise unsupported(
+            "B261",
+            f"expected tiles {', '.join(known)} that fit VTA's memories, found "
+            f"'{composite.schedule.data}'",
+            composite,
+        )
+    return tuple(sizes)
 
 
 def _too_small(error: NoTiles, composite: CompositeOp, config: VTAConfig) -> Exception:

@@ -50,7 +50,13 @@ class NoTiles(Exception):
 
 
 def best_tiles(nest: Nest, config: VTAConfig) -> Shape:
-    """The tile size of every iterator of a nest (its extent where it is not tiled).
+    """The tile size of every iterator of a nest (its extent where it is not tiled); errors as
+    `ranked_tiles`."""
+    return ranked_tiles(nest, config, 1)[0]
+
+
+def ranked_tiles(nest: Nest, config: VTAConfig, most: int) -> list[Shape]:
+    """At most so many tile sizes of a nest's iterators, the cheapest first.
 
     A buffer that is loaded more than once must fit its memory twice, so that the next tile can be
     loaded while the last one is used. Reductions are cut into equal parts, and only those over
@@ -69,8 +75,18 @@ def best_tiles(nest: Nest, config: VTAConfig) -> Shape:
     tiles, cycles = costs.tiles[:, found], costs.cycles(config)[found]
     count = costs.counts[:, found].prod(axis=0)
     # Wide rows make long bursts.
-    best = int(found[np.lexsort((-tiles[nest.outer - 1], count, cycles))[0]])
-    return tuple(int(size) for size in costs.tiles[:, best])
+    order = np.lexsort((-tiles[nest.outer - 1], count, cycles))[:most]
+    return [tuple(sizes) for sizes in tiles[:, order].T.tolist()]
+
+
+def are_tiles(nest: Nest, config: VTAConfig, sizes: Sequence[int]) -> bool:
+    """Tells if sizes of a nest's iterators are tiles: parts, of reductions equal ones, that fit."""
+    pairs = [*zip(sizes, nest.extents, strict=True)]
+    if any(not 1 <= size <= extent for size, extent in pairs):
+        return False
+    if any(extent % size for size, extent in pairs[nest.parallels :]):
+        return False
+    return bool(_Costs.of(nest, np.array(sizes, np.int64)[:, None]).fits(config)[0])
 
 
 def _candidates(nest: Nest, reductions: Sequence[int]) -> Ints:

@@ -51,6 +51,21 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
     return _Script(chain, found).text()
 
 
+def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
+    """The scripts that the closed form puts first, at most so many; none for a composite without
+    blocks. Raises ByocirError as `schedule_for`."""
+    blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
+    if not blocks:
+        return []
+    chain = _Chain(machine, _stages_of(machine, blocks))
+    found: dict[str, None] = {}
+    for choice in chain.ranked():
+        found[_Script(chain, choice).text()] = None
+        if len(found) == most:
+            break
+    return list(found)
+
+
 def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
     """The reason why a machine cannot run the blocks of a match: what its instructions say to one,
     or which memory holds no tile; empty if it can."""
@@ -256,6 +271,13 @@ class _Chain:
             raise self._full(starts[0])
         near = [choice for choice in found if self.cost(choice) <= NEAR * least]
         return min(near, key=lambda choice: (self._steps(choice), self.cost(choice)))
+
+    def ranked(self) -> list[Choice]:
+        """The choices that were looked at and have room, the cheapest first. Raises ByocirError
+        B272."""
+        self.best()
+        found = [choice for choice, (fits, _) in self._costs.items() if fits]
+        return sorted(found, key=lambda choice: (self.cost(choice), self._steps(choice)))
 
     def _steps(self, choice: Choice) -> int:
         """The iterations of all loops over tiles, which are written out."""

@@ -2,10 +2,11 @@
 
 `choose-schedules` asks each target for the script of its composites (`Target.schedule`) and writes
 it into the module: `byoc.composite "npu.gemm" at "tensor" by "m, = tile(gemm, m=4)" …`. Calls keep
-what was chosen when the function has become code. A script that is there stays as it is.
+what was chosen when the function has become code. A script that is there stays as it is. Its holes,
+and knobs of targets without scripts (`Target.knobs`), have their first values.
 
-Requires: region functions on tensors; those with graph ops are left alone, for these have no loops.
-Raises ByocirError B219 and B228 for a hook that fails, or gives something else than text.
+Requires: region functions on tensors; those with graph ops get knobs alone, for these have no
+loops. Raises ByocirError B219, B228 and B265 for a hook that fails, or gives something else.
 
 `apply-schedules` puts functions with such composites into memory and does what the scripts say.
 Blocks that a pattern names (`block(…) @ "gemm"`) have that name in a script; their iterators are
@@ -43,6 +44,7 @@ from byocir.patterns.targets import composites_of, find, instructions_of
 from byocir.rewrites.bufferize import Routines, bufferize
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.handles import Schedule
+from byocir.rewrites.schedule.knobs import Space, read_knobs, space_of
 from byocir.rewrites.schedule.script import steps_of
 
 _NAME = "byoc.named"
@@ -56,17 +58,15 @@ class ChooseSchedulesPass(ModulePass):
     name = "choose-schedules"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function, attribute in _region_functions(op):
-            if any(isinstance(inner, GraphOp | ForeignOp) for inner in function.walk()):
-                continue
+        for function, attribute in region_functions(op):
             composites = _composites(function)
             patterns = {each.name: each for each in composites_of(attribute)}
             for composite in composites:
                 if composite.schedule is None:
-                    _call_as(composite, patterns.get(composite.pattern.data))
+                    if not has_graph_ops(function):
+                        _call_as(composite, patterns.get(composite.pattern.data))
                     _choose(composite, attribute)
-            if any(composite.schedule is not None for composite in composites):
-                _record(op, function, composites)
+            record(op, function)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ApplySchedulesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         routines = Routines(op)
-        for function, attribute in _region_functions(op):
+        for function, attribute in region_functions(op):
             if not is_scheduled(function):
                 continue
             patterns = {each.name: each for each in composites_of(attribute)}
@@ -92,10 +92,15 @@ def is_scheduled(function: FuncOp) -> bool:
     """Tells if a function has composites whose schedules are still to be applied."""
     if function.is_declaration or is_in_memory(function):
         return False
-    return any(composite.schedule is not None for composite in _composites(function))
+    return any(read_knobs(composite.schedule) is None for composite in _composites(function))
 
 
-def _region_functions(module: ModuleOp) -> Iterator[tuple[FuncOp, TargetAttr]]:
+def has_graph_ops(function: FuncOp) -> bool:
+    """Tells if a function has operators in it, which have no loops to schedule."""
+    return any(isinstance(inner, GraphOp | ForeignOp) for inner in function.walk())
+
+
+def region_functions(module: ModuleOp) -> Iterator[tuple[FuncOp, TargetAttr]]:
     """The functions on tensors that targets have taken."""
     for function in list(module.body.block.ops):
         attribute = function.attributes.get(TARGET)
@@ -111,13 +116,27 @@ def _composites(function: FuncOp) -> list[CompositeOp]:
 
 def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
     target = find(attribute)
-    text: Any = ask(target, "schedule", composite)
-    expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    text = space_for(target, composite).default
     if text:
         composite.schedule = StringAttr(text)
 
 
-def _record(module: ModuleOp, function: FuncOp, composites: Sequence[CompositeOp]) -> None:
+def space_for(target: Any, composite: CompositeOp) -> Space:
+    """The script of a target for a composite, with the ways to fill its holes; of operators the
+    knobs alone. Raises ByocirError B219, B228 and B265."""
+    function = composite.parent_op()
+    if isinstance(function, FuncOp) and has_graph_ops(function):
+        return space_of(target, composite, None)
+    text: Any = ask(target, "schedule", composite)
+    expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    return space_of(target, composite, text)
+
+
+def record(module: ModuleOp, function: FuncOp) -> None:
+    """Notes the scripts of a function's composites in the calls of it."""
+    composites = _composites(function)
+    if all(composite.schedule is None for composite in composites):
+        return
     scripts = ArrayAttr([each.schedule or StringAttr("") for each in composites])
     for call in [op for op in module.walk() if isinstance(op, CallOp)]:
         if call.callee.string_value() == function.sym_name.data:
@@ -188,7 +207,7 @@ def _follow(composite: CompositeOp, attribute: TargetAttr) -> None:
         name = op.attributes.pop(_NAME, None)
         if isinstance(op, BlockOp) and isinstance(name, StringAttr):
             blocks[name.data] = op
-    if composite.schedule is None:
+    if composite.schedule is None or read_knobs(composite.schedule) is not None:
         return
     text = composite.schedule.data
     known = (*composites_of(attribute), *instructions_of(attribute))

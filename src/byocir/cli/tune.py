@@ -1,0 +1,56 @@
+"""`byocir tune`: finds the schedules of a model's composites that cost least, for `--tuned`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from byocir.cli.files import check_writable, write_text
+from byocir.cli.guard import OK
+from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
+from byocir.errors import ByocirError
+from byocir.rewrites.byoc.tuned import TunedTable
+from byocir.tuning.executors import executor_of
+from byocir.tuning.tune import tune as tune_model
+
+JOURNAL = ".part"
+"""Added to the name of the table: the file from which an interrupted run goes on."""
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Writes the table; gives the exit code."""
+    journal = options.output.with_name(options.output.name + JOURNAL)
+    check_writable(options.output, journal)
+    refuse(options, "tune", ["tuned"], "it begins with what targets choose by themselves")
+    if is_package(options.model):
+        raise ByocirError(
+            "B102", "expected an ONNX model, found a package", where=str(options.model)
+        )
+    with executor_of(options.jobs, options.executor or "") as executor:
+        table = tune_model(
+            options.model,
+            targets=options.target,
+            shapes=shapes_of(options),
+            levels=levels_of(options),
+            placement=placement_of(options),
+            objective=options.objective or "",
+            costs=options.costs,
+            trials=options.trials,
+            seconds=options.seconds,
+            seed=options.seed,
+            executor=executor,
+            journal=journal,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    write_text(options.output, table.to_json())
+    print(_summary(table))
+    print(f"wrote {len(table.entries):,} schedules to {options.output}")
+    return OK
+
+
+def _summary(table: TunedTable) -> str:
+    """Counts the composites that cost less than by their targets' own schedules."""
+    found = [each for each in table.entries.values() if each.cost < each.default]
+    most = max((1 - each.cost / each.default for each in found), default=0)
+    told = f", by up to {most:.1%}" if found else ""
+    return f"{len(found):,} of {len(table.entries):,} composites cost less than before{told}"

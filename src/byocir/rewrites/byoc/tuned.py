@@ -1,0 +1,138 @@
+"""Schedules that were tried and found best: a table of what `byocir tune` chose, as JSON.
+
+```json
+{"schema_version": 1, "byocir": "0.1.0", "tuned": [
+  {"target": "#byoc.target<\"npu\", {}>", "composite": "npu.gemm",
+   "ops": ["tir.block {…} (tensor<16x24xi8>, tensor<24x8xi8>) -> tensor<16x8xi32>"],
+   "schedule": "m, n = tile(gemm, m=8, n=4)", "cost": 812, "default": 905, "unit": "cycles"}]}
+```
+
+An entry is for a target with its options and for what a composite is, as `op_text` writes it after
+the hand-off, so that names and places do not matter. `schedule` is empty where the target's own
+choice is best. `default` is what that costs, `cost` what the schedule does, each together with the
+composites before and behind it.
+
+| code | what is wrong |
+| --- | --- |
+| B264 | a table of tuned schedules does not have that form, or is for nothing in the model |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from byocir.dialects.byoc import CompositeOp, TargetAttr
+from byocir.errors import ByocirError
+from byocir.files import read_whole, write_whole
+from byocir.rewrites.byoc.costs import Work, work_of
+
+SCHEMA_VERSION = 1
+
+Key = tuple[str, Work]
+"""A target with its options, and what a composite is."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The schedule that was chosen, its cost and that of the target's own choice."""
+
+    schedule: str
+    cost: float
+    default: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class TunedTable:
+    """Chosen schedules, by target and what composites are; `byocir` is the version that chose."""
+
+    entries: Mapping[Key, Tuned] = field(default_factory=dict[Key, Tuned])
+    byocir: str = field(default_factory=lambda: version("byocir"))
+
+    def to_json(self) -> str:
+        """The table as text, as `read_tuned` reads it; the same table gives the same text."""
+        rows = [
+            {"target": target, "composite": work[0], "ops": [*work[1]], **vars(tuned)}
+            for (target, work), tuned in sorted(self.entries.items(), key=lambda each: each[0])
+        ]
+        data = {"schema_version": SCHEMA_VERSION, "byocir": self.byocir, "tuned": rows}
+        return json.dumps(data, indent=1) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Writes the table to a file; raises OSError."""
+        write_whole(path, self.to_json().encode())
+
+
+def key_of(composite: CompositeOp, target: TargetAttr) -> Key:
+    """What an entry of a composite of a partitioned module is found by."""
+    inner = [op for op in composite.body.block.ops if op.next_op is not None]
+    return str(target), work_of(composite.pattern.data, inner)
+
+
+def load_tuned(path: str | Path) -> TunedTable:
+    """Reads the table of a file; raises ByocirError B101 or B264."""
+    try:
+        return read_tuned(read_whole(path).decode(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        found = error.strerror if isinstance(error, OSError) else "no text"
+        raise ByocirError(
+            "B101", f"expected a file that byocir tune wrote, found: {found}", where=str(path)
+        ) from None
+
+
+def read_tuned(text: str, where: str = "") -> TunedTable:
+    """The table that a text holds; raises ByocirError B264, with the entry, for another form."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong("JSON", str(error), where) from None
+    _expect(isinstance(data, dict), "an object with schema_version and tuned", data, where)
+    found = data.get("schema_version")
+    _expect(found == SCHEMA_VERSION, f"schema_version {SCHEMA_VERSION}", found, where)
+    made, rows = data.get("byocir"), data.get("tuned")
+    _expect(isinstance(made, str), "byocir as the version that tuned", made, where)
+    _expect(isinstance(rows, list), "tuned as a list", rows, where)
+    entries: dict[Key, Tuned] = {}
+    for i, row in enumerate(rows):
+        place = f"{where}: tuned[{i}]" if where else f"tuned[{i}]"
+        key, tuned = _entry(row, place)
+        _expect(key not in entries, "each composite on the same ops once", key[1][0], place)
+        entries[key] = tuned
+    return TunedTable(entries, made)
+
+
+_TEXTS = ("target", "composite", "schedule", "unit")
+_NUMBERS = ("cost", "default")
+
+
+def _entry(row: Any, where: str) -> tuple[Key, Tuned]:
+    _expect(isinstance(row, dict), "an object", row, where)
+    for name in _TEXTS:
+        _expect(isinstance(row.get(name), str), f"{name} as a string", row.get(name), where)
+    for name in _NUMBERS:
+        fits = type(row.get(name)) in (int, float) and row[name] >= 0
+        _expect(fits, f"{name} as a number of at least 0", row.get(name), where)
+    ops: Any = row.get("ops")
+    texts = cast("list[Any]", ops) if isinstance(ops, list) else [None]
+    _expect(all(isinstance(op, str) for op in texts), "ops as a list of strings", texts, where)
+    work = row["composite"], tuple(sorted(cast("list[str]", texts)))
+    return (row["target"], work), Tuned(row["schedule"], row["cost"], row["default"], row["unit"])
+
+
+def _expect(holds: bool, expected: str, found: object, where: str) -> None:
+    if not holds:
+        raise _wrong(expected, json.dumps(found, ensure_ascii=False, default=str), where)
+
+
+def _wrong(expected: str, found: str, where: str) -> ByocirError:
+    return ByocirError(
+        "B264",
+        f"expected {expected} in a table of tuned schedules, found {found}",
+        where=where,
+        help="`byocir tune` writes such tables",
+    )

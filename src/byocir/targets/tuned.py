@@ -1,0 +1,94 @@
+"""Takes up schedules that were tuned: those that still fit are put into a partitioned module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+from byocir.dialects.byoc import CompositeOp, TargetAttr
+from byocir.dialects.context import load_context
+from byocir.errors import ByocirError
+from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.alone import alone
+from byocir.rewrites.byoc.tuned import Key, TunedTable, key_of
+from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.schedule.composites import record, region_functions
+from byocir.targets.base import target_of
+from byocir.targets.stages import code_pipeline
+
+
+class Place(NamedTuple):
+    """A composite that a target took, in a region's function on tensors."""
+
+    function: FuncOp
+    composite: CompositeOp
+    target: TargetAttr
+    key: Key
+
+
+def places_in(module: ModuleOp) -> Iterator[Place]:
+    """The composites of a partitioned module, in order."""
+    for function, target in region_functions(module):
+        for op in list(function.body.block.ops):
+            if isinstance(op, CompositeOp):
+                yield Place(function, op, target, key_of(op, target))
+
+
+def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
+    """Gives the composites of a partitioned module the schedules of a table, each of which is tried
+    alone before; notes for those that do not fit any more. Raises ByocirError B264 for a table
+    without any entry for the module."""
+    notes: list[str] = []
+    tried: dict[Key, str] = {}
+    places = list(places_in(module))
+    for place in places:
+        tuned = table.entries.get(place.key)
+        if tuned is None:
+            continue
+        if place.key not in tried:
+            tried[place.key] = _refusal(place.composite, tuned.schedule)
+            if tried[place.key]:
+                notes.append(
+                    f"a tuned schedule of {place.composite.pattern.data} does not fit any more, "
+                    f"and its target's own is taken: {tried[place.key]}"
+                )
+        if tuned.schedule and not tried[place.key]:
+            place.composite.schedule = StringAttr(tuned.schedule)
+            record(module, place.function)
+    if not tried:
+        raise _of_another_model(places, table)
+    return [*_about(table), *notes]
+
+
+def _refusal(composite: CompositeOp, schedule: str) -> str:
+    """The reason why a composite cannot run by a schedule, or ""."""
+    if not schedule or composite.schedule == StringAttr(schedule):
+        return ""
+    module = alone(composite, schedule)
+    instances = [target_of(attribute) for attribute in targets_of(module)]
+    try:
+        run_passes(module, load_context(), code_pipeline(module, instances))
+    except ByocirError as error:
+        return f"{error.message} ({error.code})"
+    return ""
+
+
+def _of_another_model(places: list[Place], table: TunedTable) -> ByocirError:
+    known = {work for _, work in table.entries}
+    same = next((place.key[0] for place in places if place.key[1] in known), "")
+    what = f"schedules for {same}" if same else "schedules for composites of this model"
+    return ByocirError(
+        "B264",
+        f"expected a table of tuned {what}, found none among its {len(table.entries)} entries",
+        help="tune this model for these targets, with their options: byocir tune",
+    )
+
+
+def _about(table: TunedTable) -> list[str]:
+    own = TunedTable().byocir
+    if table.byocir == own:
+        return []
+    return [f"schedules were tuned by byocir {table.byocir}, not by {own}: others may be best now"]

@@ -1,0 +1,1 @@
+"""Tuning: schedules of composites that are tried, and the best kept."""

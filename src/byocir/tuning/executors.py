@@ -1,0 +1,125 @@
+"""Executors: where jobs are judged, here, in processes of this machine, or wherever a user says.
+
+| code | what is wrong |
+| --- | --- |
+| B266 | an executor cannot be reached, or what it takes is not installed |
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from byocir.errors import ByocirError
+from byocir.tuning.judge import Job, Outcome, judge
+
+DASK = "dask://"
+
+
+@contextmanager
+def executor_of(jobs: int, address: str) -> Generator[Executor | None]:
+    """The executor for so many jobs at once, or of a Dask cluster at `dask://HOST:PORT`; None for
+    one job after the other, in this process. Raises ByocirError B266."""
+    if address:
+        with _dask(address) as executor:
+            yield executor
+    elif jobs < 2:
+        yield None
+    else:
+        fork = "fork" if hasattr(os, "fork") else None  # a fork knows the targets of this process
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(fork), _ignore_interrupts)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is told, and ends us
+
+
+@contextmanager
+def _dask(address: str) -> Generator[Executor]:
+    if not address.startswith(DASK):
+        raise ByocirError("B266", f"expected an executor as {DASK}HOST:PORT, found '{address}'")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ByocirError(
+            "B266", "dask is not installed", help="pip install 'byocir[dask]'"
+        ) from None
+    try:
+        client: Any = Client(f"tcp://{address.removeprefix(DASK)}", timeout="10s")
+    except (OSError, ValueError) as error:
+        raise ByocirError(
+            "B266", f"expected a dask scheduler, found none: {error}", where=address
+        ) from None
+    try:
+        yield client.get_executor()
+    finally:
+        with suppress(Exception):  # of a cluster that is gone
+            client.close(timeout=2)
+
+
+@dataclass
+class Work:
+    """Judges jobs by an executor until a time; what an executor that fails had not done is done in
+    this process."""
+
+    executor: Executor | None = None
+    until: float = float("inf")
+    tell: Callable[[str], None] = field(default=print)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.until
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        """The outcome of each job as it is known, with its position; of none that the time does not
+        suffice for."""
+        futures = self._submitted(jobs)
+        for i, job in enumerate(jobs):
+            found = self._result(futures[i]) if i < len(futures) else None
+            if found is None and not self.is_over:
+                found = judge(job)
+            if found is not None:
+                yield i, found
+
+    def _submitted(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
+        if self.executor is None:
+            return []
+        futures: list[Future[Outcome]] = []
+        try:
+            futures += [self.executor.submit(judge, job) for job in jobs]
+        except Exception as error:
+            self._give_up(error)
+        return futures
+
+    def _result(self, future: Future[Outcome]) -> Outcome | None:
+        if self.is_over:
+            future.cancel()
+        if self.executor is None or future.cancelled():
+            done = future.done() and not future.cancelled() and future.exception() is None
+            return Outcome(*future.result()) if done else None
+        try:
+            left = None if self.until == float("inf") else max(self.until - time.monotonic(), 0)
+            return Outcome(*future.result(left))
+        except TimeoutError:
+            return None
+        except Exception as error:
+            self._give_up(error)
+            return None
+
+    def _give_up(self, error: Exception) -> None:
+        """Goes on without the executor; a job that fails by itself is then seen to."""
+        if self.executor is not None:
+            found = f"{type(error).__name__}: {error}".rstrip(": ")
+            self.tell(f"the executor failed ({found}): its work is done again in this process")
+        self.executor = None

@@ -1,0 +1,84 @@
+"""Judges the schedules in a module: compiles it, and asks a target what its code costs.
+
+A job is texts and bytes alone, so that any process can do it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.compiler import generate
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.weights import dump_weights, read_weights
+from byocir.errors import ByocirError
+from byocir.patterns.files import given_file
+from byocir.patterns.targets import targets_of
+from byocir.rewrites.byoc.tuned import TunedTable
+from byocir.runtime.report_reader import report_of
+from byocir.runtime.seconds import seconds_of
+from byocir.targets.base import target_of
+from byocir.targets.files import named_target
+
+
+class Job(NamedTuple):
+    """A partitioned module as text, with its large constants, to compile and judge by what the code
+    of a target costs. `named` are the targets that the user gave by name, which a process makes
+    known."""
+
+    module: str
+    weights: bytes
+    named: tuple[str, ...]
+    target: str
+
+    def digest(self, code: bytes) -> str:
+        """A name for what the job asks; `code` is the targets' own, where it is known."""
+        texts = (TunedTable().byocir, self.module, self.target)
+        data = [*(text.encode() for text in texts), self.weights, code]
+        return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in data)).hexdigest()
+
+
+class Outcome(NamedTuple):
+    """The cost of a target's code, in this unit; without a unit, why there is none."""
+
+    cost: float
+    unit: str
+    refusal: str = ""
+
+
+def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> Job:
+    """The job of judging a module."""
+    return Job(print_module(module, debuginfo=False), dump_weights(module), named, target)
+
+
+def judge(job: Job) -> Outcome:
+    """The cost of a job's module: cycles where the target profiles its programs, else the least
+    seconds of several runs here, of all its regions together."""
+    for target in job.named:
+        named_target(target)
+    context = load_context()
+    try:
+        read_weights(job.weights, context.arrays, "weights of a job")
+        module = parse_module(job.module, context)
+        package = generate(module, report_of(module))
+        called = [each.symbol for each in package.report.regions if each.target == job.target]
+        costs: Mapping[str, float] = {each.symbol: each.cycles for each in package.profile()}
+        unit = "cycles"
+        if not any(symbol in costs for symbol in called):
+            costs, unit = seconds_of(package), "seconds"
+    except ByocirError as error:
+        return Outcome(0, "", f"{error.message} ({error.code})")
+    if not any(symbol in costs for symbol in called):
+        return Outcome(0, "", "its target makes no code for it, and does not profile it")
+    return Outcome(sum(costs.get(symbol, 0) for symbol in called), unit)
+
+
+def code_of(module: ModuleOp) -> bytes:
+    """The files that a module's targets are from: what they cost changes with these."""
+    files = [given_file(type(target_of(attribute))) for attribute in targets_of(module)]
+    return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())
