@@ -49,9 +49,9 @@ DECLARED = (
     "tolerance",
     "tables",
 )
-BEFORE = ("quantisation", "read_files")
-"""The hooks that are called before a compilation: by `byocir quantise`, and of the class before
-there is an instance."""
+BEFORE = ("quantisation", "candidates", "read_files")
+"""The hooks that are called before a compilation: by `byocir quantise` and `byocir tune`, and of the
+class before there is an instance."""
 CALLED = (
     "fixed_point",
     "passes",
@@ -62,6 +62,7 @@ CALLED = (
     "transform",
     "lower",
     "schedule",
+    "knobs",
     "emit",
     "profile",
     "load",

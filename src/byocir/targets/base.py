@@ -32,10 +32,10 @@ from byocir.errors import ByocirError
 from byocir.machine import Machine
 from byocir.patterns import Composite
 from byocir.patterns.hooks import ask, expect_given
+from byocir.patterns.knobs import knobs_of
 from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
-from byocir.rewrites.schedule.knobs import knobs_of
 from byocir.targets.device import CFunctions, Device
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, cast
 from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns.hooks import ask, expect_given
+from byocir.patterns.knobs import Space
 from byocir.rewrites.schedule.composites import space_for
-from byocir.rewrites.schedule.knobs import Space
 from byocir.targets.base import target_of
 from byocir.tuning.judge import Outcome
 

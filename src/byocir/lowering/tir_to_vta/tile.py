@@ -34,9 +34,9 @@ from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
+from byocir.patterns.knobs import knobs_of
 from byocir.rewrites.schedule.blocks import filling, retile
 from byocir.rewrites.schedule.index import Indices
-from byocir.rewrites.schedule.knobs import knobs_of
 from byocir.vta_sim import VTAConfig
 
 
