@@ -15,6 +15,7 @@ from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
+from byocir.lowering.tir_to_vta.windows import VtaGatherWindowsPass
 from byocir.rewrites.clean_up import CleanUpPass
 from byocir.vta_sim import VTAConfig
 
@@ -27,6 +28,8 @@ def test_each_step_keeps_results(case: Case, config: VTAConfig, merges: bool) ->
     def keeps_results() -> None:
         assert_same(evaluate(module, case.inputs), expected)
 
+    apply(module, VtaGatherWindowsPass)
+    keeps_results()
     apply(module, VtaLegalisePass)
     assert_vta_form(module)
     keeps_results()

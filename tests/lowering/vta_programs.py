@@ -82,7 +82,7 @@ class Body:
     def fill(self, number: int, shape: Sequence[int], element=i32) -> SSAValue:
         return self.add(FillOp.of(IntegerAttr(number, element), tensor(element, shape)))
 
-    def conv(self, x, weights, stride=1, pad=0, dilation=1) -> SSAValue:
+    def conv(self, x, weights, stride=1, pad=0, dilation=1, around=0) -> SSAValue:
         shape, kernel = shape_of(x.type), weights.shape[2:]
         sizes = [
             (size + 2 * pad - dilation * (k - 1) - 1) // stride + 1
@@ -100,7 +100,7 @@ class Body:
         o_map = AffineMap(count, 0, tuple(d(i) for i in range(rank + 2)))
         w = self.constant(weights)
         body = emit_body([i8, i8, i32], lambda a, b, acc: multiply_accumulate(a, b, acc, to=i32))
-        pads = [IntegerAttr(0, i8) if pad else None, None]
+        pads = [IntegerAttr(around, i8) if pad else None, None]
         op = BlockOp(iterators, [x, w], [self.fill(0, out)], [x_map, w_map, o_map], body, pads=pads)
         return self.add(op)
 

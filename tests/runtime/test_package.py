@@ -262,7 +262,12 @@ def test_the_manifest_tells_the_interface(saved: Path):
     assert manifest["outputs"] == {"logits": "tensor<1x10xf32>"}
     (target,) = manifest["targets"]
     assert target["name"] == "vta"
-    assert target["options"] == {"rounding": "half_up", "block": 16, "config": ""}
+    assert target["options"] == {
+        "rounding": "half_up",
+        "block": 16,
+        "config": "",
+        "gather": True,
+    }
 
 
 def test_loading_reads_no_module(package: byocir.Package, saved: Path, monkeypatch, tmp_path: Path):

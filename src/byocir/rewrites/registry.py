@@ -68,6 +68,7 @@ PASSES: dict[str, str] = {
     # tensor level to VTA instructions, in this order
     "vta-separate": "byocir.lowering.tir_to_vta.separate:VtaSeparatePass",
     "vta-arrange": "byocir.lowering.tir_to_vta.arrange:VtaArrangePass",
+    "vta-gather-windows": "byocir.lowering.tir_to_vta.windows:VtaGatherWindowsPass",
     "vta-legalise": "byocir.lowering.tir_to_vta.legalise:VtaLegalisePass",
     "vta-pack": "byocir.lowering.tir_to_vta.pack:VtaPackPass",
     "vta-bufferize": "byocir.lowering.tir_to_vta.bufferize:VtaBufferizePass",

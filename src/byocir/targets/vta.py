@@ -23,9 +23,10 @@ from byocir.targets.vta_patterns import PATTERNS, patterns_of
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig
 from byocir.vta_sim.config import PRESETS
 
+ARRANGE, GATHER = "vta-arrange", "vta-gather-windows"
 LOWERING = (
-    "vta-arrange,vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,vta-tile,"
-    "vta-stage,vta-tensorise,vta-insert-tokens,vta-encode"
+    "vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,"
+    "vta-tile,vta-stage,vta-tensorise,vta-insert-tokens,vta-encode"
 )
 ROUNDINGS = ("half_up", "half_even")
 
@@ -63,8 +64,18 @@ class Vta(Target):
         "is kept.",
     )
 
+    gather: bool = _option(
+        True,
+        "Lets the host gather the windows of convolutions of few channels, such as a stem, on the "
+        "way in: fewer steps of the GEMM unit for more bytes that cross.",
+    )
+
     def __post_init__(self) -> None:
-        given = (("rounding", self.rounding, ROUNDINGS), ("block", self.block, BLOCKS))
+        given = (
+            ("rounding", self.rounding, ROUNDINGS),
+            ("block", self.block, BLOCKS),
+            ("gather", self.gather, (True, False)),
+        )
         for option, value, known in given:
             if type(value) is not type(known[0]) or value not in known:
                 raise ByocirError(
@@ -128,7 +139,9 @@ class Vta(Target):
     def passes(self, point: Point) -> Sequence[str]:
         if point == "after-match":
             return ("vta-separate",)
-        return (LOWERING,) if point == "after-lowering" else ()
+        if point == "after-lowering":
+            return (",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING]),)
+        return ()
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         from byocir.targets.vta_files import files_of

@@ -4,17 +4,17 @@
 // Every composite stands alone in a region for the target whose name it begins with, at either
 // level. The region has the composite's inputs, results and location.
 // CHECK-LABEL: @main
-// CHECK-NEXT:    %[[Y:.*]] = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%[[A:.*]] = %x : tensor<4xi8>) -> tensor<4xi8> {
+// CHECK-NEXT:    %[[Y:.*]] = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%[[A:.*]] = %x : tensor<4xi8>) -> tensor<4xi8> {
 // CHECK-NEXT:      %[[C:.*]] = byoc.composite "vta.relu" at "graph" (%[[B:.*]] = %[[A]] : tensor<4xi8>) -> tensor<4xi8> {
 // CHECK-NEXT:        graph.relu %[[B]]
 // CHECK-NEXT:        byoc.yield
 // CHECK-NEXT:      } loc("relu")
 // CHECK-NEXT:      byoc.yield %[[C]] : tensor<4xi8>
 // CHECK-NEXT:    } loc("relu")
-// CHECK-NEXT:    byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%{{.*}} = %[[Y]] : tensor<4xi8>) -> tensor<4xi8> {
+// CHECK-NEXT:    byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%{{.*}} = %[[Y]] : tensor<4xi8>) -> tensor<4xi8> {
 // CHECK-NEXT:      byoc.composite "vta.bound" at "tensor"
 // CHECK-NOT:   byoc.region
-builtin.module attributes {byoc.targets = [#byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}>]} {
+builtin.module attributes {byoc.targets = [#byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}>]} {
 func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
   %0 = byoc.composite "vta.relu" at "graph" (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %r = graph.relu %a : (tensor<4xi8>) -> tensor<4xi8>

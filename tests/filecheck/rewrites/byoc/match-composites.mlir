@@ -32,7 +32,7 @@ func.func @used_outside(%x: tensor<1x2x4x4xi8>) -> (tensor<1x2x4x4xi8>, tensor<1
 // Functions that belong to a target already are left alone.
 // CHECK-LABEL: @vta_0
 // CHECK-NEXT:    graph.relu
-func.func private @vta_0(%x: tensor<4xi8>) -> tensor<4xi8> attributes {byoc.target = #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}>} {
+func.func private @vta_0(%x: tensor<4xi8>) -> tensor<4xi8> attributes {byoc.target = #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}>} {
   %0 = graph.relu %x : (tensor<4xi8>) -> tensor<4xi8>
   func.return %0 : tensor<4xi8>
 }

@@ -10,14 +10,14 @@
 // CHECK-NEXT:    } loc(fused["p", "q"])
 // CHECK-NEXT:    func.return %[[R]]
 func.func @neighbours(%x: tensor<4xi8>) -> tensor<4xi8> {
-  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("p")
       byoc.yield %d : tensor<4xi8>
     } loc("p")
     byoc.yield %b : tensor<4xi8>
   } loc("p")
-  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %p : tensor<4xi8>) -> tensor<4xi8> {
+  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %p : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("q")
       byoc.yield %d : tensor<4xi8>
@@ -35,14 +35,14 @@ func.func @neighbours(%x: tensor<4xi8>) -> tensor<4xi8> {
 // CHECK:           byoc.composite "vta.relu" at "tensor" (%{{.*}} = %[[A]] :
 // CHECK:         func.return %[[R]], %[[S]]
 func.func @beside(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>) {
-  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("p")
       byoc.yield %d : tensor<4xi8>
     } loc("p")
     byoc.yield %b : tensor<4xi8>
   } loc("p")
-  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "tensor" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("q")
       byoc.yield %d : tensor<4xi8>
@@ -55,11 +55,11 @@ func.func @beside(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>) {
 // A path through the host keeps two regions apart, whatever the order of the text. The later one
 // records the way round.
 // CHECK-LABEL: @cut
-// CHECK-NEXT:    %[[P:.*]] = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (
+// CHECK-NEXT:    %[[P:.*]] = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (
 // CHECK:         %[[H:.*]] = graph.transpose %[[P]]
-// CHECK-NEXT:    byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> cuts [#byoc.cut<"graph.transpose (h)", ["p"], ["h"], ["h"], ["q"]>] (%{{.*}} = %[[H]] : tensor<4xi8>)
+// CHECK-NEXT:    byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> cuts [#byoc.cut<"graph.transpose (h)", ["p"], ["h"], ["h"], ["q"]>] (%{{.*}} = %[[H]] : tensor<4xi8>)
 func.func @cut(%x: tensor<4xi8>) -> tensor<4xi8> {
-  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
+  %p = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("p")
       byoc.yield %d : tensor<4xi8>
@@ -67,7 +67,7 @@ func.func @cut(%x: tensor<4xi8>) -> tensor<4xi8> {
     byoc.yield %b : tensor<4xi8>
   } loc("p")
   %h = graph.transpose %p {perm = array<i64: 0>} : (tensor<4xi8>) -> tensor<4xi8> loc("h")
-  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", rounding = "half_up"}> (%a = %h : tensor<4xi8>) -> tensor<4xi8> {
+  %q = byoc.region #byoc.target<"vta", {block = 16 : i64, config = "", gather = true, rounding = "half_up"}> (%a = %h : tensor<4xi8>) -> tensor<4xi8> {
     %b = byoc.composite "vta.relu" at "graph" (%c = %a : tensor<4xi8>) -> tensor<4xi8> {
       %d = graph.relu %c : (tensor<4xi8>) -> tensor<4xi8> loc("q")
       byoc.yield %d : tensor<4xi8>
