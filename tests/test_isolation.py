@@ -18,7 +18,7 @@ from byocir.cli.main import main
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
-from byocir.isolation import Child, Died, Limits, isolated
+from byocir.isolation import Child, Died, Limits, go_on, isolated
 from byocir.patterns.files import import_file
 
 FILE = Path(__file__).parent / "programs" / "faulty_npu.py"
@@ -169,6 +169,43 @@ def test_a_function_in_a_process_of_its_own():
         isolated(lambda: os.kill(os.getpid(), signal.SIGKILL), Limits())
     with pytest.raises(Died, match=r"no end within 0\.05 s"):
         isolated(lambda: time.sleep(60), Limits(0.05))
+
+
+def test_threads_of_openmp_go_on_in_a_process_of_their_own():
+    """Those that this process had are not forked: code that waited for them waited forever."""
+    code = """func.func @main(%0: tensor<128x128xf32>) -> tensor<128x128xf32> {
+      %1 = graph.matmul %0, %0 : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
+      func.return %1 : tensor<128x128xf32>
+    }"""
+    package = byocir.compile(parse_module(code, load_context()), host="c{threads=2}")
+    given = {"arg0": np.ones((128, 128), np.float32)}
+
+    def run() -> float:
+        return float(package.run(given)["res0"].sum())
+
+    assert run() == isolated(run, Limits(20)) == 128.0**3
+
+
+def test_isolation_needs_processes_that_are_forked(monkeypatch, tmp_path, capsys):
+    monkeypatch.delattr(os, "fork")
+    net = tmp_path / "net.mlir"
+    net.write_text(NET)
+    command = ["run", str(net), "--target", f"{FILE}:Dying{{fault=none}}"]
+    assert main([*command, "--isolate"]) == 1
+    assert "error[B143]: expected a system that forks processes to run targets apart, found " in (
+        capsys.readouterr().err
+    )
+    assert main(command) == 0
+
+
+def test_each_call_of_a_function_has_its_time():
+    def calls() -> str:
+        for _ in range(2):
+            time.sleep(0.6)
+            go_on()
+        return "all"
+
+    assert isolated(calls, Limits(1)) == "all"
 
 
 def test_arrays_of_any_kind_and_size_pass():

@@ -2,7 +2,6 @@
 
 The child is a fork of this process: it knows what was imported and made, and imports nothing by
 itself. Questions and answers go through a socket as JSON, arrays through memory that both see.
-Threads are not forked: code that runs OpenMP waits forever where this process ran some before.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, NoReturn, cast
 
 import ml_dtypes
@@ -30,6 +30,7 @@ import numpy as np
 
 from byocir.arguments import SECONDS as TIME
 from byocir.arguments import check
+from byocir.errors import ByocirError
 from byocir.memory import max_bytes, read_bytes
 
 SECONDS = 300.0
@@ -53,6 +54,9 @@ class Limits:
     """Limits targets from files alone."""
 
 
+GOES_ON = "goes on"
+"""A child's message before its answer: what follows has as much time as all before."""
+
 _given: ContextVar[Limits | None] = ContextVar("isolation", default=None)
 
 
@@ -63,10 +67,18 @@ def isolate(
     """Has the code of regions that are first run inside of a `with` run in processes of its own,
     one for each target: for `seconds` in each call, in `nbytes` of memory beside its inputs and
     outputs; with `only_files` that of targets from files alone. A crash, or more than that, is
-    ByocirError B314, a written input B315. Raises ByocirError B141 or B142."""
+    ByocirError B314, a written input B315. Raises ByocirError B141 or B142, and where processes
+    cannot be forked B143; with `only_files` code runs in this process there."""
     check(seconds=(seconds, TIME))
     limit = None if nbytes is None else read_bytes(str(nbytes))
-    token = _given.set(Limits(seconds, limit, only_files) if hasattr(os, "fork") else None)
+    can_fork = hasattr(os, "fork")
+    if not can_fork and not only_files:
+        raise ByocirError(
+            "B143",
+            f"expected a system that forks processes to run targets apart, found {sys.platform}",
+            help="leave out --isolate: the code of targets runs in this process",
+        )
+    token = _given.set(Limits(seconds, limit, only_files) if can_fork else None)
     try:
         yield
     finally:
@@ -85,6 +97,14 @@ class Died(Exception):
     def __init__(self, found: str, help: str = "") -> None:
         self.help = help
         super().__init__(found)
+
+
+_go_on: ContextVar[Callable[[], None]] = ContextVar("go_on", default=lambda: None)
+
+
+def go_on() -> None:
+    """Gives the child process that runs this as much time as it had at its beginning."""
+    _go_on.get()()
 
 
 def isolated(function: Callable[[], Any], limits: Limits) -> Any:
@@ -163,6 +183,12 @@ class Child:
 
     def _wait(self) -> Any:
         """The child's answer, None where it died."""
+        while (told := self._message()) == GOES_ON:
+            pass
+        return told
+
+    def _message(self) -> Any:
+        """The child's next message."""
         end = time.monotonic() + self._limits.seconds
         limit = self._limits.nbytes if self._limits.nbytes is not None else max_bytes()
         self._socket.settimeout(min(LOOK, self._limits.seconds))
@@ -205,24 +231,46 @@ def _exit_code(pid: int) -> int | None:
 def _serve(answer: Answer, end: socket.socket, memory: _Memory, limits: Limits) -> NoReturn:
     """Answers until nobody asks. Never returns: what is registered to run at exit is the
     parent's."""
-    code = 1
+    codes: list[int] = []
+
+    def serve() -> None:
+        try:
+            _answer_all(answer, end, memory, limits)
+            codes.append(0)
+        except BaseException as error:
+            traceback.print_exception(error, file=sys.stderr)
+
     try:
         _begin()
-        while (asked := _receive(end, end.recv(1))) is not None:
-            # This process may outlive the one that looks at the time.
-            signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
-            made, results = answer(*memory.read(asked))
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            sys.stdout.flush()
-            _send(end, memory.write(made, results, after=asked["end"]))
-        code = 0
-    except BaseException as error:
-        traceback.print_exception(error, file=sys.stderr)
+        # OpenMP keeps the threads of each thread that ran some: those of this one were not forked.
+        thread = Thread(target=copy_context().run, args=(serve,))
+        thread.start()
+        thread.join()
     finally:
         with suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)
+        os._exit(0 if codes else 1)
+
+
+def _answer_all(answer: Answer, end: socket.socket, memory: _Memory, limits: Limits) -> None:
+    """Answers one question after the other."""
+
+    def begin() -> None:
+        # This process may outlive the one that looks at the time.
+        signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
+
+    def begin_anew() -> None:
+        _send(end, GOES_ON)
+        begin()
+
+    _go_on.set(begin_anew)
+    while (asked := _receive(end, end.recv(1))) is not None:
+        begin()
+        made, results = answer(*memory.read(asked))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.flush()
+        _send(end, memory.write(made, results, after=asked["end"]))
 
 
 def _begin() -> None:

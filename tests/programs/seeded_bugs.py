@@ -18,7 +18,8 @@ KEPT = "SUMS, SEEN, SHARED = {}, {}, [None]"
 
 @dataclass(frozen=True)
 class Bug:
-    """One text in place of another, in a copy of a target, and the code that tells of it."""
+    """One text in place of another, in a copy of a target, and the code that tells of it, or those
+    of which the first program that shows it has one."""
 
     name: str
     source: Path
@@ -50,7 +51,7 @@ CONVOLUTIONS = [
         "range(0, w.shape[1], CHANNELS)",
         "range(0, max(8, w.shape[1] - CHANNELS), CHANNELS)",
     ),
-    Bug("one stride for both", TOY, "(width - 1) * sw + 1, sw", "(width - 1) * sh + 1, sh", "B381"),
+    Bug("one stride for both", TOY, "(width - 1) * sw + 1, sw", "(width - 1) * sh + 1, sh", "B380 or B381"),  # noqa: E501
     Bug("dilation ignored", TOY, "rows = slice(", "down = along = 1\n            rows = slice("),
     Bug("groups ignored", TOY, ", group=1) @", ") @"),
     Bug(

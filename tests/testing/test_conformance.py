@@ -232,13 +232,40 @@ def test_each_option_is_tried():
     ]
 
 
+def test_a_session_ends_between_two_calls(monkeypatch):
+    """A case of a slow simulator has many calls: those that follow when time is over are left out,
+    and nothing is blamed. The first case is run in whole, so that there is one."""
+    told = []
+
+    class Slow(import_file(TOY, "B217").Npu):
+        def emit(self, module, symbols):
+            told.append("emit")
+            return super().emit(module, symbols)
+
+        def load(self, blobs):
+            run = super().load(blobs)
+            return lambda *given: told.append("run") or run(*given)
+
+    def clock() -> float:
+        return 0.0 if told.count("emit") < 3 else 100.0
+
+    monkeypatch.setattr("time.monotonic", clock)
+    score = conform(Slow(), seconds=60)
+    assert score.cases
+    assert not score.wrong
+    behind = [i for i, each in enumerate(told) if each == "emit"][2]
+    assert "run" in told[:behind]
+    assert "run" not in told[behind:]
+
+
 QUICK = ("last tile lost", "relu missing", "input written", "emit differs", "saturation missing")
 
 
 def check(bug: Bug, folder: Path) -> None:
     """A target with a bug is found out, by that problem alone, within a minute."""
     score = conform(bug.write(folder), seconds=60, first=True)
-    assert [failure.problem.code for failure in score.failures] == [bug.code], score.text()
+    (failure,) = score.failures
+    assert failure.problem.code in bug.code.split(" or "), score.text()
 
 
 @pytest.mark.parametrize(

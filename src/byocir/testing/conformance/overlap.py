@@ -25,27 +25,35 @@ STOPS = 16
 """At how many of its lines, or a few more, a function is stopped."""
 PATIENCE = 0.05
 """Seconds to wait for the other function: one that waits for the first holds a lock."""
-ENOUGH = 10.0
+ENOUGH = 3.0
 """Seconds after which no further line is stopped at: simulators take long for a call."""
 WAIT = 60.0
-"""Seconds after which functions count as waiting for each other."""
+"""Seconds, beside `TIMES` those of one call, after which two count as waiting for each other."""
+TIMES = 20
 
 
-def side_by_side(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
-    """Yields what two functions give that run in two threads."""
+def side_by_side(
+    one: Callable[[], T], other: Callable[[], T], spent: float
+) -> Iterator[tuple[T, T]]:
+    """Yields what two functions give that run in two threads; alone one has `spent` so many
+    seconds."""
+    patience = WAIT + TIMES * spent
     before = sys.getswitchinterval()
     try:
         sys.setswitchinterval(1e-5)
         with ThreadPoolExecutor(2) as pool:
             for _ in range(ROUNDS):
                 begun = pool.submit(one), pool.submit(other)
-                yield begun[0].result(WAIT), begun[1].result(WAIT)
+                yield begun[0].result(patience), begun[1].result(patience)
     finally:
         sys.setswitchinterval(before)
 
 
-def interleaved(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[T, T]]:
-    """Yields what two functions give of which the first is stopped where the other runs."""
+def interleaved(
+    one: Callable[[], T], other: Callable[[], T], spent: float
+) -> Iterator[tuple[T, T]]:
+    """Yields what two functions give of which the first is stopped where the other runs; alone one
+    has `spent` so many seconds."""
     end = monotonic() + ENOUGH
     lines = _Lines(None, lambda: None)
     lines.trace(one)
@@ -57,7 +65,7 @@ def interleaved(one: Callable[[], T], other: Callable[[], T]) -> Iterator[tuple[
             begun = _Lines(stop, lambda pool=pool: pool.submit(other))
             mine = begun.trace(one)
             if begun.other is not None:
-                yield mine, begun.other.result(WAIT)
+                yield mine, begun.other.result(WAIT + TIMES * spent)
 
 
 Line = tuple[str, int]

@@ -6,8 +6,10 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -26,8 +28,8 @@ from byocir.testing.conformance.nets import net_of
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
-from byocir.testing.conformance.shrink import shrink
-from byocir.testing.conformance.trial import Problem, Trial
+from byocir.testing.conformance.shrink import shrink, size_of
+from byocir.testing.conformance.trial import Problem, TimeOver, Trial
 from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import (
     Example,
@@ -81,8 +83,10 @@ class Session:
         ]
         self._matches = Counter[str]()
         self._known: set[tuple[str, str]] = set()
+        self._end = inf
+        """The moment, in `time.monotonic()`, at which time is over."""
         self._taken: dict[str, Case] = {}
-        """By composite a first program that it took."""
+        """By composite the smallest program that it took."""
         first = self.settings[0]
         rules = [(each.name, rule.sentence) for each in first.composites for rule in each.rules]
         names = [each.name for each in first.composites]
@@ -91,23 +95,22 @@ class Session:
     def run(
         self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
     ) -> Score:
-        """Tries cases until time is over; with `rounds`, so many of each pattern and kind; with
-        `first`, until something is wrong."""
-        end = time.monotonic() + seconds
+        """Tries cases until time is over, one at least; with `rounds`, so many of each pattern and
+        kind; with `first`, until something is wrong."""
+        self._end = inf if rounds is not None else time.monotonic() + seconds
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
-            for step in self._steps(rounds):
-                if rounds is None and time.monotonic() > end:
-                    break
-                step()
-                if first and self.score.wrong:
-                    break
+            with suppress(TimeOver):
+                for step in self._steps(rounds):
+                    step()
+                    if time.monotonic() > self._end or (first and self.score.wrong):
+                        break
             if rounds is None and not (first and self.score.wrong):
                 self._try_other_hashes()
         return self.score
 
     def _try_other_hashes(self) -> None:
-        """Compares what became of a first program of each composite with what becomes of it in
+        """Compares what became of a small program of each composite with what becomes of it in
         another process."""
         from byocir.testing.conformance.hash_seed import differing
 
@@ -219,13 +222,15 @@ class Session:
             return
         thorough = self.score.cases % THOROUGH == 0
         exported = kind == MATCH and self._is_exported(setting, composite)
-        trial = Trial(case, setting.target, thorough, exported).run()
+        until = self._end if self.score.cases else inf
+        trial = Trial(case, setting.target, thorough, exported, until).run()
         if not trial.is_run:
             return
         self.score.cases += 1
         self.score.taken.update(trial.taken)
         if setting is self.settings[0] and trial.taken[composite.name]:
-            self._taken.setdefault(composite.name, case)
+            known = self._taken.get(composite.name, case)
+            self._taken[composite.name] = min(known, case, key=lambda each: size_of(each.module))
         if trial.problem is not None:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
 
@@ -278,9 +283,10 @@ def _missed(composite: Composite, miss: Miss, seed: int) -> Example | None:
     return next((each for each in found if each is not None), None)
 
 
-def _shows(target: Target, code: str, case: Case) -> bool:
+def _shows(target: Target, code: str, case: Case, until: float) -> bool:
+    is_thorough, is_exported = code in ("B382", "B384", "B385"), code == "B386"
     try:
-        problem = Trial(case, target, code in ("B384", "B385"), code == "B386").run().problem
+        problem = Trial(case, target, is_thorough, is_exported, until).run().problem
     except ByocirError:  # a part that is no program
         return False
     return problem is not None and problem.code == code

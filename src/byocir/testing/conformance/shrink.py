@@ -18,28 +18,26 @@ from byocir.dialects.types import shape_of
 from byocir.evaluate.module import random_feeds
 from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.nets import main_of, ops_of
+from byocir.testing.conformance.trial import TimeOver
 
 ATTEMPTS = 60
 """The smaller programs that are tried in place of one."""
 SECONDS = 10.0
 """The seconds that it may take to make a program smaller."""
 
-Shows = Callable[[Case], bool]
+Shows = Callable[[Case, float], bool]
+"""Tells if a case shows the problem, by a moment at which it raises TimeOver."""
 
 
-class _Enough(Exception):
-    """There were enough attempts."""
-
-
-def _limited(shows: Shows) -> Shows:
-    """The test, which raises _Enough in place of one attempt too many."""
+def _limited(shows: Shows) -> Callable[[Case], bool]:
+    """The test, which raises TimeOver in place of one attempt too many, and in a late one."""
     end, left = time.monotonic() + SECONDS, [ATTEMPTS]
 
     def limited(case: Case) -> bool:
         left[0] -= 1
-        if left[0] < 0 or time.monotonic() > end:
-            raise _Enough
-        return shows(case)
+        if left[0] < 0:
+            raise TimeOver
+        return shows(case, end)
 
     return limited
 
@@ -54,16 +52,17 @@ def size_of(module: ModuleOp) -> int:
 def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
     """The smallest case found that shows the problem, too: among `others` made of the same pattern,
     then parts of it, then simpler inputs."""
-    shows = _limited(shows)
-    with suppress(_Enough):
+    is_shown = _limited(shows)
+    with suppress(TimeOver):
         for other in others:
-            if size_of(other.module) < size_of(case.module) and shows(other):
+            if size_of(other.module) < size_of(case.module) and is_shown(other):
                 case = other
                 break
         found: Case | None = case
         while found is not None:
             case = found
-            found = next((each for each in (*_parts(case), *_simpler(case)) if shows(each)), None)
+            smaller = (*_parts(case), *_simpler(case))
+            found = next((each for each in smaller if is_shown(each)), None)
     return case
 
 

@@ -14,12 +14,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +30,7 @@ from byocir.compiler import generate, hand_over
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
-from byocir.isolation import Died, Limits, isolated, limits_for
+from byocir.isolation import Died, Limits, go_on, isolated, limits_for
 from byocir.machine import Machine
 from byocir.patterns.files import given_file
 from byocir.rewrites.check_each import first_difference
@@ -67,6 +69,18 @@ class Wrong(Exception):
         super().__init__(text)
 
 
+class TimeOver(Exception):
+    """Ends a trial, between two of its parts, when there is no time left for it."""
+
+
+def in_time(until: float) -> None:
+    """Raises TimeOver after this moment, in `time.monotonic()`. Before it, what follows has as much
+    time of the process that it runs in as all before."""
+    if time.monotonic() > until:
+        raise TimeOver
+    go_on()
+
+
 @dataclass
 class Call:
     """One call of a region: its function, and copies of what it was given and gave."""
@@ -87,13 +101,15 @@ class Trial:
     """Repeats calls of regions in ways that must not matter."""
     is_exported: bool = False
     """Tells if it runs as a project of its own, too."""
+    until: float = inf
+    """The moment, in `time.monotonic()`, after which nothing more is tried."""
     taken: Counter[str] = field(default_factory=Counter[str])
     problem: Problem | None = None
     is_run: bool = False
     """Tells if the program could be run on its inputs."""
 
     def run(self) -> Trial:
-        """Compiles, runs and compares."""
+        """Compiles, runs and compares. Raises TimeOver."""
         expected = self.case.meaning(self.target)
         if expected is None:
             return self
@@ -105,7 +121,7 @@ class Trial:
         return self
 
     def _check(self, expected: Meaning) -> None:
-        package, again = compiled(self.case, self.target)
+        package, again = compiled(self.case, self.target, self.until, twice=self.is_thorough)
         for region in package.report.regions:
             self.taken.update(each.pattern for each in region.composites)
         limits = limits_for(is_from_file=bool(given_file(type(self.target))))
@@ -114,7 +130,9 @@ class Trial:
         else:
             self._check_apart(partial(self._check_runs, package, expected), limits)
         self.is_run = True
-        _compare_code(package, again)
+        if again is not None:
+            _compare_code(package, again)
+        in_time(self.until)
         if self.is_exported and package.blobs:
             self._check_project(expected)
 
@@ -126,7 +144,7 @@ class Trial:
         if self.is_thorough:
             _check_feeds(package, self.case.feeds)
         for call in calls[:2] if self.is_thorough else ():
-            _check_call(partial(self._loaded, package), call)
+            _check_call(partial(self._loaded, package), call, self.until)
 
     def _check_apart(self, check: Callable[[], None], limits: Limits) -> None:
         """Checks in a process of its own; raises what was raised there, and Wrong where the code
@@ -139,6 +157,8 @@ class Trial:
                 return {"meant": False}
             except Wrong as wrong:
                 return {"wrong": [wrong.problem.code, wrong.problem.text]}
+            except TimeOver:
+                return {"over": True}
             return {}
 
         try:
@@ -148,6 +168,8 @@ class Trial:
             raise Wrong("B381", f"expected the code of {regions} to be run, found {died}") from died
         if "meant" in found:
             raise Unmeant
+        if "over" in found:
+            raise TimeOver
         if "wrong" in found:
             raise Wrong(*found["wrong"])
 
@@ -170,6 +192,7 @@ class Trial:
         """Runs the program and compares it with its meaning; gives the calls of regions."""
         calls: list[Call] = []
         externals: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
+        in_time(self.until)
         with _failing("to be run"):
             runner = self._loaded(package, check) if package.blobs else None
             for region in package.report.regions if runner is not None else ():
@@ -184,13 +207,19 @@ class Trial:
         return calls
 
 
-def compiled(case: Case, target: Target) -> tuple[Package, Package]:
-    """A program compiled, and its code generated once more. Raises Wrong, and Unmeant."""
+def compiled(
+    case: Case, target: Target, until: float = inf, *, twice: bool = False
+) -> tuple[Package, Package | None]:
+    """A program compiled, and, if that is asked for, its code generated once more. Raises Wrong,
+    Unmeant and TimeOver."""
     module = case.module.clone()
     with _failing("to be compiled"):
         report = hand_over(module, [target], levels=case.levels)
-        copy, told = module.clone(), deepcopy(report)
-        return generate(module, report), generate(copy, told)
+        again = (module.clone(), deepcopy(report)) if twice else None
+        in_time(until)
+        package = generate(module, report)
+        in_time(until)
+        return package, None if again is None else generate(*again)
 
 
 def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Meaning) -> None:
@@ -223,7 +252,7 @@ def _failing(what: str) -> Generator[None]:
     """Turns what a target or a pass raises into a problem of the trial."""
     try:
         yield
-    except (Wrong, Unmeant):
+    except (Wrong, Unmeant, TimeOver):
         raise
     except Exception as error:
         if isinstance(error, ByocirError) and error.code in NO_MEANING:
@@ -282,32 +311,36 @@ def _compare_code(package: Package, again: Package) -> None:
                             f"another {name}")  # fmt: skip
 
 
-def _check_call(load: Callable[[], Runner], call: Call) -> None:
+def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
     """Repeats a call in ways that must not matter: after another one, by a second runner, on arrays
-    that are laid out otherwise, and beside a call by another runner."""
+    that are laid out otherwise, and beside a call by another runner. Raises TimeOver."""
     first, second = load(), load()
-    turned = [_turned(array) for array in call.inputs]
+    in_time(until)
+    turned, begun = [_turned(array) for array in call.inputs], time.monotonic()
     try:
         other = first(call.symbol, turned)
     except Exception:  # other numbers need not fit, as indices do
         turned, other = call.inputs, call.outputs
-    _same(call, "after another", lambda: first(call.symbol, call.inputs))
-    _same(call, "by a second runner", lambda: second(call.symbol, call.inputs))
+    spent = time.monotonic() - begun
     columns = [np.asfortranarray(a) if a.ndim > 1 else a for a in call.inputs]
-    _same(call, "on arrays in column-major order", lambda: first(call.symbol, columns))
+    ways: list[tuple[str, Runner, Sequence[np.ndarray]]] = [
+        ("after another", first, call.inputs),
+        ("by a second runner", second, call.inputs),
+        ("on arrays in column-major order", first, columns),
+    ]
+    for how, runner, inputs in ways:
+        in_time(until)
+        with _failing(f"to be run {how}"):
+            _expect("B384", how, call, runner(call.symbol, inputs))
     with _failing("to be run by two runners at once"):
         beside = Call(call.symbol, turned, other)
         for run in (side_by_side, interleaved):
             pairs = run(lambda: first(call.symbol, call.inputs),
-                        lambda: second(call.symbol, beside.inputs))  # fmt: skip
+                        lambda: second(call.symbol, beside.inputs), spent)  # fmt: skip
             for mine, theirs in pairs:
+                in_time(until)
                 _expect("B385", "beside a call by another runner", call, mine)
                 _expect("B385", "beside a call by another runner", beside, theirs)
-
-
-def _same(call: Call, how: str, run: Callable[[], list[np.ndarray]]) -> None:
-    with _failing(f"to be run {how}"):
-        _expect("B384", how, call, run())
 
 
 def _expect(code: str, how: str, call: Call, outputs: Sequence[Any]) -> None:
