@@ -42,7 +42,8 @@ from byocir.dialects.open_values import how_to_close, listed
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.source import Port, comment
+from byocir.lowering.tir_to_c.source import Port
+from byocir.lowering.tir_to_c.step_writer import comment
 from byocir.lowering.tir_to_c.steps import KEPT
 from byocir.runtime.c_function import NAME
 from byocir.runtime.called_back import reason, where_open

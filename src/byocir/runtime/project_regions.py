@@ -20,7 +20,8 @@ from typing import Any
 from byocir.dialects.byoc import CallOp
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS, comment
+from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
+from byocir.lowering.tir_to_c.step_writer import comment
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names
 from byocir.targets import calls
