@@ -73,7 +73,7 @@ CALLED = (
 call each for the first time; a test calls them."""
 
 ADDED: dict[type, Sequence[str]] = {
-    CTarget: ("library", "preamble", "define"),
+    CTarget: ("library", "preamble", "define", "instruction"),
     JsonTarget: ("kernels",),
     OnnxTarget: ("suffix", "build", "open"),
 }

@@ -30,8 +30,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
+from byocir.evaluate.ports import is_in_memory
 from byocir.patterns.hooks import expect_given
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import CFunctions
@@ -58,8 +60,34 @@ class CTarget(Target):
     def define(self, function: FuncOp, name: str) -> str:
         """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
         and gives 0, or another number where it fails. `function` holds composites of graph ops, or
-        blocks, by `codegen_level`. What else it defines is static and has `name` in its own."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how regions become C")
+        blocks, by `codegen_level`. What else it defines is static and has `name` in its own.
+
+        By default that of a function in memory, as schedules leave it: byocir writes its loops,
+        copies, blocks and buffers, and asks `instruction` for the rest. Raises ByocirError B350
+        for one that does what has no form in C."""
+        from byocir.lowering.tir_to_c.literals import NoC
+        from byocir.lowering.tir_to_c.regions import region_in_c
+
+        if not is_in_memory(function):
+            raise NotImplementedError(f"{type(self).__name__} does not say how regions become C")
+        try:
+            return region_in_c(function, name, ARRAYS, self._text_of)
+        except NoC as error:
+            told = f"expected what has a form in C, found {error} in a region of {self.name}"
+            raise ByocirError("B350", told, where=function.sym_name.data) from None
+
+    def instruction(self, op: IntrinsicOp) -> str | None:
+        """Gives C for a call of an instruction of a schedule or of a described machine: statements
+        in which `x0`, `x1`, … point at the first elements that the last block in its body reads of
+        its inputs, and `y0` at the first that it writes. Arrays are row-major, also those in
+        memories of a device. None, the default, for the loops of the blocks."""
+        return None
+
+    def _text_of(self, op: IntrinsicOp) -> str | None:
+        text: Any = self.instruction(op)
+        fits = text is None or isinstance(text, str)
+        expect_given(self, "instruction", fits, "C as text", text)
+        return text
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         """Raises ByocirError B218 for a library whose files are called as those that it writes,

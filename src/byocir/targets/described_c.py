@@ -15,6 +15,7 @@ from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import ports_of
+from byocir.lowering.tir_to_c.literals import initialiser
 from byocir.machine import Machine
 from byocir.targets.c import ARRAYS, c_name
 from byocir.targets.described import functions_of
@@ -61,7 +62,7 @@ def _function(machine: Machine, function: FuncOp, rows: Sequence[Sequence[int]])
     arrays += [f"(void *){name}_array_{i}" for i in range(len(others))]
     table = [f"{{{', '.join(hex(n % 2**64) for n in row)}}}" for row in rows]
     return f"""{"".join(_array(op, f"{name}_array_{i}") for i, op in enumerate(others))}
-static const uint64_t {name}_code[][{len(rows[0])}] = {_listed(table, 4)};
+static const uint64_t {name}_code[][{len(rows[0])}] = {initialiser(table, 4)};
 
 int {name}({ARRAYS})
 {{
@@ -86,10 +87,6 @@ def _array(op: Operation, name: str) -> str:
     if not isinstance(op, ConstantOp):
         return f"static {element} {name}[{int(np.prod(shape))}];\n"
     values = op.value.data.values().reshape(-1).view(f"u{size}")
-    return f"static const {element} {name}[] = {_listed([str(n) for n in values.tolist()], 16)};\n"
-
-
-def _listed(texts: Sequence[str], width: int) -> str:
-    """An initialiser with so many elements on a line."""
-    lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
-    return "{\n    " + ",\n    ".join(lines) + "\n}"
+    return (
+        f"static const {element} {name}[] = {initialiser([str(n) for n in values.tolist()], 16)};\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import cast
 
@@ -110,3 +111,9 @@ def float_literal(value: float, type_: Attribute) -> str:
     suffix = "f" if kind == "float" else ""
     text = f"{float(dtype_of(type_).type(value)).hex()}{suffix}"
     return f"({text})" if text.startswith("-") else text
+
+
+def initialiser(texts: Sequence[str], width: int) -> str:
+    """The numbers of an array, so many on a line."""
+    lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
+    return "{\n    " + ",\n    ".join(lines) + "\n}"

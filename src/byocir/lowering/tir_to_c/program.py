@@ -61,6 +61,7 @@ from byocir.lowering.tir_to_c.steps import (
     Program,
     Repeat,
     Step,
+    TextOf,
     all_of,
     inside,
 )
@@ -77,17 +78,19 @@ def program_of(function: FuncOp, host: CHost) -> Program:
     if any(isinstance(type_, IndexType) for type_ in function.function_type.inputs):
         raise NoC("an input of type index")
     if is_in_memory(function):
-        return _scheduled(function, host)
+        return in_memory(function, host)
     return _Builder(function, host).build()
 
 
-def _scheduled(function: FuncOp, host: CHost) -> Program:
+def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) -> Program:
+    """The program of a function in memory, as it is scheduled; `text_of` gives the C of its
+    instructions. Raises NoC for one without a form in C."""
     inputs, outputs = ports_of(function)
     program = Program()
     program.arguments = [Buffer(type_, INPUT, i) for i, type_ in enumerate(inputs)]
     program.results = [Buffer(type_, OUTPUT, i) for i, type_ in enumerate(outputs)]
     program.steps += steps_in_memory(
-        function, [*program.arguments, *program.results], len(inputs), program, host
+        function, [*program.arguments, *program.results], len(inputs), program, host, text_of
     )
     program.arena = arena_of(program.steps)
     return program

@@ -7,18 +7,29 @@ it. Whoever has written it erases it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.emitting import emitting_to
-from byocir.dialects.tir import BlockOp, CopyOp, ForOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir import (
+    BlockOp,
+    CopyOp,
+    ForOp,
+    IntrinsicOp,
+    IteratorAttr,
+    IteratorKind,
+    YieldOp,
+)
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of
+from byocir.rewrites.machine.select import beginning
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.index import base_sums, loops_behind
+from byocir.rewrites.schedule.write_out import Box
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,23 @@ def block_of_copy(op: CopyOp) -> Based:
         location=op.location,
     )
     return Based(made, bases)
+
+
+def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
+    """An instruction as an op for each call that it stands for; as it is where it is one."""
+    first, block = op.body.block.first_op, op.body.block.last_op
+    if op.cut is None or not isinstance(first, BlockOp) or not isinstance(block, BlockOp):
+        return [op]
+    pairs = zip(block.extents, op.cut_of(block), strict=True)
+    sides = [[(i, min(i + most, extent)) for i in range(0, extent, most)] for extent, most in pairs]
+    calls: list[IntrinsicOp] = []
+    for box in product(*sides):
+        work = replace(Box.of(block), sides=box).made([*block.ins, *block.outs])
+        begins = first is not block and all(box[i][0] == 0 for i in block.reductions)
+        before = [beginning(work, first)] if begins else []
+        calls.append(IntrinsicOp.of(op.callee.data, [*before, work], op.fields, op.location))
+    calls[0].waits, calls[0].pops, calls[-1].pushes = op.waits, op.pops, op.pushes
+    return calls
 
 
 def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:

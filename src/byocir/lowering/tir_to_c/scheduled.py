@@ -36,12 +36,13 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.routines import routine_of
+from byocir.lowering.tir_to_c.accesses import Indices, offset_of
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
 from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
-from byocir.lowering.tir_to_c.loops import BlockWriter
-from byocir.lowering.tir_to_c.restated import Based, block_of_copy, with_lane
+from byocir.lowering.tir_to_c.loops import ANYWHERE, BlockWriter
+from byocir.lowering.tir_to_c.restated import Based, block_of_copy, calls_of, with_lane
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     LOCAL,
@@ -50,10 +51,13 @@ from byocir.lowering.tir_to_c.steps import (
     Copy,
     Extern,
     Fill,
+    Instruct,
     Local,
+    Place,
     Program,
     Repeat,
     Step,
+    TextOf,
     all_of,
     all_steps,
     buffers_of,
@@ -68,13 +72,18 @@ _ENDS = (ReturnOp, YieldOp, byoc.YieldOp)
 
 
 def steps_in_memory(
-    function: FuncOp, buffers: Sequence[Buffer], inputs: int, program: Program, host: CHost
+    function: FuncOp,
+    buffers: Sequence[Buffer],
+    inputs: int,
+    program: Program,
+    host: CHost,
+    text_of: TextOf = lambda op: None,
 ) -> list[Step]:
     """The steps of a function on memrefs, given the buffers of its arguments, of which those behind
-    the inputs are written. What it may see of them before holds zeros. Raises NoC for what has no
-    form in C."""
+    the inputs are written. What it may see of them before holds zeros. `text_of` gives the C of its
+    instructions. Raises NoC for what has no form in C."""
     block = function.body.block
-    writer = _Writer(program, host)
+    writer = _Writer(program, host, text_of)
     writer.buffers = dict(zip(block.args, buffers, strict=True))
     for output in block.args[inputs:]:
         if not _is_set_first(output, block):
@@ -92,8 +101,8 @@ def _is_set_first(output: SSAValue, block: Block) -> bool:
 class _Writer:
     """Writes the steps of one function and of those that it calls."""
 
-    def __init__(self, program: Program, host: CHost) -> None:
-        self.program, self.host = program, host
+    def __init__(self, program: Program, host: CHost, text_of: TextOf) -> None:
+        self.program, self.host, self.text_of = program, host, text_of
         self.steps: list[Step] = []
         self.buffers: dict[SSAValue, Buffer] = {}
         self._names: dict[SSAValue, str] = {}
@@ -126,7 +135,7 @@ class _Writer:
     def _enclosing(self, op: Operation) -> None:
         """An op around others."""
         if isinstance(op, IntrinsicOp):
-            self.add_all(op.body.block)
+            self._instruction(op)
         elif isinstance(op, byoc.CompositeOp | byoc.RegionOp) and not op.results:
             self._inlined(op.body.block, op.operands)
         elif isinstance(op, func.CallOp):
@@ -181,6 +190,34 @@ class _Writer:
         targets = [self.buffers[value] for value in op.outs]
         starts = [self._text(bases[i]) for i in moved]
         self.steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
+
+    def _instruction(self, op: IntrinsicOp) -> None:
+        """What a target says for each call of an instruction, else the blocks that tell what it
+        does."""
+        calls = calls_of(op)
+        texts = [self.text_of(call) for call in calls]
+        if None in texts:
+            self.add_all(op.body.block)
+        else:
+            pairs = zip(calls, texts, strict=True)
+            self.steps += [self._instruct(call, text) for call, text in pairs if text is not None]
+        for call in calls:
+            if call is not op:
+                call.erase()
+
+    def _instruct(self, op: IntrinsicOp, text: str) -> Instruct:
+        block = op.body.block.last_op
+        assert isinstance(block, BlockOp)
+        bases = base_sums(block.bases, len(block.extents))
+        known = [interval_of_sum(base) or ANYWHERE for base in bases]
+        indices = Indices([f"({self._text(b)})" if b != Linear() else "0" for b in bases], known)
+        names_ = [f"x{i}" for i in range(len(block.ins))]
+        names_ += [f"y{i}" for i in range(len(block.outs))]
+        places: list[Place] = []
+        for name, value, attr in zip(names_, [*block.ins, *block.outs], block.maps, strict=True):
+            form = offset_of(attr.data, shape_of(value.type) if attr.data.results else ())
+            places.append(Place(name, self.buffers[value], indices.offset(form)))
+        return Instruct(text, places, indices.helpers, names(op.location))
 
     def _fill(self, op: FillOp) -> None:
         if op.destination is None:

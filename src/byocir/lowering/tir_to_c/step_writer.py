@@ -26,12 +26,13 @@ from byocir.lowering.tir_to_c.steps import (
     Copy,
     Extern,
     Fill,
+    Instruct,
     Local,
     Repeat,
     Step,
     inside,
 )
-from byocir.lowering.tir_to_c.tree import Block, Declare, For, Node, Nodes, definition
+from byocir.lowering.tir_to_c.tree import Block, Declare, For, Node, Nodes, definition, names_in
 from byocir.toolchain.calling import OUTSIDE
 
 PART = {
@@ -93,6 +94,8 @@ class StepWriter:
             return self._repeat(step)
         if isinstance(step, Extern):
             return self._extern(step)
+        if isinstance(step, Instruct):
+            return self._instruct(step)
         if isinstance(step, Local):
             kind = stored_type(element_type_of(step.buffer.type))
             return [f"{kind} l{step.buffer.index}[{step.buffer.count}];"]
@@ -145,6 +148,17 @@ class StepWriter:
         ]
         call = checked(f"{step.routine.name}(in, out, numbers)")
         return [Block([*arrays, *call], comment(step.nodes))]
+
+    def _instruct(self, step: Instruct) -> Nodes:
+        self.helpers |= step.helpers
+        named, pointers = names_in(step.text), list[Node]()
+        for place in (place for place in step.places if place.name in named):
+            kind = stored_type(element_type_of(place.buffer.type))
+            const = "const " if place.name.startswith("x") else ""
+            offset = f" + {place.offset}" if place.offset != "0" else ""
+            at = f"{self._pointer(place.buffer)}{offset}"
+            pointers.append(f"{const}{kind} *const {place.name} = {at};")
+        return [Block([*pointers, *step.text.splitlines()], comment(step.nodes))]
 
     def _arrays(self, buffers: Sequence[Buffer]) -> str:
         """Rows of a table of arrays."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.array import Array
-from byocir.dialects.tir import LoopKind
+from byocir.dialects.tir import IntrinsicOp, LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.arena import Arena, plan
@@ -111,6 +111,30 @@ class Extern:
     nodes: tuple[str, ...]
 
 
+TextOf = Callable[[IntrinsicOp], str | None]
+"""Gives the C of a target's instruction; None for one that runs as the block that says what it
+does."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of a buffer, which C calls by a name; the offset is a C expression."""
+
+    name: str
+    buffer: Buffer
+    offset: str
+
+
+@dataclass(frozen=True)
+class Instruct:
+    """An instruction of a target, by its text in C, which names these places."""
+
+    text: str
+    places: list[Place]
+    helpers: dict[str, str]
+    nodes: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Local:
     """An array of the C block that the step stands in."""
@@ -141,7 +165,7 @@ class Branch:
     otherwise: list[Step]
 
 
-Step = Branch | Compute | Fill | Copy | Call | Extern | Repeat | Local
+Step = Branch | Compute | Fill | Copy | Call | Extern | Instruct | Repeat | Local
 
 
 def buffers_of(step: Step) -> list[Buffer]:
@@ -160,6 +184,8 @@ def _named(step: Step) -> list[Buffer]:
             return [step.source, step.target]
         case Call() | Extern():
             return [*step.inputs, *step.outputs]
+        case Instruct():
+            return [place.buffer for place in step.places]
         case Branch():
             return [step.condition]
         case Repeat():

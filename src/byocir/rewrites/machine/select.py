@@ -70,7 +70,7 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
     assert home is not None
     for part in parts:
         work, cut = _part(block, part)
-        before = [_beginning(work, fill)] if part.begins and fill is not None else []
+        before = [beginning(work, fill)] if part.begins and fill is not None else []
         made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut)
         home.insert_op_before(made, block)
         if work is block:
@@ -91,7 +91,7 @@ def _part(block: BlockOp, part: Part) -> tuple[BlockOp, Sequence[int] | None]:
     return work, None if tuple(cut) == work.extents else cut
 
 
-def _beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
+def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
     """The part of a fill that sets what a block writes."""
     kept = writer.parallels or [0]
     places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
@@ -121,7 +121,7 @@ class _Numbers:
         for op in list(self.body.ops):
             if not isinstance(op, BlockOp) or op.ins or reads_old(op):
                 continue
-            writers = self._beginning(op)
+            writers = self.beginning(op)
             if writers is None:
                 self._set(op)
                 continue
@@ -130,7 +130,7 @@ class _Numbers:
             op.detach()
             op.erase()
 
-    def _beginning(self, fill: BlockOp) -> list[BlockOp] | None:
+    def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
         """The blocks that can begin with the number of a fill, which write all that it sets before
         anything reads it; None where others do."""
         box = _box(next(accesses_of(fill)))
