@@ -41,6 +41,7 @@ from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.legalise_lanes import (
+    SHIFT_WITH_PRODUCTS,
     WIDEST_SHIFT,
     Constant,
     Lane,
@@ -156,11 +157,15 @@ def test_a_bias_behind_the_product_is_exact_for_every_accumulator(
         assert lane.rounding == "half_even" or not lane.shift or ends > 2**29
         return
     sums = Requantised(**{**vars(lane), "operand": x})
-    assert_exact(made, sums, data, bias)
+    assert_exact(made, sums, data, bias, SHIFT_WITH_PRODUCTS)
 
 
 def assert_exact(
-    made: Lane, lane: Requantised, data: st.DataObject, bias: Sequence[int] = ()
+    made: Lane,
+    lane: Requantised,
+    data: st.DataObject,
+    bias: Sequence[int] = (),
+    longest_shift: int = WIDEST_SHIFT,
 ) -> None:
     """The steps give what a requantise does, of accumulators to which a bias is added."""
     bias = bias or [0] * lane.multiplier.values.size
@@ -181,7 +186,7 @@ def assert_exact(
                 clamped = min(max(exact, lane.range[0]), lane.range[1])
                 assert value_of(made, x, index, lane.operand) == clamped
     for each in steps_of(made):
-        widest = {"shr": WIDEST_SHIFT, "shl": WIDEST_SHIFT + 1}.get(each.name)
+        widest = {"shr": longest_shift, "shl": WIDEST_SHIFT + 1}.get(each.name)
         if widest is not None:
             assert isinstance(each.rhs, Constant)
             assert 0 <= each.rhs.range.low <= each.rhs.range.high <= widest

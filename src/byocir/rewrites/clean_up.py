@@ -1,7 +1,8 @@
 """clean-up: nothing superfluous left.
 
 Does: erases pure ops that nothing uses; merges equal pure ops of a block (constants are equal if
-their contents are); drops ops that return their input and shape ops that a later one overrides.
+their contents are); drops ops that return their input, requantize ops that take off again what one
+before added, and shape ops that a later one overrides.
 
 Requires: nothing. Dequantize ops are not merged: normalize-qdq gives each use its own, and what
 matches them counts on that. So it is with requantize ops to i32, terms of sums and products.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -28,6 +30,7 @@ from byocir.dialects.graph import (
     ConstantOp,
     DequantizeOp,
     ExpandOp,
+    FixedAttr,
     FlattenOp,
     PadOp,
     RequantizeOp,
@@ -40,8 +43,9 @@ from byocir.dialects.graph import (
     UnsqueezeOp,
 )
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
-from byocir.dialects.types import i32
+from byocir.dialects.types import element_type_of, i32
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import blocks_of
 from byocir.patterns import Bound, Match, either, wildcard
@@ -54,6 +58,7 @@ from byocir.rewrites.driver import (
     is_dead,
     rewrite_blocks,
 )
+from byocir.rewrites.grid import constant_array
 from byocir.rewrites.matching import rewrites
 
 _RESHAPES = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp)
@@ -70,7 +75,13 @@ class CleanUpPass(ModulePass):
         blocks = blocks_of(op)
         if any([_erase_unused(block) for block in blocks]):
             blocks = blocks_of(op)  # without those of ops that were erased
-        patterns = [DropIdentity(), merge_reshapes, merge_transposes, drop_second_relu]
+        patterns = [
+            DropIdentity(),
+            DropUndone(),
+            merge_reshapes,
+            merge_transposes,
+            drop_second_relu,
+        ]
         if rewrite_blocks(blocks, patterns):
             blocks = blocks_of(op)
         for block in blocks:
@@ -164,6 +175,35 @@ def _is_identity(op: Operation) -> bool:
     return len(op.operands) == 1 and op.operands[0].type == op.results[0].type
 
 
+class DropUndone(Pattern):
+    """A requantize that takes off what another added gives what that one was given: bytes without
+    their zero point that get it back, or whose sign changes twice."""
+
+    roots = (RequantizeOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, RequantizeOp)
+        inner = op.input.owner
+        if not isinstance(inner, RequantizeOp) or element_type_of(inner.input.type) != op.to:
+            return None
+        added = added_by(inner)
+        if added is None or added_by(op) != -added:
+            return None
+        low, high = integer_range(op.to)
+        kept = integer_range(inner.to).contains(Interval(low + added, high + added))
+        return [inner.input] if kept else None
+
+
+def added_by(op: RequantizeOp) -> int | None:
+    """The number that a requantize adds and does nothing else, but for saturating; None where it
+    multiplies, too."""
+    scale = constant_array(op.scales[0])
+    if not isinstance(op.rounding, FixedAttr) or op.rounding.shift.data:
+        return None
+    one = scale is not None and scale.present and bool(np.all(scale.values() == 1))
+    return op.zero_point.value.data if one else None
+
+
 def _any_reshape(value: ValuePattern) -> ValuePattern:
     """A shape op of any kind."""
     return either(*(op_pattern(kind.name, value) for kind in _RESHAPES))
@@ -202,3 +242,6 @@ def nothing_is_below_0_before_it(inner: Bound) -> tuple[bool, str]:
     low, high = inner.attrs.get("min"), inner.attrs.get("max")
     fits = low is not None and low >= 0 and (high is None or high >= 0)
     return fits, f"clip to {low} and {high}"
+
+
+_REWRITES = (DropIdentity(), DropUndone(), merge_reshapes, merge_transposes, drop_second_relu)

@@ -14,8 +14,7 @@ zero points, and products of two computed arrays that have some, become integers
 (`wide_products`). A transposed convolution becomes convolutions, one for each phase of its strides.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
-that of a term, times its multiplier, is taken off where the term goes to the common grid, and both
-together, with half a step, are a number that a machine adds by one immediate of 16 bits; that of
+that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
 a pool, times the positions of a window, is taken off the sum, and the pool's pads read it.
 
 Requires: qdq-to-integer has run. A target asks for this pass; it runs before the first hand-off, so

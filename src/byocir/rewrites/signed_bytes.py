@@ -28,7 +28,6 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import (
     ConcatOp,
-    ConstantOp,
     DequantizeOp,
     FixedAttr,
     GatherOp,
@@ -41,6 +40,7 @@ from byocir.dialects.graph import (
     SplitOp,
 )
 from byocir.dialects.types import element_type_of, i8, ui8
+from byocir.rewrites.clean_up import DropUndone, added_by
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
 from byocir.rewrites.moving_ops import MOVING_OPS, is_nearest
@@ -65,7 +65,7 @@ class SignedBytesPass(ModulePass):
                 QuantizeToSigned(),
                 DequantizeFromSigned(),
                 MoveChangeOfSignDown(),
-                DropChangesOfSign(),
+                DropUndone(),
             ],
         )
 
@@ -133,18 +133,6 @@ def _signed_properties(op: GraphOp) -> dict[str, Any]:
     return properties
 
 
-class DropChangesOfSign(Pattern):
-    """128 more and 128 less are the same bytes."""
-
-    roots = (RequantizeOp,)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, RequantizeOp)
-        inner = _changed_from(op.result, i8)
-        source = None if inner is None else _changed_from(inner, ui8)
-        return None if source is None else [source]
-
-
 def _signed_zero(zero_point: SSAValue, new: NewOps) -> SSAValue | None:
     """The zero point of the signed grid; None where that of the grid is not u8, or not known."""
     known = constant_array(zero_point)
@@ -167,17 +155,8 @@ def changed_sign(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
 def _changed_from(value: SSAValue, to: Attribute) -> SSAValue | None:
     """The bytes whose change of sign makes a value of this type; None for other values."""
     op = value.owner
-    if (
-        not isinstance(op, RequantizeOp)
-        or op.to != to
-        or {element_type_of(op.input.type), to}
-        != {
-            i8,
-            ui8,
-        }
-    ):
+    if not isinstance(op, RequantizeOp) or op.to != to:
         return None
-    zero, factor = op.zero_point.value.data, op.scales[0].owner
-    is_change = op.rounding in (FixedAttr.of(0),) and abs(zero) == OFFSET
-    one = isinstance(factor, ConstantOp) and bool(np.all(factor.value.data.values() == 1))
-    return op.input if is_change and one else None
+    came_from, offset = (i8, OFFSET) if to == ui8 else (ui8, -OFFSET)
+    changes = element_type_of(op.input.type) == came_from and added_by(op) == offset
+    return op.input if changes else None

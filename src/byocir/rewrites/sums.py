@@ -8,7 +8,6 @@ grid of the result: two halves of a step are at most one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -65,7 +64,7 @@ def sum_fits(m: Match) -> tuple[bool, str]:
     """The sum on a fine grid fits in i32."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
     plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
-    return not plain or _fine_sum(m) is not None, "scales too far apart"
+    return not plain or _parameters(m) is not None, "scales too far apart"
 
 
 def terms_fit(m: Match) -> tuple[bool, str]:
@@ -82,15 +81,18 @@ def _on_fine_grid(
     m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps, rounding: Rounding
 ) -> SSAValue:
     """The sum of two terms on a grid so fine that neither is rounded, brought to the result's."""
-    fine, element = _fine_sum(m), known_grid(quantize).element
-    assert fine is not None
+    parameters, element = _parameters(m), known_grid(quantize).element
+    assert parameters is not None
+    factors, shift = parameters
+    if m["total"].op.name == "graph.sub":
+        factors = factors * np.array([1, -1], np.int32)
     to_fine = FixedAttr.of(0, rounding)
-    terms = [
-        in_fixed_point(x.value, factor, to_fine, i32, new, constant)
-        for x, factor, constant in zip((a, b), fine.factors, fine.constants, strict=True)
-    ]
+    terms: list[SSAValue] = []
+    for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
+        excess = -int(factor) * int(known_grid(m[name]).zero_point)
+        terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
     total = new.add(AddOp.make(*terms)).result
-    back, one = FixedAttr.of(fine.shift, rounding), np.array(1, np.int32)
+    back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
     zero = int(known_grid(quantize).zero_point)
 
     def to_grid(wide: SSAValue) -> SSAValue:
@@ -124,65 +126,12 @@ def scaled(
     return new.add(made).result
 
 
-@dataclass(frozen=True)
-class FineSum:
-    """`sum(x * factor + constant)` of two bytes is their sum on a grid, times `2^shift`."""
-
-    factors: np.ndarray
-    constants: tuple[int, int]
-    shift: int
-
-
-def _fine_sum(m: Match) -> FineSum | None:
-    terms = known_grid(m["lhs"]), known_grid(m["rhs"])
-    signs = (1, -1) if m["total"].op.name == "graph.sub" else (1, 1)
-    return fine_sum(terms, signs, known_grid(m["quantize"]))
-
-
-def fine_sum(terms: tuple[Grid, Grid], signs: tuple[int, int], grid: Grid) -> FineSum | None:
-    """The sum of two terms with these signs on a grid; None when it leaves i32 whatever the
-    shift."""
+def _parameters(m: Match) -> tuple[np.ndarray, int] | None:
+    """The multipliers (int32) of two terms for their sum of `scale / 2^shift` per step, and the
+    shift; None when the sum leaves i32 whatever the shift."""
+    terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
     scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
-    found = sum_parameters(scales, [term.farthest for term in terms], grid)
-    if found is None:
-        return None
-    zeros = np.array([int(term.zero_point) for term in terms])
-    wanted = scales * signs * 2.0 ** found[1]
-    factors, rest = _with_short_constant(wanted, terms, found[1], int(grid.zero_point))
-    first, second = (-factors * zeros).tolist()
-    return FineSum(factors, (first + rest, second), found[1])
-
-
-_NEAR = np.arange(-3, 4)
-"""By how much a multiplier may be larger than the closest integer for a short constant."""
-
-
-def _with_short_constant(
-    wanted: np.ndarray, terms: tuple[Grid, Grid], shift: int, zero: int
-) -> tuple[np.ndarray, int]:
-    """Multipliers (int32) close to what is wanted, and what to add to their sum so that all its
-    constants together, half a step included, have 16 bits before their last zeros.
-
-    One immediate then adds them. Multipliers that are a little larger or smaller bring the
-    constants closer to such a number than rounding alone would; together that moves the sum by at
-    most 1/256 of a step. Scales that need no rounding stay exact.
-    """
-    plain, farthest = np.rint(wanted), [term.farthest for term in terms]
-    factors = plain[:, None, None] + np.stack(np.meshgrid(_NEAR, _NEAR))
-    offsets = np.tensordot([int(term.zero_point) for term in terms], factors, 1)
-    constants = (zero << shift) + (1 << shift >> 1) - offsets
-    last_zeros = max(int(np.abs(constants).max()).bit_length() - 15, shift - 15)
-    if last_zeros <= 0 or np.array_equal(plain, wanted):
-        return plain.astype(np.int32), 0
-    short = np.rint(constants / 2.0**last_zeros) * 2.0**last_zeros
-    moved = np.abs(factors - wanted[:, None, None])
-    errors = np.tensordot(farthest, moved, 1) + np.abs(short - constants)
-    sums = np.tensordot(farthest, np.abs(factors), 1) + np.abs(short - constants)
-    errors[sums + 2.0**shift / 2 > INT32_MAX] = np.inf
-    best = np.unravel_index(np.argmin(errors), errors.shape)
-    if errors[best] > 2.0**shift / 256:
-        return plain.astype(np.int32), 0
-    return factors[:, *best].astype(np.int32), int((short - constants)[best])
+    return sum_parameters(scales, [term.farthest for term in terms], grid)
 
 
 def sum_parameters(

@@ -118,3 +118,27 @@ func.func @movement(%x: tensor<2x3xf32>) -> tensor<2x3xi32> {
   %2 = graph.cast %1 {to = i32} : (tensor<2x3xf32>) -> tensor<2x3xi32>
   func.return %2 : tensor<2x3xi32>
 }
+
+// A quotient by the scales' own ratio: bytes lose their zero point and get it back.
+// CHECK-LABEL: @zero_point_and_back
+// CHECK-NEXT:    func.return %x
+func.func @zero_point_and_back(%x: tensor<4xi8>) -> tensor<4xi8> {
+  %one = graph.constant #graph.array<[1] : tensor<i32>>
+  %0 = graph.requantize %x, %one {to = i32, rounding = #graph.fixed<shift = 0, half_up>, zero_point = -9 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+  %1 = graph.requantize %0, %one {to = i8, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 9 : i64} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+  func.return %1 : tensor<4xi8>
+}
+
+// Bytes that saturate do not come back, another zero point is a change, and so is a product.
+// CHECK-LABEL: @changes
+// CHECK-COUNT-5: graph.requantize
+func.func @changes(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>, tensor<4xi8>) {
+  %one = graph.constant #graph.array<[1] : tensor<i32>>
+  %two = graph.constant #graph.array<[2] : tensor<i32>>
+  %0 = graph.requantize %x, %one {to = i8, rounding = #graph.fixed<shift = 0, half_up>, zero_point = -9 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi8>
+  %1 = graph.requantize %0, %one {to = i8, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 9 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi8>
+  %2 = graph.requantize %x, %one {to = i32, rounding = #graph.fixed<shift = 0, half_up>, zero_point = -9 : i64} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+  %3 = graph.requantize %2, %one {to = i8, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 8 : i64} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+  %4 = graph.requantize %2, %two {to = i8, rounding = #graph.fixed<shift = 0, half_up>, zero_point = 9 : i64} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+  func.return %1, %3, %4 : tensor<4xi8>, tensor<4xi8>, tensor<4xi8>
+}

@@ -28,6 +28,9 @@ I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 WIDEST_SHIFT = 15
 """The longest shift in one step: some VTAs read five signed bits."""
 
+SHIFT_WITH_PRODUCTS = 31
+"""The longest shift of those VTAs that have a product: they read the whole number."""
+
 IMMEDIATE = Interval.of_bits(16, signed=True)
 """Numbers that fit the immediate of an ALU instruction."""
 

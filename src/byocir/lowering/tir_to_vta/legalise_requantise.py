@@ -20,6 +20,7 @@ from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I32_RANGE,
     IMMEDIATE,
+    SHIFT_WITH_PRODUCTS,
     WIDEST_SHIFT,
     Constant,
     Lane,
@@ -70,7 +71,7 @@ def with_late_bias(lane: Requantised) -> Lane | None:
     late = [(clamp, Constant(bound.values - bias)) for clamp, bound in clamps]
     if not all(I32_RANGE.contains(i) for i in (known, *(bound.range for _, bound in late))):
         return None
-    steps = _Steps(replace(lane, operand=biased.lhs))
+    steps = _Steps(replace(lane, operand=biased.lhs), SHIFT_WITH_PRODUCTS)
     for clamp, bound in late:
         steps.apply(clamp, bound)
     steps.multiply()
@@ -85,7 +86,7 @@ _CLAMPS = {"max": np.maximum, "min": np.minimum}
 
 def expand_all(roots: Sequence[Lane], *, has_products: bool = True) -> list[Lane]:
     """These lanes with every requantise expanded; raises NeedsMoreBits. Where the machine
-    has products, sums are gathered into them, and a bias may come after one."""
+    has products, sums are gathered into them, a bias may come after one, and shifts are longer."""
     made, uses = dict[Lane, Lane](), count_uses(roots)
 
     def expanded(lane: Lane) -> Lane:
@@ -123,9 +124,9 @@ def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
             term = step("mul", term, Constant.uniform(factor, rank), location)
         terms.append(term)
     total = reduce(lambda lhs, rhs: step("add", lhs, rhs, location), terms)
-    steps = _Steps(replace(found.lane, operand=total, location=location))
+    steps = _Steps(replace(found.lane, operand=total, location=location), SHIFT_WITH_PRODUCTS)
     steps.add(found.below)
-    steps.shift(found.first)
+    steps.shift(found.first, None if found.last else found.results)
     steps.add(found.above)
     steps.shift(found.last, found.results)
     return steps.clamp_after(found.results)
@@ -136,6 +137,7 @@ class _Steps:
     """The expansion of a requantise while it is made; `value` is its last step."""
 
     lane: Requantised
+    longest_shift: int = WIDEST_SHIFT
 
     def __post_init__(self) -> None:
         self.value = self.lane.operand
@@ -284,9 +286,9 @@ class _Steps:
 
     def shift(self, amount: int, known: Interval | None = None) -> None:
         """Shifts to the right, unless by 0."""
-        while amount > WIDEST_SHIFT:
-            self.apply("shr", WIDEST_SHIFT)
-            amount -= WIDEST_SHIFT
+        while amount > self.longest_shift:
+            self.apply("shr", self.longest_shift)
+            amount -= self.longest_shift
         if amount:
             self.apply("shr", amount, known)
 

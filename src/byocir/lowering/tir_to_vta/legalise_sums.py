@@ -73,15 +73,15 @@ class Sum:
 
 @dataclass(frozen=True)
 class ShiftedSum:
-    """A requantise as `clamp(((terms + below >> first) + above) >> last)`; `results` is the range
-    of what is clamped."""
+    """A requantise as `clamp(((terms + below >> first) + above) >> last)`, or with one shift where
+    `last` is 0; `results` is the range of what is clamped."""
 
     lane: Requantised
     terms: Sum
     below: int
     first: int
-    above: int
-    last: int
+    above: int = 0
+    last: int = 0
     results: Interval = I32_RANGE
 
     @property
@@ -132,15 +132,19 @@ def _fits(terms: Sum) -> bool:
 
 
 def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
-    """The ways to add a number around the first shift by immediates, that of fewest steps first.
-    The later the number is added, the more of its bits count."""
+    """The ways to add a number before the last shift, that of fewest steps first. The later
+    immediates are added, the more of its bits count."""
+    whole = ShiftedSum(lane, terms, added, lane.shift)
     for last in range(min(lane.shift, WIDEST_SHIFT), 0, -1):
         first = lane.shift - last
         above, below = divmod(added, 1 << first)
         if all(map(IMMEDIATE.holds, (above, above + 1, below))):
-            for around in ((0, above), (0, above + 1), (below, above)):
-                yield ShiftedSum(lane, terms, around[0], first, around[1], last)
+            yield ShiftedSum(lane, terms, 0, first, above, last)
+            yield ShiftedSum(lane, terms, 0, first, above + 1, last)
+            yield whole
+            yield ShiftedSum(lane, terms, below, first, above, last)
             return
+    yield whole
 
 
 def _sum_of(lane: Lane, uses: Counter[Lane]) -> Sum:

@@ -1,9 +1,9 @@
 """Searches the cheapest tiles that fit VTA's memories twice.
 
 The estimate: loads of inputs and weights, compute (GEMM, ALU and loads of the accumulator) and
-stores run side by side, so a nest takes as long as the longest of the three, plus one tile's share
-of the other two before and after, plus a fixed cost per tile. Instructions, rows and bursts have
-fixed costs, too. All candidates are judged at once, in arrays.
+stores run side by side, so a nest takes as long as the longest of the three, plus what the first
+tile loads and one tile's share of compute and stores, plus a fixed cost per tile. Instructions,
+rows and bursts have fixed costs, too. All candidates are judged at once, in arrays.
 """
 
 from __future__ import annotations
@@ -174,27 +174,27 @@ class _Costs:
     def cycles(self, config: VTAConfig) -> NDArray[np.float64]:
         """The estimated time of each candidate."""
         zero = np.zeros_like(self.tiles[0])
-        load, compute = zero, zero
+        load, compute, first = zero, zero, zero
         for buffer in self.nest.buffers:
             if buffer.cycles:
                 box, times = self._box(buffer), self._times(buffer)
                 rows = np.prod([zero + 1, *box[:-1]], axis=0)
                 instructions = np.prod([zero + 1, *box[:-2]], axis=0)
                 overhead = LOAD_OVERHEAD * instructions + ROW_OVERHEAD * rows
-                cost = times * (buffer.cycles * self._elements(buffer) + overhead)
+                cost = buffer.cycles * self._elements(buffer) + overhead
                 if buffer.memory is Memory.ACC:
-                    compute = compute + cost
+                    compute = compute + times * cost
                 else:
-                    load = load + cost
+                    load, first = load + times * cost, first + cost
         covered = self.tiles * self.counts
         for iterators, cycles in self.nest.work:
             repeats = self.counts[list(iterators)].prod(axis=0)
             points = covered[list(iterators)].prod(axis=0)
             compute = compute + cycles * points + STEP_OVERHEAD * repeats
         queues = np.stack([load, compute, self._store(covered, config)]).astype(np.float64)
-        longest = queues.max(axis=0)
         count = self.counts.prod(axis=0)
-        return longest + (queues.sum(axis=0) - longest) / count + TILE_OVERHEAD * count
+        alone = np.stack([first, *(queues[1:] / count)])
+        return (queues + alone.sum(axis=0) - alone).max(axis=0) + TILE_OVERHEAD * count
 
     def _store(self, covered: Ints, config: VTAConfig) -> Ints:
         """The cycles of all stores; `covered` is how far the tiles of each iterator reach."""
