@@ -190,16 +190,28 @@ def with_part(op: BlockOp, **part) -> BlockOp:
     return made
 
 
-def test_divided_indices_decline():
+K = AffineExpr.dimension(2)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        (
+            K // 2,
+            "expected indices [m k], [n k] for [m n], found [m, k floordiv 2], [n, k] for [m, n]",
+        ),
+        (K % 2, "expected affine indices, or such divided by a number"),
+        (K // 2 + 1, "expected affine indices, or such divided by a number"),
+    ],
+)
+def test_divided_indices_decline(index, reason):
     spec = matmul()
     _, op = spec.module()
     maps = [attr.data for attr in op.maps]
-    k = AffineExpr.dimension(2)
-    maps[0] = AffineMap(3, 0, (maps[0].results[0], k // 2))
+    maps[0] = AffineMap(3, 0, (maps[0].results[0], index))
     made = BlockOp(list(op.iterators), op.ins, op.outs, maps, op.body.clone())
     op.parent.insert_op_after(made, op)
-    found = Composite("toy.gemm", (gemm(),)).attempt(made)
-    assert found.reason == "expected affine indices without division"
+    assert Composite("toy.gemm", (gemm(),)).attempt(made).reason == reason
 
 
 def test_other_numbers_of_inputs_and_iterators():

@@ -5,9 +5,16 @@ import math
 from block_programs import Conv, Read, Spec, at, attempt, product
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.types import i32
-from byocir.patterns import block, wildcard
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import i8, i32
+from byocir.patterns import Composite, block, wildcard
+
+
+def copy(acc, x):
+    return x
+
 
 SMALL = st.integers(1, 4)
 
@@ -50,6 +57,30 @@ def test_every_convolution_matches_one_pattern(conv, spelling):
     for name, size in conv.sizes.items():
         if size > 1:  # those of extent 1 may stand for each other
             assert told.iterators[name] == (spelling["order"].index(name),)
+
+
+@given(st.integers(1, 9), st.integers(0, 4), st.integers(0, 5), st.integers(1, 4))
+def test_quotients_match_with_numbers_that_read_the_same(size, step, start, divisor):
+    """Those of the pattern need not be those of the block, whose index may be simpler."""
+    h, x = AffineExpr.dimension(0), wildcard("x")
+    spec = Spec(
+        {"h": size, "w": 2}, {}, [Read(at("h", "w"), slack=-40)], at("h", "w"), copy, i8, None
+    )
+    _, op = spec.module()
+    read = AffineMap(2, 0, ((h * step + start) // divisor, AffineExpr.dimension(1)))
+    maps = [read, op.maps.data[1].data]
+    made = BlockOp(list(op.iterators), op.ins, op.outs, maps, op.body.clone())
+    op.parent.insert_op_after(made, op)
+    pattern = block("h w", x["(h*a + b) floordiv d w"], copy)
+    match = Composite("toy.resize", (pattern,)).attempt(made).match
+    if step == 0 and size > 1:
+        assert match is None  # h is not read at all
+        return
+    found = [(i * match["a"] + match["b"]) // match["d"] for i in range(size)]
+    assert found == [(i * step + start) // divisor for i in range(size)]
+    halved = block("h w", x["(h*a + b) floordiv 2 w"], copy)
+    taken = Composite("toy.halves", (halved,)).attempt(made).match
+    assert (taken is not None) == (match["d"] == 2)
 
 
 @given(convolutions(), spellings(), st.data())

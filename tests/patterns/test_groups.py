@@ -233,6 +233,9 @@ def test_iterators_that_cannot_be(text, message):
         ("(k - h)", r"expected iterator \* coefficient terms"),
         ("(h + i)", r"expected iterator \* coefficient terms"),
         ("(h +)", "expected a sum of iterators"),
+        ("(h) floordiv k", "expected floordiv by a positive number or a name, found 'k'"),
+        ("(h) floordiv 0", "expected floordiv by a positive number or a name, found '0'"),
+        ("(h) floordiv 2a", "expected floordiv by a positive number or a name, found '2a'"),
         ("*i ~i", r"expected each group once, found '\*i ~i'"),
     ],
 )

@@ -277,6 +277,7 @@ def blocks() -> dict[str, Any]:
         "product": block("*m n | k", x["*m k"], constant()["n k"], lambda acc, a, b: acc + a * b),
         "window": block("c h | r", x[f"c {row}"].padded(0.0), lambda acc, v: acc + v),
         "started": block("m | k", x["m k"], lambda acc, v: acc.max(v), init=wildcard("start")),
+        "stretched": block("h w", x["(h*a + b) floordiv d (w) floordiv 2"], lambda acc, v: v),
         "transposed": block("m n", x["n m"], lambda acc, v: v, out="m n"),
         "scaled": block("*i", x["*i"], lambda acc, v: (v * number("a")).exp()),
         "cast": block("*i", wildcard("q", dtype=i8)["*i"], lambda acc, v: v.to(i32)),

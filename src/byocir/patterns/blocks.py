@@ -13,8 +13,7 @@ from xdsl.ir import Operation, SSAValue, Use
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
-from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.linear import Linear
+from byocir.dialects.tir.affine import division_of, is_quotient, linear
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.alike import Misfit
 from byocir.patterns.dataflow import Producer, producer
@@ -22,6 +21,7 @@ from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
     Index,
     Iterators,
+    Quotient,
     Space,
     Unknowns,
     coefficients,
@@ -231,7 +231,7 @@ class BlockPattern(Pattern):
         state = before.with_op(op)
         forms = [_forms(map_) for map_ in [*op.in_maps, *op.out_maps]]
         if any(form is None for form in forms):
-            progress.miss(before, "expected affine indices without division")
+            progress.miss(before, "expected affine indices, or such divided by a number")
             return
         reason, placed, fits = "", False, False
         for order, numbers in self._orders(op):
@@ -359,11 +359,12 @@ def _with_names(state: State, numbers: Mapping[str, int | float]) -> State | Non
     return current
 
 
-def _forms(map_: AffineMap) -> list[Linear[int]] | None:
-    forms: list[Linear[int]] = []
+def _forms(map_: AffineMap) -> list[Quotient] | None:
+    forms: list[Quotient] = []
     for expr in map_.results:
-        form = linear(expr)
+        divided, divisor = division_of(expr) if is_quotient(expr) else (expr, 1)
+        form = linear(divided)
         if form is None:
             return None
-        forms.append(form)
+        forms.append(Quotient(form, divisor))
     return forms

@@ -5,8 +5,9 @@ group: iterators, none or more, that no name stands for. Several groups are told
 index: `"*b m n | k"` is any batched product, `"*i | *r"` any reduction over any axes.
 
 Indices, one for each dimension of the operand: an iterator (`n`), an affine form in parentheses
-with named unknowns (`(h*sh + r*dh - ph)`), a whole group (`*i`), or `~i`: some iterators of the
-group, and zeros, as broadcasting reads its operand.
+with named unknowns (`(h*sh + r*dh - ph)`), one that is divided and rounded down (`(h*a + b)
+floordiv d`, which any form without a division is by 1), a whole group (`*i`), or `~i`: some
+iterators of the group, and zeros, as broadcasting reads its operand.
 
 A group's iterators are in the order in which they index the result (those of a reduction the first
 operand that has them), here and in every operand, but other dimensions may stand between them. So
@@ -22,11 +23,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from byocir.dialects.tir.linear import Linear
 
-_TOKEN = re.compile(r"\([^()]*\)|[*~]?\w+|\S")
+_TOKEN = re.compile(r"\([^()]*\)(?:\s*floordiv\s+\w+)?|[*~]?\w+|\S")
 _TERM = re.compile(r"([+-]?)\s*(\w+)(?:\s*\*\s*(\w+))?\s*")
 
 
@@ -84,12 +86,13 @@ def grouped(name: str) -> str:
 
 @dataclass(frozen=True)
 class Affine:
-    """`sum(coefficient * iterator) + constant`; a coefficient or constant may be an unknown, which
-    is a name with a sign."""
+    """`sum(coefficient * iterator) + constant`, divided and rounded down; a coefficient, divisor or
+    constant may be an unknown, the last with a sign."""
 
     terms: tuple[tuple[str, int | str], ...]
     constant: int = 0
     unknown: tuple[int, str] | None = None
+    divisor: int | str = 1
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,10 @@ def parse_index(text: str, iterators: Iterators) -> Index:
 
 
 def coefficients(index: Index) -> frozenset[str]:
-    """The unknowns of an index that stand before an iterator."""
+    """The unknowns of an index that stand before an iterator, or divide."""
     affine = [part for part in index if isinstance(part, Affine)]
-    return frozenset(c for part in affine for _, c in part.terms if isinstance(c, str))
+    numbers = [n for part in affine for n in (*(c for _, c in part.terms), part.divisor)]
+    return frozenset(n for n in numbers if isinstance(n, str))
 
 
 def _parse_token(token: str, iterators: Iterators) -> Affine | Group:
@@ -125,7 +129,9 @@ def _parse_token(token: str, iterators: Iterators) -> Affine | Group:
     if token in known:
         return Affine(((token, 1),))
     if token.startswith("("):
-        return _parse_affine(token[1:-1].strip(), known, iterators.groups)
+        inner, _, division = token[1:].partition(")")
+        affine = _parse_affine(inner.strip(), known, iterators.groups)
+        return _divided(affine, division.split()[1:], known)
     shown = ", ".join([*sorted(known), *(f"*{group}" for group in iterators.groups)])
     raise ValueError(f"expected one of the iterators {shown}, found '{token}'")
 
@@ -153,6 +159,14 @@ def _parse_affine(text: str, known: set[str], groups: Sequence[str]) -> Affine:
     return Affine(tuple(terms.items()), constant, unknown)
 
 
+def _divided(affine: Affine, divisors: Sequence[str], known: set[str]) -> Affine:
+    for divisor in divisors:
+        if divisor in known or divisor == "0" or not re.fullmatch(r"\d+|[^\W\d]\w*", divisor):
+            raise ValueError(f"expected floordiv by a positive number or a name, found '{divisor}'")
+        affine = replace(affine, divisor=_number_or_name(divisor))
+    return affine
+
+
 def _number_or_name(text: str) -> int | str:
     return int(text) if text.isdigit() else text
 
@@ -174,11 +188,19 @@ class Space:
 Unknowns = Mapping[str, int]
 
 
+class Quotient(NamedTuple):
+    """The index of a dimension: a linear form divided by a number, which mostly is 1, and rounded
+    down."""
+
+    form: Linear[int]
+    divisor: int
+
+
 def match_index(
-    index: Index, forms: Sequence[Linear[int]], space: Space, unknowns: Unknowns
+    index: Index, forms: Sequence[Quotient], space: Space, unknowns: Unknowns
 ) -> Unknowns | None:
-    """Unifies an index with a block's linear index forms, one per dimension; gives the unknowns
-    bound so far, or None."""
+    """Unifies an index with a block's index forms, one per dimension; gives the unknowns bound so
+    far, or None."""
     pending = tuple(part for part in index if isinstance(part, Affine))
     groups = tuple(part for part in index if isinstance(part, Group))
     return _match_dimensions(pending, groups, (), forms, space, unknowns)
@@ -188,7 +210,7 @@ def _match_dimensions(
     pending: tuple[Affine, ...],
     groups: tuple[Group, ...],
     members: tuple[int, ...],
-    forms: Sequence[Linear[int]],
+    forms: Sequence[Quotient],
     space: Space,
     unknowns: Unknowns,
 ) -> Unknowns | None:
@@ -197,14 +219,16 @@ def _match_dimensions(
     if not forms:
         complete = not pending and all(_is_complete(group, members, space) for group in groups)
         return unknowns if complete else None
-    form, rest = forms[0], forms[1:]
+    (form, divisor), rest = forms[0], forms[1:]
     live, constant = _live(form, space), form.constant
-    bound = _match_affine(pending[0], live, constant, space, unknowns) if pending else None
+    bound = _unify(pending[0].divisor, divisor, unknowns) if pending else None
+    if bound is not None:
+        bound = _match_affine(pending[0], live, constant, space, bound)
     if bound is not None:
         found = _match_dimensions(pending[1:], groups, members, rest, space, bound)
         if found is not None:
             return found
-    if not constant and _is_member(live, groups, space):
+    if divisor == 1 and not constant and _is_member(live, groups, space):
         members = (*members, *live)
     elif not space.groups or live or constant:
         return None

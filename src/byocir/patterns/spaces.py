@@ -7,15 +7,22 @@ from dataclasses import replace
 from itertools import permutations, product
 
 from byocir.dialects import tir
-from byocir.dialects.tir.linear import Linear
-from byocir.patterns.index import Group, Index, Iterators, Space, Unknowns, match_index
+from byocir.patterns.index import (
+    Group,
+    Index,
+    Iterators,
+    Quotient,
+    Space,
+    Unknowns,
+    match_index,
+)
 
-Forms = Sequence[Sequence[Linear[int]]]
-"""Of each operand of a block, the result last, its index: a linear form per dimension."""
+Forms = Sequence[Sequence[Quotient]]
+"""Of each operand of a block, the result last, its index: a form per dimension."""
 
 
 def spaces(
-    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Linear[int]]
+    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Quotient]
 ) -> Iterator[tuple[Space, Unknowns]]:
     """The ways in which the block's iterators can stand for the pattern's, so that the result's
     index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
@@ -69,8 +76,8 @@ def in_reading_order(
     groups = dict(space.groups)
     for name in reduced:
         whole = Group(name, broadcast=False)
-        reads = [form for index, form in zip(indices, forms, strict=True) if whole in index]
-        order = dict.fromkeys(i for form in (reads[0] if reads else ()) for i in form.atoms)
+        reads = [read for index, read in zip(indices, forms, strict=True) if whole in index]
+        order = dict.fromkeys(i for at in (reads[0] if reads else ()) for i in at.form.atoms)
         known = [i for i in order if i in groups[name]]
         groups[name] = (*known, *(i for i in groups[name] if i not in known))
     return replace(space, groups=groups)

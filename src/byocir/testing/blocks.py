@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind, YieldOp
-from byocir.dialects.tir.affine import beyond, bounds
+from byocir.dialects.tir.affine import beyond, bounds, divided
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import (
@@ -270,7 +270,9 @@ class _Space:
             is_open = isinstance(coefficient, str)
             scale = self._open(coefficient, self._scales(part)) if is_open else int(coefficient)
             expr = expr + self._dim(name) * scale
-        return expr
+        by = part.divisor
+        divisor = self._open(by, (1, 2, 2, 3)) if isinstance(by, str) else by
+        return divided(expr, divisor) if divisor > 1 else expr
 
     def _scales(self, part: Affine) -> tuple[int, ...]:
         """Steps of an open coefficient. Where another iterator counts by one, they mostly leave
@@ -301,7 +303,9 @@ class _Space:
 
 
 def _is_plain(part: Affine | Group) -> bool:
-    return isinstance(part, Affine) and [c for _, c in part.terms] == [1] and part.unknown is None
+    if not isinstance(part, Affine) or part.divisor != 1:
+        return False
+    return [c for _, c in part.terms] == [1] and part.unknown is None
 
 
 def _body(

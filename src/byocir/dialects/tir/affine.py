@@ -130,6 +130,11 @@ def _division_bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
     return found.remainder(divisor)
 
 
+def is_quotient(expr: AffineExpr) -> bool:
+    """Tells if a canonical expression is another divided by a number and rounded down."""
+    return isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.FloorDiv
+
+
 def division_of(expr: AffineExpr) -> tuple[AffineExpr, int]:
     """The dividend and the divisor of an atom of a form that divides."""
     assert isinstance(expr, AffineBinaryOpExpr)
