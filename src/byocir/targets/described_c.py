@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import ports_of
-from byocir.lowering.tir_to_c.literals import initialiser
+from byocir.lowering.tir_to_c.literals import defined_array, initialiser, stored_type
 from byocir.machine import Machine
 from byocir.targets.c import ARRAYS, c_name
 from byocir.targets.described import functions_of
@@ -82,11 +82,6 @@ def _is_array(op: Operation) -> bool:
 
 def _array(op: Operation, name: str) -> str:
     type_ = op.results[0].type
-    shape, size = shape_of(type_), dtype_of(element_type_of(type_)).itemsize
-    element = f"uint{8 * size}_t"
-    if not isinstance(op, ConstantOp):
-        return f"static {element} {name}[{int(np.prod(shape))}];\n"
-    values = op.value.data.values().reshape(-1).view(f"u{size}")
-    return (
-        f"static const {element} {name}[] = {initialiser([str(n) for n in values.tolist()], 16)};\n"
-    )
+    if isinstance(op, ConstantOp):
+        return defined_array(name, type_, op.value.data)
+    return f"static {stored_type(element_type_of(type_))} {name}[{prod(shape_of(type_))}];\n"

@@ -7,10 +7,21 @@ from collections.abc import Sequence
 from functools import cache
 from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute
 
-from byocir.dialects.types import bf16, dtype_of, f16, has_element, i1, width_of
+from byocir.dialects.array import Array
+from byocir.dialects.types import (
+    bf16,
+    dtype_of,
+    element_type_of,
+    f16,
+    has_element,
+    i1,
+    is_float,
+    width_of,
+)
 from byocir.evaluate.scalar import number
 
 _CTYPES = {
@@ -113,7 +124,20 @@ def float_literal(value: float, type_: Attribute) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def defined_array(name: str, type_: Attribute, array: Array) -> str:
+    """The definition of a constant array."""
+    element, values = element_type_of(type_), array.values().reshape(-1)
+    if element in HALVES:
+        texts = [str(n) for n in values.view(np.uint16).tolist()]
+    elif is_float(element):
+        texts = [float_literal(x, element) for x in values.tolist()]
+    else:
+        texts = [integer_literal(int(n), element) for n in values.tolist()]
+    rows = initialiser(texts or ["0"], 16)  # no array of C is empty
+    return f"static const {stored_type(element)} {name}[] = {rows};\n"
+
+
 def initialiser(texts: Sequence[str], width: int) -> str:
-    """The numbers of an array, so many on a line."""
+    """The initialiser of an array, so many elements on a line."""
     lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
     return "{\n    " + ",\n    ".join(lines) + "\n}"

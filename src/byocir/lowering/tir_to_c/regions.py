@@ -5,20 +5,12 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.array import Array
-from byocir.dialects.types import element_type_of, is_float
+from byocir.dialects.types import element_type_of
 from byocir.lowering.tir_to_c.host import CHost
-from byocir.lowering.tir_to_c.literals import (
-    HALVES,
-    float_literal,
-    initialiser,
-    integer_literal,
-    stored_type,
-)
+from byocir.lowering.tir_to_c.literals import defined_array, stored_type
 from byocir.lowering.tir_to_c.program import in_memory
 from byocir.lowering.tir_to_c.step_writer import StepWriter
 from byocir.lowering.tir_to_c.steps import CONSTANT, Program, TextOf, all_steps, buffers_of
@@ -73,18 +65,9 @@ def _constants(program: Program, name: str) -> list[tuple[str, str]]:
     """The name and the definition of each constant."""
     used = [b for step in all_steps(program.steps) for b in buffers_of(step)]
     types = {buffer.index: buffer.type for buffer in used if buffer.place == CONSTANT}
+    arrays = [array for _, array in program.constants]
+    names = [f"{name}_c{i}" if i in types else "NULL" for i in range(len(arrays))]
     return [
-        (f"{name}_c{i}", _defined(f"{name}_c{i}", types[i], array)) if i in types else ("NULL", "")
-        for i, (_, array) in enumerate(program.constants)
+        (n, defined_array(n, types[i], arrays[i]) if i in types else "")
+        for i, n in enumerate(names)
     ]
-
-
-def _defined(name: str, type_: Attribute, array: Array) -> str:
-    element, values = element_type_of(type_), array.values().reshape(-1)
-    if element in HALVES:
-        texts = [str(n) for n in values.view(np.uint16).tolist()]
-    elif is_float(element):
-        texts = [float_literal(x, element) for x in values.tolist()]
-    else:
-        texts = [integer_literal(int(n), element) for n in values.tolist()]
-    return f"static const {_kind(type_)} {name}[] = {initialiser(texts, 8)};\n"
