@@ -1,0 +1,107 @@
+"""How far the integers of a rewritten net are from ONNX's, op by op.
+
+Each quantize op of the imported net is given what the rewritten net computed before it, so that
+steps do not add up, and a net that makes much of a small difference tells where it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from byocir.dialects.graph import QuantizeOp
+from byocir.dialects.locations import names
+from byocir.dialects.types import shape_of
+from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.module import evaluate
+
+BEFORE_INTEGERS = "fold-constants,clean-up,normalize-qdq,clean-up"
+"""The passes behind which an imported net still quantises where the rewritten one does."""
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Steps:
+    """Counts how far quantised values are from ONNX's, which rounds halves to even in float: the
+    largest distance, how many values there are, how many are off, and how many quantize ops have no
+    value to compare with."""
+
+    largest: int = 0
+    values: int = 0
+    moved: int = 0
+    unseen: int = 0
+
+
+def count_steps(plain: ModuleOp, rewritten: ModuleOp, feed: Arrays, found: Steps) -> None:
+    """Adds the steps between an imported net, after `BEFORE_INTEGERS`, and the same net rewritten
+    for targets."""
+    _compare(plain, _computed(rewritten, feed), feed, found)
+
+
+_Key = tuple[str, tuple[int, ...]]
+_Seen = dict[_Key, list[np.ndarray]]
+
+
+def _computed(module: ModuleOp, feed: Arrays) -> _Seen:
+    """Bytes that a module computes, by node and shape: of several ops of one node that work one
+    after the other on a shape, those of the last."""
+    seen: _Seen = {}
+
+    def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
+        if not op.operands or not op.results or _goes_on(op):
+            return
+        for array in results:
+            if str(getattr(array, "dtype", "")) in ("int8", "uint8"):
+                for node in names(op.location):
+                    seen.setdefault((node, array.shape), []).append(array)
+
+    evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
+    return seen
+
+
+def _goes_on(op: Operation) -> bool:
+    """Tells if an op of the same nodes works on its result, and on the same shape."""
+    users = [use.operation for use in op.results[0].uses]
+    return any(
+        user.location == op.location
+        and user.results
+        and shape_of(user.results[0].type) == shape_of(op.results[0].type)
+        for user in users
+    )
+
+
+def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: Steps) -> None:
+    """Runs a module with the values of another in place of its own quantised ones. Where a node has
+    several of one shape, as a join has parts, whose order is not that of the other module, each is
+    compared with the closest that is left."""
+    left = {key: list(arrays) for key, arrays in seen.items()}
+
+    def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
+        if not isinstance(op, QuantizeOp):
+            return
+        (value,) = results
+        others = left.get((names(op.location)[-1], value.shape), [])
+        if not others:
+            found.unseen += 1
+            return
+        distances = [np.abs(_as(value, other) - value.astype(np.int64)) for other in others]
+        closest = min(range(len(others)), key=lambda i: int(distances[i].max(initial=0)))
+        other, distance = others.pop(closest), distances[closest]
+        found.largest = max(found.largest, int(distance.max(initial=0)))
+        found.moved += int((distance > 0).sum())
+        found.values += distance.size
+        value[...] = _as(value, other)
+
+    evaluate(module, feed, interpreter=Interpreter(module, observe=observe))
+
+
+def _as(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The numbers of another array on the grid of a value: a target's bytes may be signed."""
+    if other.dtype == value.dtype:
+        return other.astype(np.int64)
+    return other.astype(np.int64) + (128 if value.dtype == np.uint8 else -128)
