@@ -134,14 +134,17 @@ class Vta(Target):
         """Gives the tiles that the estimate of cycles puts first, as sizes of loops."""
         from byocir.targets.vta_tiles import tiles_of
 
-        return tiles_of(composite, LOWERING, most)
+        return tiles_of(composite, self._lowering, most)
 
     def passes(self, point: Point) -> Sequence[str]:
         if point == "after-match":
             return ("vta-separate",)
-        if point == "after-lowering":
-            return (",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING]),)
-        return ()
+        return (self._lowering,) if point == "after-lowering" else ()
+
+    @property
+    def _lowering(self) -> str:
+        """The passes from blocks to code."""
+        return ",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING])
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         from byocir.targets.vta_files import files_of
