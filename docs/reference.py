@@ -50,8 +50,8 @@ DECLARED = (
     "tables",
 )
 BEFORE = ("quantisation", "candidates", "read_files")
-"""The hooks that are called before a compilation: by `byocir quantise` and `byocir tune`, and of the
-class before there is an instance."""
+"""The hooks that are called before a compilation: by `byocir quantise` and `byocir tune`, and of
+the class before there is an instance."""
 CALLED = (
     "fixed_point",
     "passes",
