@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -93,6 +98,9 @@ def test_two_jobs_find_the_same(table, net, tmp_path, capsys):
     told = capsys.readouterr()
     assert "10 of 10 composites cost less than before, by up to " in told.out
     assert "[10/10]" in told.err
+    package = tmp_path / "net.bpkg"
+    assert main(["compile", *net, "--tuned", str(path), "-o", str(package)]) == 0
+    assert cycles(byocir.load(package)) == 10 * sum(SIZES)
 
 
 @contextmanager
@@ -144,6 +152,25 @@ def test_an_interrupted_run_goes_on(table, net, tmp_path):
     assert rest.done[0] == first.done[-1]
     assert not {*rest.done} & {*first.done[:-1]}
     assert not journal.exists()
+
+
+def test_ctrl_c_ends_all_processes_and_the_next_run_goes_on(table, net, tmp_path):
+    path, part = tmp_path / "tuned.json", tmp_path / "tuned.json.part"
+    command = [sys.executable, "-m", "byocir.cli.main", "tune", *net, "--jobs", "2", "-o", path]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True)
+    until = time.monotonic() + 60
+    while not part.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)  # to the end of the last that holds the pipe
+    assert process.returncode == 130, told
+    assert f"the same command goes on with what is in {part}" in told
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert not path.exists()
+    assert main(["tune", *net, "-o", str(path)]) == 0
+    assert path.read_text() == table.to_json()
+    assert not part.exists()
 
 
 def test_what_an_executor_had_not_done_is_done_again(table, net):

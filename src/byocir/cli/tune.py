@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 
 from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
@@ -26,7 +29,7 @@ def tune(options: argparse.Namespace) -> int:
         raise ByocirError(
             "B102", "expected an ONNX model, found a package", where=str(options.model)
         )
-    with executor_of(options.jobs, options.executor or "") as executor:
+    with executor_of(options.jobs, options.executor or "") as executor, _told_to_go_on(journal):
         table = tune_model(
             options.model,
             targets=options.target,
@@ -46,6 +49,17 @@ def tune(options: argparse.Namespace) -> int:
     print(_summary(table))
     print(f"wrote {len(table.entries):,} schedules to {options.output}")
     return OK
+
+
+@contextmanager
+def _told_to_go_on(journal: Path) -> Generator[None]:
+    """Tells who interrupts that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal.exists():
+            print(f"\nthe same command goes on with what is in {journal}", file=sys.stderr)
+        raise
 
 
 def _summary(table: TunedTable) -> str:

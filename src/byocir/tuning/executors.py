@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any
 
 from byocir.errors import ByocirError
@@ -34,15 +35,23 @@ def executor_of(jobs: int, address: str) -> Generator[Executor | None]:
         yield None
     else:
         fork = "fork" if hasattr(os, "fork") else None  # a fork knows the targets of this process
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(fork), _ignore_interrupts)
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(fork), _follow, (os.getpid(),))
         try:
             yield pool
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is told, and ends us
+def _follow(parent: int) -> None:
+    """Lets the process that judges end with the one that waits for it, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 @contextmanager
