@@ -49,9 +49,9 @@ DECLARED = (
     "tolerance",
     "tables",
 )
-BEFORE = ("quantisation", "candidates", "read_files")
-"""The hooks that are called before a compilation: by `byocir quantise` and `byocir tune`, and of
-the class before there is an instance."""
+BEFORE = ("quantisation", "candidates", "settings", "varied", "resources", "read_files")
+"""The hooks that no compilation calls, but `byocir quantise`, `byocir tune` and `byocir sweep`, and
+that of the class, which is called before there is an instance."""
 CALLED = (
     "fixed_point",
     "passes",

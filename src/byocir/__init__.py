@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from byocir.runtime.report import Report
     from byocir.targets.base import Target
     from byocir.targets.vta import Vta
+    from byocir.tuning.sweep import sweep
     from byocir.tuning.tune import tune
 
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
     "load": "byocir.runtime.package",
     "partition": "byocir.compiler",
     "quantise": "byocir.quantiser.quantise",
+    "sweep": "byocir.tuning.sweep",
     "tune": "byocir.tuning.tune",
 }
 """Maps each public name to the module that defines it."""
@@ -64,6 +66,7 @@ __all__ = [
     "load",
     "partition",
     "quantise",
+    "sweep",
     "tune",
 ]
 

@@ -48,6 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
         verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
     )
     _add_measure(verbs.add_parser("measure", help="measure what composites of targets cost"))
+    _add_sweep(
+        verbs.add_parser("sweep", help="compile for many settings of a target, and compare costs")
+    )
     _add_quantise(verbs.add_parser("quantise", help="quantise a float model for a target"))
     _add_tune(verbs.add_parser("tune", help="find the schedules of composites that cost least"))
     _add_conform(verbs.add_parser("conform", help="try a target on programs made for its patterns"))
@@ -337,6 +340,14 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seconds", type=seconds, help="how long to try in all (default: no end)")
     _add_seed(parser, "of what is chosen among many")
+    _add_executor(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
+    )
+    parser.set_defaults(verb=_tune)
+
+
+def _add_executor(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--jobs", type=_count, default=1, metavar="N", help="judge N at once (default: 1)"
@@ -344,16 +355,45 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--executor", metavar="dask://HOST:PORT", help="judge them on a Dask cluster instead"
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
-    )
-    parser.set_defaults(verb=_tune)
 
 
 def _tune(options: argparse.Namespace) -> int:
     from byocir.cli.tune import tune
 
     return tune(options)
+
+
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, help="an ONNX file or a module (.mlir)")
+    parser.add_argument(
+        "--target", default="vta", metavar="T", help="a target, or one in a file (default: vta)"
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="NAME=VALUES",
+        help="an option of the target, or a part of its configuration, and its values: "
+        "log_block=3..5, rounding=half_up,half_even; repeat for all combinations",
+    )
+    parser.add_argument("--levels", help="where targets may take work (default: graph,tensor)")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=D,D,…",
+        help="the shape of an input with symbolic dimensions; repeat for each input",
+    )
+    _add_executor(parser)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the points as a table")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a plot")
+    parser.set_defaults(verb=_sweep)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from byocir.cli.sweep import run
+
+    return run(options)
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import Attribute
 
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Shape, nbytes, tensor
 from byocir.patterns.nodes import WildcardPattern
 
 Sizes = Mapping[str, int]
@@ -55,6 +55,12 @@ class Memory:
     def called(self) -> str:
         """The name that messages use."""
         return self.scope or "main memory"
+
+    @property
+    def bits(self) -> int:
+        """The size of its rows, in bits; 0 for main memory."""
+        shape = (self.rows, *self.row)
+        return 0 if self.element is None else 8 * nbytes(tensor(self.element, shape))
 
     def cut(self, shape: Shape) -> tuple[Shape, Shape]:
         """The leading dimensions of a buffer, which count rows, and its blocks of rows."""

@@ -17,7 +17,7 @@ class Npu(Target):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
@@ -137,6 +137,24 @@ class Target(ArgSpecConvertible):
         """The form of int8 nets that it computes best, for `byocir quantise`: by default without
         zero points, and with a scale for each channel of weights."""
         return Quantisation()
+
+    def settings(self) -> Sequence[str]:
+        """The names of what `byocir sweep` may vary: by default the options."""
+        return [each.name for each in fields(self)]
+
+    def varied(self, settings: Mapping[str, Any]) -> Target:
+        """The same target with other settings, by the names that `settings` gives. Raises
+        ByocirError for values that it cannot have."""
+        return replace(self, **settings)
+
+    def resources(self) -> Mapping[str, int]:
+        """What the device has, for `byocir sweep`: "memory_bits", those of all its memories but the
+        main one, and "macs_per_cycle", the most multiply-accumulates it does in a cycle; those of
+        a described machine's memories by default."""
+        if not isinstance(self.machine, Machine):
+            return {}
+        sizes = [memory.bits for memory in self.machine.memories if not memory.is_main]
+        return {"memory_bits": sum(sizes)}
 
     @property
     def region_policy(self) -> RegionPolicy:

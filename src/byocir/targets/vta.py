@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +20,7 @@ from byocir.patterns.policy import Quantisation
 from byocir.targets.base import Point, Profile, Runner, Target
 from byocir.targets.device import Device
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
-from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig
+from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError
 from byocir.vta_sim.config import PRESETS
 
 ARRANGE, GATHER = "vta-arrange", "vta-gather-windows"
@@ -119,6 +119,31 @@ class Vta(Target):
     @property
     def fixed_point(self) -> Literal["half_up", "half_even"]:
         return "half_even" if self.rounding == "half_even" else "half_up"
+
+    def settings(self) -> Sequence[str]:
+        return [*super().settings(), *(each.name for each in fields(VTAConfig))]
+
+    def varied(self, settings: Mapping[str, Any]) -> Vta:
+        """The same with other options and, in its configuration, other sizes."""
+        own = set(super().settings())
+        options = {name: value for name, value in settings.items() if name in own}
+        sizes = {name: value for name, value in settings.items() if name not in own}
+        target = replace(self, **options)
+        if not sizes:
+            return target
+        try:
+            config = replace(target.machine_config, **sizes)
+        except VTAError as error:
+            raise ByocirError("B338", f"expected {error.expected}, found {error.found}") from None
+        return replace(target, block=type(self).block, config=config.name)
+
+    def resources(self) -> Mapping[str, int]:
+        config = self.machine_config
+        logs = (each.name for each in fields(config) if each.name.endswith("_buff_size"))
+        return {
+            "memory_bits": sum(8 << getattr(config, name) for name in logs),
+            "macs_per_cycle": config.batch * config.block_in * config.block_out,
+        }
 
     @property
     def quantisation(self) -> Quantisation:

@@ -15,13 +15,19 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+<<<<<<< HEAD
 from threading import Thread
 from typing import Any
+=======
+from typing import Any, Generic, TypeVar
+>>>>>>> 1a0fafa (Sweep the settings of a target: byocir sweep)
 
 from byocir.errors import ByocirError
-from byocir.tuning.judge import Job, Outcome, judge
 
 DASK = "dask://"
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @contextmanager
@@ -78,10 +84,12 @@ def _dask(address: str) -> Generator[Executor]:
 
 
 @dataclass
-class Work:
-    """Judges jobs by an executor until a time; what an executor that fails had not done is done in
-    this process."""
+class Work(Generic[Given, Made]):
+    """Does jobs by an executor until a time; what an executor that fails had not done is done in
+    this process. `made` makes a result of its fields, as some executors send tuples."""
 
+    do: Callable[[Given], Made]
+    made: Callable[..., Made]
     executor: Executor | None = None
     until: float = float("inf")
     tell: Callable[[str], None] = field(default=print)
@@ -90,36 +98,36 @@ class Work:
     def is_over(self) -> bool:
         return time.monotonic() >= self.until
 
-    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self, jobs: Sequence[Given]) -> Iterator[tuple[int, Made]]:
         """The outcome of each job as it is known, with its position; of none that the time does not
         suffice for."""
         futures = self._submitted(jobs)
         for i, job in enumerate(jobs):
             found = self._result(futures[i]) if i < len(futures) else None
             if found is None and not self.is_over:
-                found = judge(job)
+                found = self.do(job)
             if found is not None:
                 yield i, found
 
-    def _submitted(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
+    def _submitted(self, jobs: Sequence[Given]) -> list[Future[Any]]:
         if self.executor is None:
             return []
-        futures: list[Future[Outcome]] = []
+        futures: list[Future[Any]] = []
         try:
-            futures += [self.executor.submit(judge, job) for job in jobs]
+            futures += [self.executor.submit(self.do, job) for job in jobs]
         except Exception as error:
             self._give_up(error)
         return futures
 
-    def _result(self, future: Future[Outcome]) -> Outcome | None:
+    def _result(self, future: Future[Any]) -> Made | None:
         if self.is_over:
             future.cancel()
         if self.executor is None or future.cancelled():
             done = future.done() and not future.cancelled() and future.exception() is None
-            return Outcome(*future.result()) if done else None
+            return self.made(*future.result()) if done else None
         try:
             left = None if self.until == float("inf") else max(self.until - time.monotonic(), 0)
-            return Outcome(*future.result(left))
+            return self.made(*future.result(left))
         except TimeoutError:
             return None
         except Exception as error:

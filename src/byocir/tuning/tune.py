@@ -32,7 +32,7 @@ from byocir.targets.given import Targets, listed
 from byocir.targets.tuned import Place, places_in
 from byocir.tuning.executors import Work
 from byocir.tuning.journal import Journal
-from byocir.tuning.judge import Job, Outcome, code_of, job_of
+from byocir.tuning.judge import Job, Outcome, code_of, job_of, judge
 from byocir.tuning.ways import ways_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def tune(
     kept = Journal(Path(journal) if journal is not None else None)
     if kept.found:
         tell(f"goes on after {kept.found:,} schedules that were judged before")
-    run = _Run(module, named, Work(executor, until, tell), kept, tell)
+    run = _Run(module, named, Work(judge, Outcome, executor, until, tell), kept, tell)
     table = run.tuned(trials, seed)
     kept.remove()
     return table
@@ -115,7 +115,7 @@ class _Run:
 
     module: ModuleOp
     named: tuple[str, ...]
-    work: Work
+    work: Work[Job, Outcome]
     journal: Journal
     tell: Tell
 

@@ -1,0 +1,77 @@
+"""`byocir sweep`: what a model costs with many settings of a target, as a table and a page."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Sequence
+
+from byocir.cli.files import check_writable, write_text
+from byocir.cli.guard import OK
+from byocir.cli.run import levels_of, shapes_of
+from byocir.tuning.executors import executor_of
+from byocir.tuning.sweep import Point, pareto, settings_of, sweep
+from byocir.tuning.sweep_page import page
+
+HEADS = ("cycles", "energy [uJ]", "memory [Kbit]", "utilisation", "")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command; gives the exit code."""
+    check_writable(options.csv, options.html)
+    vary = settings_of(options.vary)
+    with executor_of(options.jobs, options.executor or "") as executor:
+        points = sweep(
+            options.model,
+            vary,
+            target=options.target,
+            shapes=shapes_of(options),
+            levels=levels_of(options),
+            executor=executor,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    print(table(points))
+    if options.csv is not None:
+        write_text(options.csv, as_csv(points))
+    if options.html is not None:
+        write_text(options.html, page(points, f"{options.model.name} on {options.target}"))
+    return OK
+
+
+def table(points: Sequence[Point]) -> str:
+    """The points in columns, with a star for the Pareto set, and reasons for points that cannot
+    be."""
+    rows = [[*points[0].settings, *HEADS]]
+    for each, best in zip(points, pareto(points), strict=True):
+        rows.append([*map(str, each.settings.values()), *_shown(each, best)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+    reasons = ["", *(each.refusal for each in points)]
+    return "\n".join(f"{line}  {why}".rstrip() for line, why in zip(lines, reasons, strict=True))
+
+
+def _shown(each: Point, best: bool) -> list[str]:
+    if each.refusal:
+        return [""] * len(HEADS)
+    return [
+        f"{each.cycles:,}",
+        "" if each.energy is None else f"{each.energy / 1e6:,.2f}",
+        f"{each.memory / 1024:,.0f}",
+        "" if each.utilisation is None else f"{100 * each.utilisation:.1f} %",
+        "*" if best else "",
+    ]
+
+
+def as_csv(points: Sequence[Point]) -> str:
+    """The points as comma-separated values, numbers as they are."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    names = ("cycles", "energy_pj", "memory_bits", "utilisation", "pareto", "refusal")
+    rows.writerow([*points[0].settings, *names])
+    for each, best in zip(points, pareto(points), strict=True):
+        costs = [each.cycles, each.energy, each.memory, each.utilisation, best]
+        known = [""] * len(costs) if each.refusal else costs
+        rows.writerow([*each.settings.values(), *known, each.refusal])
+    return out.getvalue()

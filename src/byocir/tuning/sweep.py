@@ -1,0 +1,193 @@
+"""Sweeps a target's settings: compiles a model for each, and says what it costs there.
+
+Settings are options of the target or, where it has one, parts of its configuration
+(`Target.varied`). Costs are cycles and energy of its programs, as it tells them
+(`Target.profile`), and bits of memory (`Target.resources`). Points that no other beats in all
+three are the Pareto set.
+
+| code | what is wrong |
+| --- | --- |
+| B267 | a range of settings is none, or the target has no such setting |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.compiler import generate, hand_over
+from byocir.dialects.byoc import LEVELS
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.weights import dump_weights, read_weights
+from byocir.errors import ByocirError, did_you_mean
+from byocir.rewrites.pipeline import PassRunner
+from byocir.runtime.saved import read_model
+from byocir.targets.base import Target, target_of
+from byocir.targets.files import named_target
+from byocir.targets.given import attributes_of
+from byocir.tuning.executors import Work
+from byocir.tuning.judge import Job
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Setting = bool | int | str
+MOST = 10_000
+"""Points of one sweep."""
+
+
+class Point(NamedTuple):
+    """What a model costs with some settings; without a refusal, cycles are above 0."""
+
+    settings: Mapping[str, Setting]
+    cycles: int = 0
+    energy: float | None = None
+    """Picojoules, where the target estimates them."""
+    memory: int = 0
+    """Bits of the target's memories."""
+    utilisation: float | None = None
+    """The model's multiply-accumulates there, of those that the target can do in these cycles."""
+    refusal: str = ""
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """What is better the less it is."""
+        return (self.cycles, self.energy or 0.0, self.memory)
+
+
+def settings_of(texts: Sequence[str]) -> dict[str, list[Setting]]:
+    """Reads ranges: `["log_block=3..5", "rounding=half_up,half_even"]` →
+    `{"log_block": [3, 4, 5], "rounding": ["half_up", "half_even"]}`. Raises ByocirError B267."""
+    found: dict[str, list[Setting]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name or not values or name in found:
+            raise _no_range(text)
+        first, dots, last = values.partition("..")
+        if dots:
+            found[name] = _counted(text, first, last)
+        else:
+            found[name] = [_value(each) for each in values.split(",")]
+        if not found[name] or "" in found[name] or len(set(found[name])) < len(found[name]):
+            raise _no_range(text)
+    if prod(map(len, found.values())) > MOST:
+        raise ByocirError("B267", f"expected at most {MOST:,} points, found more")
+    return found
+
+
+def sweep(
+    model: str | Path | bytes | ModelProto | ModuleOp,
+    vary: Mapping[str, Sequence[Setting]],
+    *,
+    target: str | Target = "vta",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    levels: Sequence[str] = LEVELS,
+    executor: Executor | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Point]:
+    """Compiles a model for each combination of settings, in their order; `executor` is any of
+    `concurrent.futures`, else it is done in this process. A point that cannot be says why. Raises
+    ByocirError B267 for settings that the target does not have, and what `compile` raises for the
+    model."""
+    attributes = attributes_of(target)
+    if len(attributes) != 1:
+        raise ByocirError("B213", f"expected one target, found {len(attributes)}")
+    base = target_of(attributes[0])
+    combinations = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
+    known = list(base.settings())
+    for name in vary:
+        if name not in known:
+            raise ByocirError(
+                "B267",
+                f"expected a setting of target '{base.name}', found '{name}'",
+                help=did_you_mean(name, known),
+            )
+    named = (target,) if isinstance(target, str) else ()
+    module = read_model(model, shapes=shapes)
+    spec = str(base.spec(include_default=True))
+    job = Job(print_module(module), dump_weights(module), named, spec)  # nodes are in locations
+    jobs = [(job, settings, tuple(levels)) for settings in combinations]
+    work = Work(point, Point, executor, tell=tell)
+    points: list[Point] = []
+    for i, found in work.outcomes(jobs):
+        points.append(found)
+        shown = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+        tell(f"[{i + 1}/{len(jobs)}] {found.refusal or f'{found.cycles:,} cycles'}  {shown}")
+    return points
+
+
+def point(job: tuple[Job, Mapping[str, Setting], Sequence[str]]) -> Point:
+    """Compiles a model for a target with settings, and costs it."""
+    given, settings, levels = job
+    for each in given.named:
+        named_target(each)
+    context = load_context()
+    try:
+        read_weights(given.weights, context.arrays, "weights of a job")
+        module = parse_module(given.module, context)
+        target = target_of(attributes_of(given.target)[0]).varied(settings)
+        runner = PassRunner(keeps_start=False)
+        report = hand_over(module, [target], levels=levels, runner=runner)
+        package = generate(module, report, runner=runner)
+    except ByocirError as error:
+        return Point(settings, refusal=f"{error.message} ({error.code})")
+    programs = package.profile()
+    cycles = sum(each.cycles for each in programs)
+    if not cycles:
+        return Point(settings, refusal="the target takes nothing of it, or does not profile it")
+    energies = [each.details.get("energy_pj") for each in programs]
+    known = [each for each in energies if each is not None]
+    has = target.resources()
+    rate, macs = has.get("macs_per_cycle"), package.report.macs.get(target.name, 0)
+    return Point(
+        settings,
+        cycles,
+        sum(known) if len(known) == len(energies) else None,
+        int(has.get("memory_bits", 0)),
+        macs / (cycles * rate) if rate else None,
+    )
+
+
+def pareto(points: Sequence[Point]) -> list[bool]:
+    """Tells of each point if no other is as good in all costs and better in one."""
+    able = [each.costs for each in points if not each.refusal]
+    return [
+        not each.refusal
+        and not any(
+            other != each.costs and all(a <= b for a, b in zip(other, each.costs, strict=True))
+            for other in able
+        )
+        for each in points
+    ]
+
+
+def _counted(text: str, first: str, last: str) -> list[Setting]:
+    with suppress(ValueError):
+        low, high = int(first), int(last)
+        if high - low < MOST:
+            return [*range(low, high + 1)]
+    raise _no_range(text)
+
+
+def _value(text: str) -> Setting:
+    if text in ("true", "false"):
+        return text == "true"
+    with suppress(ValueError):
+        return int(text)
+    return text
+
+
+def _no_range(text: str) -> ByocirError:
+    return ByocirError(
+        "B267",
+        f"expected a setting and its values, each once, found '{text}'",
+        help="--vary log_block=3..5, or --vary rounding=half_up,half_even",
+    )
