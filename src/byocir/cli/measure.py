@@ -23,9 +23,10 @@ from byocir.compiler import generate
 from byocir.dialects.byoc import LEVELS, TARGET, CompositeOp
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
-from byocir.rewrites.byoc.costs import CostTable, Work, work_of
+from byocir.rewrites.byoc.costs import CostTable, work_of
 from byocir.rewrites.byoc.merge_regions import MergeRegionsPass
 from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
+from byocir.rewrites.byoc.table_form import Work
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.package import Package
 from byocir.runtime.report_reader import report_of

@@ -26,7 +26,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import float_info
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
@@ -36,11 +36,9 @@ from byocir.dialects.byoc import COSTS, OBJECTIVE
 from byocir.errors import ByocirError
 from byocir.patterns.targets import OBJECTIVES
 from byocir.rewrites.byoc.op_text import text_of
+from byocir.rewrites.byoc.table_form import Form, Work
 
 SCHEMA_VERSION = 2
-
-Work = tuple[str, tuple[str, ...]]
-"""A composite by name, and what it is matched on."""
 
 
 @dataclass(frozen=True)
@@ -76,52 +74,26 @@ def work_of(composite: str, ops: Iterable[Operation]) -> Work:
 def read_costs(text: str, where: str = "") -> CostTable:
     """The table that a text holds; raises ByocirError B249, with the entry, for one that does not
     have the form."""
-    try:
-        data: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _wrong("JSON", str(error), where) from None
-    _expect(isinstance(data, dict), "an object with schema_version and costs", data, where)
-    version, rows = data.get("schema_version"), data.get("costs")
-    _expect(version == SCHEMA_VERSION, f"schema_version {SCHEMA_VERSION}", version, where)
-    _expect(isinstance(rows, list), "costs as a list", rows, where)
     entries: dict[Work, Mapping[str, float]] = {}
-    for i, row in enumerate(rows):
-        place = f"{where}: costs[{i}]" if where else f"costs[{i}]"
-        work, costs = _entry(row, place)
-        _expect(work not in entries, "each composite on the same ops once", work[0], place)
-        entries[work] = costs
+    for row, work, place in _FORM.entries(_FORM.read(text, where), where):
+        _FORM.expect(work not in entries, "each composite on the same ops once", work[0], place)
+        entries[work] = _costs_in(row, place)
     return CostTable(entries)
 
 
-def _entry(row: Any, where: str) -> tuple[Work, Mapping[str, float]]:
-    _expect(isinstance(row, dict), "an object", row, where)
-    composite: Any = row.get("composite")
-    ops: Any = row.get("ops")
-    _expect(isinstance(composite, str), "composite as a string", composite, where)
-    texts: list[Any] = cast("list[Any]", ops) if isinstance(ops, list) else [None]
-    _expect(all(isinstance(op, str) for op in texts), "ops as a list of strings", texts, where)
+_FORM = Form("B249", "costs", SCHEMA_VERSION, "costs", "measure")
+
+
+def _costs_in(row: dict[str, Any], where: str) -> dict[str, float]:
     costs = {key: value for key, value in row.items() if key not in ("composite", "ops")}
     unknown = [key for key in costs if key not in OBJECTIVES]
-    _expect(not unknown and costs != {}, f"one or more of {', '.join(OBJECTIVES)}", unknown, where)
+    fits = not unknown and costs != {}
+    _FORM.expect(fits, f"one or more of {', '.join(OBJECTIVES)}", unknown, where)
     for key, value in costs.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         fits = number and 0 <= value <= float_info.max
-        _expect(fits, f"{key} as a number of at least 0", value, where)
-    return (composite, tuple(sorted(texts))), costs
-
-
-def _expect(holds: bool, expected: str, found: object, where: str) -> None:
-    if not holds:
-        raise _wrong(expected, json.dumps(found, ensure_ascii=False, default=str), where)
-
-
-def _wrong(expected: str, found: str, where: str) -> ByocirError:
-    return ByocirError(
-        "B249",
-        f"expected {expected} in a table of costs, found {found}",
-        where=where,
-        help="`byocir measure` writes such tables",
-    )
+        _FORM.expect(fits, f"{key} as a number of at least 0", value, where)
+    return costs
 
 
 def set_costs(module: ModuleOp, table: CostTable) -> None:

@@ -24,12 +24,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from sys import float_info
 from typing import Any, cast
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
 from byocir.files import read_whole, write_whole
-from byocir.rewrites.byoc.costs import Work, work_of
+from byocir.rewrites.byoc.costs import work_of
+from byocir.rewrites.byoc.table_form import Form, Work
 
 SCHEMA_VERSION = 1
 
@@ -87,52 +89,24 @@ def load_tuned(path: str | Path) -> TunedTable:
 
 def read_tuned(text: str, where: str = "") -> TunedTable:
     """The table that a text holds; raises ByocirError B264, with the entry, for another form."""
-    try:
-        data: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _wrong("JSON", str(error), where) from None
-    _expect(isinstance(data, dict), "an object with schema_version and tuned", data, where)
-    found = data.get("schema_version")
-    _expect(found == SCHEMA_VERSION, f"schema_version {SCHEMA_VERSION}", found, where)
-    made, rows = data.get("byocir"), data.get("tuned")
-    _expect(isinstance(made, str), "byocir as the version that tuned", made, where)
-    _expect(isinstance(rows, list), "tuned as a list", rows, where)
+    data = _FORM.read(text, where)
+    made = data.get("byocir")
+    _FORM.expect(isinstance(made, str), "byocir as the version that tuned", made, where)
     entries: dict[Key, Tuned] = {}
-    for i, row in enumerate(rows):
-        place = f"{where}: tuned[{i}]" if where else f"tuned[{i}]"
-        key, tuned = _entry(row, place)
-        _expect(key not in entries, "each composite on the same ops once", key[1][0], place)
-        entries[key] = tuned
-    return TunedTable(entries, made)
+    for row, work, place in _FORM.entries(data, where):
+        key = str(row.get("target")), work
+        _FORM.expect(key not in entries, "each composite on the same ops once", work[0], place)
+        entries[key] = _tuned_in(row, place)
+    return TunedTable(entries, cast("str", made))
 
 
-_TEXTS = ("target", "composite", "schedule", "unit")
-_NUMBERS = ("cost", "default")
+_FORM = Form("B264", "tuned schedules", SCHEMA_VERSION, "tuned", "tune")
 
 
-def _entry(row: Any, where: str) -> tuple[Key, Tuned]:
-    _expect(isinstance(row, dict), "an object", row, where)
-    for name in _TEXTS:
-        _expect(isinstance(row.get(name), str), f"{name} as a string", row.get(name), where)
-    for name in _NUMBERS:
-        fits = type(row.get(name)) in (int, float) and row[name] >= 0
-        _expect(fits, f"{name} as a number of at least 0", row.get(name), where)
-    ops: Any = row.get("ops")
-    texts = cast("list[Any]", ops) if isinstance(ops, list) else [None]
-    _expect(all(isinstance(op, str) for op in texts), "ops as a list of strings", texts, where)
-    work = row["composite"], tuple(sorted(cast("list[str]", texts)))
-    return (row["target"], work), Tuned(row["schedule"], row["cost"], row["default"], row["unit"])
-
-
-def _expect(holds: bool, expected: str, found: object, where: str) -> None:
-    if not holds:
-        raise _wrong(expected, json.dumps(found, ensure_ascii=False, default=str), where)
-
-
-def _wrong(expected: str, found: str, where: str) -> ByocirError:
-    return ByocirError(
-        "B264",
-        f"expected {expected} in a table of tuned schedules, found {found}",
-        where=where,
-        help="`byocir tune` writes such tables",
-    )
+def _tuned_in(row: dict[str, Any], where: str) -> Tuned:
+    for name in ("target", "schedule", "unit"):
+        _FORM.expect(isinstance(row.get(name), str), f"{name} as a string", row.get(name), where)
+    for name in ("cost", "default"):
+        fits = type(row.get(name)) in (int, float) and 0 <= row[name] <= float_info.max
+        _FORM.expect(fits, f"{name} as a number of at least 0", row.get(name), where)
+    return Tuned(row["schedule"], row["cost"], row["default"], row["unit"])
