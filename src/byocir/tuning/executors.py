@@ -15,12 +15,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-<<<<<<< HEAD
 from threading import Thread
-from typing import Any
-=======
 from typing import Any, Generic, TypeVar
->>>>>>> 1a0fafa (Sweep the settings of a target: byocir sweep)
 
 from byocir.errors import ByocirError
 
