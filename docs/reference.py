@@ -39,6 +39,8 @@ DECLARED = (
     "name",
     "patterns",
     "instructions",
+    "dialects",
+    "operators",
     "codegen_level",
     "machine",
     "is_searched",

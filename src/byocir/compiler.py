@@ -53,7 +53,7 @@ from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model, take_up
 from byocir.targets.base import Target, profiles_of, target_of
 from byocir.targets.calls import call
-from byocir.targets.given import Targets, listed, of_saved, told, with_options
+from byocir.targets.given import Targets, listed, of_saved, operators_of, told, with_options
 from byocir.targets.stages import (
     LOWERING,
     code_pipeline,
@@ -79,16 +79,18 @@ def import_onnx(
     model: str | Path | bytes | ModelProto,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    targets: Targets | None = None,
 ) -> ModuleOp:
     """The graph-level module of an ONNX model, with `@main` as its function.
 
     `model` is a path, the file's bytes or a ModelProto. `shapes` pins symbolic dimensions, e.g.
-    `{"x": (1, 1, 16, 16)}`. Raises ByocirError B101 to B106, naming node and op.
+    `{"x": (1, 1, 16, 16)}`. ONNX operators of `targets` come in as ops of theirs.
+    Raises ByocirError B101 to B106, naming node and op.
     """
     from byocir.frontend.onnx import import_onnx as import_model
 
     check(shapes=(shapes, SHAPES.or_none()))
-    return import_model(model, shapes=shapes)
+    return import_model(model, shapes=shapes, operators=operators_of(targets))
 
 
 def partition(
@@ -264,7 +266,7 @@ def compile(
 
     def attempt(runner: PassRunner) -> Package:
         on_step("import")
-        module = read_model(model, shapes=shapes)
+        module = read_model(model, shapes=shapes, targets=targets)
         on_step("partition")
         report = hand_over(
             module,

@@ -113,7 +113,7 @@ class _Bisection:
     def compile(self) -> None:
         """Runs all steps; raises PassChanged at the first that changes a result."""
         options, host = self.options, host_text(self.options)
-        module = read_model(options.model, shapes=shapes_of(options))
+        module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
         self._step("import", lambda: self._begin(module))
         runner = PassRunner(self._after_pass)
         report = hand_over_as_asked(options, module, runner)

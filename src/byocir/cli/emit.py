@@ -90,7 +90,7 @@ def _compiled(
     """The module at a stage, the package, and the names of all passes that ran."""
     host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
     wanted = _Wanted(stage)
-    module = read_model(options.model, shapes=shapes_of(options))
+    module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
     wanted.start(module)
     runner = PassRunner(wanted)
     report = hand_over_as_asked(options, module, runner)

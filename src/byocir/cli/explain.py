@@ -37,5 +37,5 @@ def run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> Report:
     if is_package(options.model):
         return load_package(options).report
-    module = read_model(options.model, shapes=shapes_of(options))
+    module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
     return hand_over_as_asked(options, module, PassRunner())

@@ -23,7 +23,7 @@ def export_onnx(options: argparse.Namespace) -> int:
     check_writable(path)
     if path.exists() and path.samefile(model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
-    module = read_model(model, shapes=shapes_of(options))
+    module = read_model(model, shapes=shapes_of(options), targets=options.target)
     exported = byocir.export_onnx(
         module,
         options.target or (),

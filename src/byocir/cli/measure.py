@@ -45,7 +45,7 @@ def measure(options: argparse.Namespace) -> int:
         raise ByocirError(
             "B102", "expected an ONNX model, found a package", where=str(options.model)
         )
-    module = read_model(options.model, shapes=shapes_of(options))
+    module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
     if is_handed_over(module):
         raise ByocirError("B114", "expected a module before its hand-off, found a partitioned one")
     costs: dict[Work, Mapping[str, float]] = {}

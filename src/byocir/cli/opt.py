@@ -166,14 +166,18 @@ class ByocirOptMain(xDSLOptMain):
 
     def _load_target(self, given: str) -> dict[str, str]:
         """Makes a target in a file known, and its passes; gives its name by those of the passes."""
-        from byocir.patterns.targets import parse_targets
+        from byocir.patterns.targets import find_class, parse_targets
         from byocir.targets.base import own_passes
         from byocir.targets.files import named_target
 
         (attribute, *_) = parse_targets(named_target(given))
         found = own_passes(attribute)
         self.available_passes |= found
-        return dict.fromkeys(found, attribute.target_name.data)
+        name = attribute.target_name.data
+        for dialect in find_class(name).dialects:
+            if dialect.name not in self.ctx.registered_dialect_names:
+                self.ctx.load_dialect(dialect)
+        return dict.fromkeys(found, name)
 
     # What comes in
 
@@ -220,11 +224,13 @@ class ByocirOptMain(xDSLOptMain):
 
     def _read_onnx(self, stream: IO[bytes]) -> ModuleOp:
         from byocir.frontend.onnx import import_onnx
+        from byocir.targets.given import operators_of
 
         # By its path where it has one: weights may be in files beside the model.
         name = self.args.input_file
         model = read_all(stream, "standard input") if name in (None, "-") else Path(name)
-        return import_onnx(model, shapes=read_shapes(self.args.shape))
+        operators = operators_of(self.args.load_target)
+        return import_onnx(model, shapes=read_shapes(self.args.shape), operators=operators)
 
     # What is done
 

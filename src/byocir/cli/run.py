@@ -176,7 +176,7 @@ def compile_with_steps(
     def attempt(runner: PassRunner) -> Package:
         steps.restart()
         steps.begin("import")
-        module = read_model(options.model, shapes=shapes_of(options))
+        module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
         if dump is not None:
             dump.stage("import", module)
         if check is not None:

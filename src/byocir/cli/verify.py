@@ -50,7 +50,7 @@ def verify(
 ) -> tuple[list[str], int]:
     """Compares outputs with the evaluator's and ONNX Runtime's; gives lines to print, and the exit
     code."""
-    module = byocir.import_onnx(model, shapes=shapes)
+    module = byocir.import_onnx(model, shapes=shapes, targets=targets)
     run_passes(module, load_context(), meaning_pipeline(module, targets))
     meant = evaluate(module, feeds)
     runtime = next(run_onnxruntime(model, [dict(feeds)]))

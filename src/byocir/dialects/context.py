@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from xdsl.ir import Dialect
 
@@ -97,9 +97,26 @@ BASE_DIALECTS: dict[str, Callable[[], Dialect]] = {
 """The dialects of xDSL that stand beside them, by name."""
 
 
+_OF_TARGETS: dict[str, Dialect] = {}
+"""The dialects that targets known in this process bring, by name."""
+
+
+def make_known(dialect: Dialect) -> None:
+    """Lets the contexts that are made from here on know a target's own dialect."""
+    _OF_TARGETS[dialect.name] = dialect
+
+
+def dialects_of_targets() -> Iterable[Dialect]:
+    """The dialects of the targets that are known in this process."""
+    return _OF_TARGETS.values()
+
+
 def load_context() -> ByocirContext:
-    """A context that knows all of these dialects and imports each at its first use."""
+    """A context that knows all of these dialects, and those of the targets that are known in this
+    process, and imports each at its first use."""
     context = ByocirContext()
     for name, dialect in {**BASE_DIALECTS, **OWN_DIALECTS}.items():
         context.register_dialect(name, dialect)
+    for dialect in dialects_of_targets():
+        context.load_dialect(dialect)
     return context

@@ -155,7 +155,9 @@ def _hint(error: ParseError, context: Context) -> str:
         return ""
     dialect = error.name.split(".")[0]
     if dialect not in context.registered_dialect_names:
-        return did_you_mean(dialect, list(context.registered_dialect_names))
+        near = did_you_mean(dialect, list(context.registered_dialect_names))
+        given = f"if '{dialect}' is a target's own dialect, give its file: --target npu.py:Npu"
+        return near if near.startswith("did") else f"{near}; {given}"
     ops = [op.name for op in context.loaded_ops if op.name.startswith(f"{dialect}.")]
     return did_you_mean(error.name, ops)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -25,10 +25,11 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
+from byocir.dialects import context
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
@@ -114,6 +115,16 @@ class Taker(Protocol):
 class TakerClass(Protocol):
     """A target's class: makes an instance from its name and options."""
 
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The dialects of its own."""
+        ...
+
+    @property
+    def operators(self) -> tuple[Any, ...]:
+        """The ONNX operators that come in as its own ops: entries of the op table."""
+        ...
+
     def read_files(self, spec: ArgSpec) -> ArgSpec: ...
 
     def from_spec(self, spec: ArgSpec) -> Taker: ...
@@ -134,7 +145,14 @@ _of_thread = _OfThread()
 def register(name: str, target: TakerClass) -> None:
     """Makes a target known in this process by its name; in this thread before what others
     register."""
-    _registered[name] = _of_thread.registered[name] = target
+    _registered[name] = _of_thread.registered[name] = _with_dialects(target)
+
+
+def _with_dialects(target: TakerClass) -> TakerClass:
+    """The class of a target whose dialects are known from here on."""
+    for dialect in target.dialects:
+        context.make_known(dialect)
+    return target
 
 
 def _known(name: str) -> TakerClass | None:
@@ -146,6 +164,11 @@ def file_of(name: str) -> str:
     kind = _known(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
+
+
+def operators_known() -> list[Any]:
+    """The ONNX operators of all targets that are known in this process."""
+    return [entry for target in _registered.values() for entry in target.operators]
 
 
 @cache
@@ -170,7 +193,7 @@ def find_class(name: str) -> TakerClass:
         return known
     for entry in _entry_points():
         if entry.name == name:
-            return entry.load()
+            return _with_dialects(entry.load())
     way = "as C the host runs with --host c" if name == "c" else f"one in a file is {_IN_A_FILE}"
     raise _unknown(name, f"{did_you_mean(name, names())}; {way}")
 
@@ -183,6 +206,12 @@ _IN_A_FILE = (
 
 def _unknown(name: str, help: str) -> ByocirError:
     return ByocirError("B210", f"unknown target '{name}'", help=help)
+
+
+def find_installed(targets: Iterable[str]) -> None:
+    """Makes the dialects of those targets known that packages bring."""
+    for name in installed().intersection(targets):
+        find_class(name)
 
 
 def instantiate(spec: ArgSpec) -> Taker:

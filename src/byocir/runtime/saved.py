@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +27,16 @@ from byocir.dialects.weights import load_weights, weights_beside
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.files import read_whole
-from byocir.patterns.targets import targets_of
-from byocir.targets.given import Targets, check_options, listed, make_known
+from byocir.patterns.targets import find_installed, targets_of
+from byocir.targets.given import Targets, check_options, listed, make_known, operators_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 TEXT = ".mlir"
+
+_TARGET = re.compile(r'#byoc\.target<"(\w+)"')
+"""The targets that the line of a module names, as it is printed."""
 
 
 def is_saved_module(model: object) -> bool:
@@ -44,12 +48,15 @@ def read_model(
     model: str | Path | bytes | ModelProto | ModuleOp,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    targets: Targets | None = None,
 ) -> ModuleOp:
     """The module of an ONNX model, of the file of a module, or a copy of a module.
 
-    `shapes` pins symbolic dimensions of an ONNX model. Raises ByocirError B101 to B106, B114,
+    `shapes` pins symbolic dimensions of an ONNX model; `targets` are those whose own dialects and
+    ONNX operators it may have. Raises ByocirError B101 to B106, B114,
     B120 to B122 or B302.
     """
+    operators = operators_of(targets)
     if isinstance(model, ModuleOp):
         module, where = model.clone(), ""
     elif isinstance(model, str | Path) and is_saved_module(model):
@@ -57,7 +64,7 @@ def read_model(
     else:
         from byocir.frontend.onnx import import_onnx
 
-        return import_onnx(model, shapes=shapes)
+        return import_onnx(model, shapes=shapes, operators=operators)
     if shapes:
         raise _refused("shapes", "a module, whose shapes are known", where)
     _check_functions(module, where)
@@ -70,15 +77,16 @@ def load_module(path: str | Path) -> ModuleOp:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
-    context = load_context()
-    weights = weights_beside(path)
-    if weights is not None:
-        load_weights(weights, context.arrays)
     try:
         text = read_whole(path).decode()
     except UnicodeDecodeError as error:
         message = f"expected UTF-8 text: {error.reason}"
         raise ByocirError("B120", message, where=str(path)) from error
+    find_installed(_TARGET.findall(text.partition("\n")[0]))
+    context = load_context()
+    weights = weights_beside(path)
+    if weights is not None:
+        load_weights(weights, context.arrays)
     return parse_module(text, context, file=str(path))
 
 

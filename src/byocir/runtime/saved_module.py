@@ -16,7 +16,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.ports import names_of, ports_of
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import saved_target, targets_of
+from byocir.patterns.targets import find_installed, saved_target, targets_of
 from byocir.runtime.archive import MODULE, WEIGHTS, as_written
 from byocir.runtime.interface import Interface, SavedTarget
 
@@ -29,6 +29,7 @@ def texts_of(module: ModuleOp) -> dict[str, bytes]:
 def parsed(texts: Mapping[str, bytes], interface: Interface, where: str) -> ModuleOp:
     """The module that `texts_of` wrote. Raises ByocirError B135 for one with another interface,
     B120 to B122 for texts that cannot be read."""
+    find_installed(target.name for target in interface.targets)
     context = load_context()
     read_weights(texts[WEIGHTS], context.arrays, where)
     with as_written(where):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import Dialect, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
@@ -94,6 +94,15 @@ class Target(ArgSpecConvertible):
     """Asks that convolutions are offered to its patterns at the tensor level with channels last:
     images [n, h, w, c], weights [r, s, c, o], and zeros around images in memory. What computes
     images and what reads them follows, in the whole module."""
+
+    dialects: ClassVar[tuple[Dialect, ...]] = ()
+    """The dialects of its own. Modules that have their ops are read, checked and run where the
+    target is installed or given; `@evaluates` says what an op computes, and `@lowers` which blocks
+    do."""
+
+    operators: ClassVar[tuple[Any, ...]] = ()
+    """The ONNX operators that come in as ops of its own and go out again, one line for each as in
+    byocir's own table: `regular("com.foo.Magic", MagicOp)`, the operator with its domain."""
 
     constants: ClassVar[ConstantPolicy] = "match"
     """Places the constants that its composites use: "match", "bind", "argument" or

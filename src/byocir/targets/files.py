@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from xdsl.ir import Dialect
+
 from byocir.dialects.byoc import FOLDED, HOST, LEVELS
+from byocir.dialects.context import BASE_DIALECTS, OWN_DIALECTS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.files import import_file, imported_from
@@ -81,9 +84,52 @@ def check_target(target: type[Target]) -> None:
                 help=did_you_mean(str(value), list(allowed)),
             )
     _check_options(target)
+    _check_words(target)
     for attribute in ("patterns", "instructions"):
         listed = _composites(target, attribute)
         check_distinct([pattern.of_target(name).name for pattern in listed], name)
+
+
+def _check_words(target: type[Target]) -> None:
+    """Raises ByocirError B216 for dialects that are none or have the name of one that byocir has,
+    and for operators that are no entries or ONNX's own."""
+    _check_listed(target, "dialects", target.dialects, Dialect, "xdsl.ir.Dialect")
+    for dialect in target.dialects:
+        if dialect.name in (*OWN_DIALECTS, *BASE_DIALECTS):
+            raise ByocirError(
+                "B216",
+                f"expected dialects of target '{target.name}' with names of their own, found "
+                f"'{dialect.name}'",
+                help=f"byocir has one of that name; call it '{target.name}'",
+            )
+    if not target.operators:
+        return
+    from byocir.frontend.onnx.entry import Entry
+
+    made_by = "regular('com.foo.Magic', MagicOp)"
+    _check_listed(target, "operators", target.operators, Entry, made_by)
+    for entry in target.operators:
+        if "." not in entry.onnx or entry.onnx.startswith("ai.onnx"):
+            raise ByocirError(
+                "B216",
+                f"expected operators of target '{target.name}' with a domain of their own, found "
+                f"'{entry.onnx}'",
+                help=f"write {made_by}",
+            )
+
+
+def _check_listed(
+    target: type[Target], attribute: str, found: object, kind: type, made_by: str
+) -> None:
+    listed = cast("Sequence[object]", found) if isinstance(found, list | tuple) else [found]
+    others = [each for each in listed if not isinstance(each, kind)]
+    if others or not isinstance(found, list | tuple):
+        raise ByocirError(
+            "B216",
+            f"expected {attribute} of target '{target.name}' to be a tuple of {kind.__name__}, "
+            f"found {type((others or [found])[0]).__name__}",
+            help=f"each is {made_by}",
+        )
 
 
 def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.utils.arg_spec import ArgSpec
 
@@ -15,6 +15,9 @@ from byocir.patterns.match import python_value
 from byocir.patterns.targets import attr_of, find_class, parse_targets, read_files, register
 from byocir.targets.base import Target, target_of
 from byocir.targets.files import check_target, named_target
+
+if TYPE_CHECKING:
+    from byocir.frontend.onnx.entry import Entry
 
 Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
@@ -129,6 +132,13 @@ def _with(target: Target, options: Mapping[str, Any]) -> Target:
         return replace(target, **given)
     except (TypeError, ValueError) as error:
         raise ByocirError("B213", f"target '{target.name}': {error}") from error
+
+
+def operators_of(targets: Targets | None) -> list[Entry]:
+    """The ONNX operators of the targets' own that models have, those of the first target first.
+    Their dialects are known from here on. Errors as `attributes_of`."""
+    named = attributes_of(targets or ())
+    return [entry for each in named for entry in find_class(each.target_name.data).operators]
 
 
 def make_known(target: str | Target, what: str, where: str) -> str:

@@ -27,7 +27,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.context import load_context
+from byocir.dialects.context import dialects_of_targets, load_context
 from byocir.dialects.graph import ForeignOp, Graph, GraphOp
 from byocir.dialects.graph.base import PropertyValue, int_tuple, is_number
 from byocir.dialects.types import Shape, element_type_of, named_elements, shape_of
@@ -52,10 +52,17 @@ def graph_ops() -> dict[str, type[GraphOp]]:
     return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
 
 
+def op_named(name: str) -> type[GraphOp] | None:
+    """The op of the graph level, or of the dialect of a known target, that has this name."""
+    own = (op for dialect in dialects_of_targets() for op in dialect.operations if op.name == name)
+    found = graph_ops().get(name) or next(own, None)
+    return found if found is not None and issubclass(found, GraphOp) else None
+
+
 @cache
 def example_of(name: str) -> OpExample | None:
     """The example in the description of an op; None for an op without one."""
-    kind = graph_ops().get(name)
+    kind = op_named(name)
     text = " ".join((kind.__doc__ or "").split()) if kind is not None else ""
     line = rf"{re.escape(name)} (?P<operands>%[^{{:]*)[^`]* : \((?P<types>[^()]*)\) ->[^`]*"
     found = re.search(rf"`(?:%[\w, %]+= )?(?P<line>{line})`", text)
@@ -75,7 +82,7 @@ def example_of(name: str) -> OpExample | None:
 @cache
 def operand_range(name: str) -> tuple[int, int]:
     """The fewest and the most operands that an op takes; endless ones take MANY."""
-    definition = graph_ops().get(name, ForeignOp).get_irdl_definition()
+    definition = (op_named(name) or ForeignOp).get_irdl_definition()
     kinds = [kind for _, kind in definition.operands]
     least = sum(not isinstance(kind, VarOperandDef) for kind in kinds)  # optional ones are variadic
     endless = any(isinstance(k, VarOperandDef) and not isinstance(k, OptOperandDef) for k in kinds)
@@ -128,8 +135,8 @@ def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -
 def choices(name: str, key: str) -> tuple[Any, ...]:
     """Other values that an attribute of an op may have beside the rest of its example: numbers,
     types, and the words that its verifier knows."""
-    example, kind = example_of(name), graph_ops()[name]
-    if example is None:
+    example, kind = example_of(name), op_named(name)
+    if example is None or kind is None:
         return ()
 
     def refusal(value: PropertyValue) -> str:

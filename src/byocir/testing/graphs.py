@@ -51,7 +51,7 @@ from byocir.patterns.nodes import (
 )
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 from byocir.testing.blocks import plan_block
-from byocir.testing.by_example import graph_ops, operand_range
+from byocir.testing.by_example import op_named, operand_range
 from byocir.testing.choose import Choose, pick
 from byocir.testing.draft import NARROW, Breadth, Draft, Proposal, Slot, Unfit
 from byocir.testing.grids import KEEP_SHAPE, numbers_on_grid, operand_type
@@ -300,7 +300,10 @@ def _made(
         if name == ForeignOp.name:
             made = _foreign(values, properties, location)
         else:
-            made = graph_ops()[name].make(*values, location=location, **properties)
+            kind = op_named(name)
+            if kind is None:
+                raise Unfit
+            made = kind.make(*values, location=location, **properties)
             made.expect_core()
     except (VerifyException, ValueError, IndexError, KeyError) as error:
         raise Unfit from error

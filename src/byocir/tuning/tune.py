@@ -82,7 +82,7 @@ def tune(
     until = inf if seconds is None else time.monotonic() + seconds
 
     def attempt(runner: PassRunner) -> ModuleOp:
-        module = read_model(model, shapes=shapes)
+        module = read_model(model, shapes=shapes, targets=targets)
         hand_over(
             module,
             targets,

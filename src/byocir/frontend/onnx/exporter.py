@@ -26,7 +26,7 @@ from byocir.frontend.onnx.forms import Versioned, common_opset
 from byocir.frontend.onnx.handed_over import BEFORE_LOWERING, Place, inlined
 from byocir.frontend.onnx.opset import IR_VERSION, OPSET, RUNTIME_OPSET
 from byocir.frontend.onnx.shapes import UNNAMED
-from byocir.frontend.onnx.table import WRITERS
+from byocir.frontend.onnx.table import writer_of
 from byocir.frontend.onnx.types import proto_of
 from byocir.frontend.onnx.writer import GraphWriter
 
@@ -87,7 +87,7 @@ def _write_block(block: Block, graph: GraphWriter) -> Sequence[SSAValue]:
 
 
 def _write(op: Operation, graph: GraphWriter) -> None:
-    write = WRITERS.get(type(op)) if isinstance(op, GraphOp) else None
+    write = writer_of(op)
     if write is None or not isinstance(op, GraphOp):
         raise ByocirError(
             "B109",
@@ -95,7 +95,7 @@ def _write(op: Operation, graph: GraphWriter) -> None:
             where=", ".join(names(op.location)),
             help=BEFORE_LOWERING,
         )
-    graph.prefix = "+".join(names(op.location)) or op.name.removeprefix("graph.")
+    graph.prefix = "+".join(names(op.location)) or op.name.rpartition(".")[2]
     made = write(op, graph)
     for result, name in zip(op.results, [made] if isinstance(made, str) else made, strict=True):
         graph.bind(result, name)

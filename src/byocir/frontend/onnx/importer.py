@@ -26,23 +26,31 @@ from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
 from byocir.dialects.types import DYNAMIC, static_shape, tensor
 from byocir.errors import ByocirError
+from byocir.frontend.onnx.entry import Entry
 from byocir.frontend.onnx.load import Model, load_model
 from byocir.frontend.onnx.scope import Context, Scope
 from byocir.frontend.onnx.shapes import Declared, input_shapes
+from byocir.frontend.onnx.table import readers_of
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import type_of
 from byocir.memory import ask
 
 
 @collector_paused()
-def import_onnx(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
+def import_onnx(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    operators: Sequence[Entry] = (),
+) -> ModuleOp:
     """The module of an ONNX model, given as a path, as bytes or as a ModelProto.
 
-    `shapes` pins inputs whose shape the model leaves open: input name to shape. Raises ByocirError
+    `shapes` pins inputs whose shape the model leaves open: input name to shape; `operators` are
+    entries beyond those of the op table. Raises ByocirError
     B101 to B106; see `byocir.frontend.onnx.load`.
     """
     loaded = load_model(model)
-    context = Context(loaded)
+    context = Context(loaded, readers_of(operators))
     function = _main(loaded.proto.graph, context, shapes or {})
     turns = _turns(function)
     nodes = [

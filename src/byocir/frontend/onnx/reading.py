@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
+from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.foreign import node_of
 from byocir.frontend.onnx.legacy import adapt, joins, read_joined
 from byocir.frontend.onnx.opset import OPSET
@@ -34,10 +35,10 @@ def read_node(
     sources: Sequence[Value | None],
     opset: int,
     insert: Callable[[Operation], None],
+    read: Read | None,
 ) -> Made:
-    """The graph ops that stand for a node of this opset; `insert` takes each as it is made. Raises
-    one of `REFUSED`; ops may have been made by then."""
-    read = reader_of(node)
+    """The graph ops that stand for a node of this opset, by what reads its operator; `insert` takes
+    each as it is made. Raises one of `REFUSED`; ops may have been made by then."""
     if read is None:
         raise NoForm("no graph op stands for this operator")
     default = node.domain in ("", "ai.onnx")
@@ -68,8 +69,9 @@ def read_again(
     outputs = [f"output_{i}" if there else "" for i, there in enumerate(present)]
     node = node_of(op, inputs, outputs, "+".join(names(op.location)), lambda _: onnx.GraphProto())
     made: list[Operation] = []
+    opset = op.opset.value.data
     try:
-        found = read_node(node, sources, op.opset.value.data, made.append).outputs
+        found = read_node(node, sources, opset, made.append, reader_of(node)).outputs
     except REFUSED:
         found = ()
     if not any(present[len(found) :]):

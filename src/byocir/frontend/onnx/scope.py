@@ -35,7 +35,7 @@ from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reading import REFUSED, read_node
 from byocir.frontend.onnx.stripped import graphs_in
-from byocir.frontend.onnx.table import reader_of
+from byocir.frontend.onnx.table import Readers, reader_of
 from byocir.frontend.onnx.tensors import NoForm, Unsupported
 from byocir.frontend.onnx.types import type_of, why_not_static
 
@@ -43,7 +43,8 @@ from byocir.frontend.onnx.types import type_of, why_not_static
 class Context:
     """The state that all graphs of an import share."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, readers: Readers) -> None:
+        self.readers = readers
         self.opsets, self.weights = loaded.opsets, loaded.weights
         self.graph = loaded.proto.graph
         self.macs: dict[str, int] = {}
@@ -217,7 +218,7 @@ class Scope:
     ) -> tuple[Sequence[Value] | None, str]:
         """The outputs of a node that graph ops stand for; else None, and why."""
         reason = why_not_static(value.type for value in sources if value is not None)
-        if reason and reader_of(node) is not None:
+        if reason and reader_of(node, self.context.readers) is not None:
             return None, reason
         if _is_default(node) and node.op_type == "Dropout":
             node = self._without_unused(node)
@@ -226,7 +227,9 @@ class Scope:
             return None, self._invalid(node, wrong)
         before = self.block.last_op
         try:
-            outputs, emitted = read_node(node, sources, self.context.opset(node), self._insert)
+            read = reader_of(node, self.context.readers)
+            opset = self.context.opset(node)
+            outputs, emitted = read_node(node, sources, opset, self._insert, read)
         except NoForm as error:
             return None, str(error)
         except REFUSED as error:

@@ -6,9 +6,12 @@ line; what needs code of its own names a `read` and a `write` function.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import cast
 
 import onnx
+from xdsl.ir import Operation
 
 from byocir.dialects import graph as g
 from byocir.frontend.onnx import (
@@ -22,7 +25,8 @@ from byocir.frontend.onnx import (
     resize,
 )
 from byocir.frontend.onnx import properties as p
-from byocir.frontend.onnx.entry import Entry, Property, Read, regular
+from byocir.frontend.onnx.entry import Entry, Property, Read, Write, regular
+from byocir.patterns.targets import operators_known
 
 _CONV: dict[str, Property] = {
     "strides": p.strides,
@@ -334,14 +338,31 @@ TABLE: list[Entry] = [
     *_NO_OP_REMAINS,
 ]
 
-READERS = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
+Readers = Mapping[str, Read]
+
+READERS: Readers = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
 """By ONNX operator: how it comes in. Outside the default domain it is `domain.operator`."""
 
 WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 """By graph op: how it goes out. A `graph.constant` is no node: it becomes an initializer."""
 
 
-def reader_of(node: onnx.NodeProto) -> Read | None:
+def readers_of(operators: Sequence[Entry]) -> Readers:
+    """The readers of the table and of these operators, whose first of a name counts."""
+    own = {each.onnx: each.read for each in reversed(operators) if each.read}
+    return {**own, **READERS}
+
+
+def reader_of(node: onnx.NodeProto, readers: Readers = READERS) -> Read | None:
     """Finds the entry that reads a node; None for an operator that the table does not have."""
     default = node.domain in ("", "ai.onnx")
-    return READERS.get(node.op_type if default else f"{node.domain}.{node.op_type}")
+    return readers.get(node.op_type if default else f"{node.domain}.{node.op_type}")
+
+
+def writer_of(op: Operation) -> Write | None:
+    """Finds the entry that writes an op, in the table or among the operators of targets that are
+    known in this process; None for an op without an ONNX form."""
+    write = WRITERS.get(cast("type[g.GraphOp]", type(op)))
+    if write is not None or op.name.startswith("graph."):
+        return write
+    return next((e.write for e in operators_known() if e.op is type(op)), None)

@@ -108,15 +108,17 @@ class GraphWriter:
     def node_of(
         self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: NodeAttribute
     ) -> Sequence[str]:
-        """A new node of the default domain with so many outputs; gives their names."""
+        """A new node with so many outputs; gives their names. An operator of another domain is
+        `domain.operator`."""
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
         name = self.fresh(self.prefix)
         made = [name, *(self.fresh(f"{name}_result_{index}") for index in range(1, outputs))]
-        node = onnx.helper.make_node(op_type, inputs, made, name=name)
+        domain, _, operator = op_type.rpartition(".")
+        node = onnx.helper.make_node(operator, inputs, made, name=name, domain=domain)
         node.attribute.extend(_attribute(k, v) for k, v in attributes.items())
-        self.add(node, OPSET)
+        self.add(node, 1 if domain else OPSET)
         return made
 
     def add(self, node: onnx.NodeProto, opset: int) -> None:
