@@ -67,7 +67,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "m.onnx")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgets what targets this process knows, as a new one would."""
     monkeypatch.setattr(context, "_OF_TARGETS", {})
@@ -100,7 +100,6 @@ def test_each_step_is_checked_and_bisected(path: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("stage", ["graph", "partitioned"])
-@pytest.mark.usefixtures("unknown")
 def test_modules_are_read_where_the_target_is_given(
     stage: str,
     path: str,
@@ -139,7 +138,6 @@ class Entry(NamedTuple):
 
 
 @pytest.mark.parametrize("is_package", [False, True])
-@pytest.mark.usefixtures("unknown")
 def test_what_was_saved_names_the_installed_target_whose_dialect_it_has(
     is_package: bool, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ):

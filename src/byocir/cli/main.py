@@ -142,6 +142,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="look for hazards in the targets' code as it runs"
     )
     parser.add_argument(
+        "--selftest", action="store_true", help="run a package on its golden inputs, and compare"
+    )
+    parser.add_argument(
         "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
     )
     parser.add_argument(
@@ -213,6 +216,15 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument(
         "-o", "--output", type=Path, help="the package (default: MODEL.bpkg in this folder)"
+    )
+    parser.add_argument(
+        "--golden",
+        metavar="IN.npz",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        help="keep inputs, seeded numbers or these, and the outputs that the evaluator makes of "
+        "them, for `run --selftest`",
     )
     parser.add_argument("--report", type=Path, help="write the report (JSON)")
     _add_host(parser)
@@ -491,6 +503,10 @@ def _compile(options: argparse.Namespace) -> int:
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected another file than the model to write", where=str(path))
     package = compile_with_steps(options, host=host_text(options))
+    if options.golden is not None:
+        from byocir.cli.golden import add_golden
+
+        add_golden(options, package)
     package.save(path)
     write_report(package.report, options.report)
     print(summary(package.report))

@@ -238,7 +238,15 @@ def run(options: argparse.Namespace) -> int:
         steps = Steps(2)
         steps.begin("load")
         package = load_package(options)
+        if options.selftest:
+            from byocir.cli.golden import selftest
+
+            own = ["input", "output", "report", "check", "timing", "trace"]
+            refuse(options, "--selftest", own, "its inputs are those of the package")
+            steps.end()
+            return selftest(package)
     else:
+        refuse(options, "a model", ["selftest"], "compile it with --golden, and run the package")
         if is_saved_module(options.model):
             refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
         steps = Steps(5 if options.verify else 4)

@@ -26,15 +26,8 @@ from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.steps import BEFORE_INTEGERS, Steps, count_steps
 from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.golden import distance, exact
 from byocir.targets.stages import meaning_pipeline
-
-RELATIVE, ABSOLUTE = 1e-3, 1e-4
-"""Bound the distance of floats from the evaluator's: relative to the value, and to the outputs'
-spread."""
-
-LEAST = 1e-7
-"""The distance that floats may always have, as in ONNX's own tests: one number alone has no
-spread."""
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away."""
@@ -59,7 +52,7 @@ def verify(
     differing: list[Differing] | None = None
     followed: _Followed | None = None
     for name, array in outputs.items():
-        holds, text = _exact(array, meant[name])
+        holds, text = exact(array, meant[name], "the evaluator")
         lines.append(f"{'ok  ' if holds else 'FAIL'} {name}: {text}")
         code = code if holds else CHECK_FAILED
         holds, text = _near(array, runtime[name])
@@ -110,37 +103,13 @@ class _Followed:
         )
 
 
-def _exact(array: np.ndarray, meant: np.ndarray) -> tuple[bool, str]:
-    if array.shape != meant.shape:
-        return False, f"the evaluator: shape {meant.shape}, found {array.shape}"
-    if np.array_equal(array, meant, equal_nan=array.dtype.kind == "f"):
-        return True, "equal to the evaluator, bit for bit"
-    difference, spread = _difference(array, meant)
-    size = np.nan_to_num(np.abs(meant.astype(np.float64)), nan=0.0, posinf=0.0)
-    limit = RELATIVE * size + ABSOLUTE * spread + LEAST
-    holds = array.dtype.kind == "f" and bool((difference <= limit).all())
-    return holds, f"the evaluator: largest difference {difference.max(initial=0.0):.6g}"
-
-
 def _near(array: np.ndarray, reference: np.ndarray) -> tuple[bool, str]:
     if array.shape != reference.shape:
         return False, f"ONNX Runtime: shape {reference.shape}, found {array.shape}"
-    difference, spread = _difference(array, reference)
+    difference, spread = distance(array, reference)
     largest, limit = float(difference.max(initial=0.0)), max(spread / NEAR, 1e-3)
     equal = 100 * float((difference == 0).mean()) if array.size else 100.0
     return largest <= limit, (
         f"ONNX Runtime: largest difference {largest:.6g}, {equal:.2f} % equal "
         f"(limit {limit:.6g}, a {NEAR}th of the outputs' spread)"
     )
-
-
-def _difference(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
-    """Measures how far each element is from its reference (0 where both are NaN or the same
-    infinity), and the spread of the finite ones."""
-    ours, theirs = array.astype(np.float64), reference.astype(np.float64)
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, np.abs(ours - theirs))
-    difference = np.where(np.isnan(difference), np.inf, difference)
-    finite = theirs[np.isfinite(theirs)]
-    return difference, float(np.ptp(finite)) if finite.size else 0.0

@@ -97,26 +97,24 @@ BASE_DIALECTS: dict[str, Callable[[], Dialect]] = {
 """The dialects of xDSL that stand beside them, by name."""
 
 
-_OF_TARGETS: dict[str, Dialect] = {}
+_OF_TARGETS: dict[str, Callable[[], Dialect]] = {}
 """The dialects that targets known in this process bring, by name."""
 
 
 def make_known(dialect: Dialect) -> None:
     """Lets the contexts that are made from here on know a target's own dialect."""
-    _OF_TARGETS[dialect.name] = dialect
+    _OF_TARGETS[dialect.name] = lambda: dialect
 
 
 def dialects_of_targets() -> Iterable[Dialect]:
     """The dialects of the targets that are known in this process."""
-    return _OF_TARGETS.values()
+    return [dialect() for dialect in _OF_TARGETS.values()]
 
 
 def load_context() -> ByocirContext:
     """A context that knows all of these dialects, and those of the targets that are known in this
     process, and imports each at its first use."""
     context = ByocirContext()
-    for name, dialect in {**BASE_DIALECTS, **OWN_DIALECTS}.items():
+    for name, dialect in {**_OF_TARGETS, **BASE_DIALECTS, **OWN_DIALECTS}.items():
         context.register_dialect(name, dialect)
-    for dialect in dialects_of_targets():
-        context.load_dialect(dialect)
     return context

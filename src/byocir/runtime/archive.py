@@ -37,6 +37,8 @@ MANIFEST, MODULE, WEIGHTS, REPORT = (
     "weights.safetensors",
     "report.json",
 )
+GOLDEN, GOLDEN_ARRAYS = "golden.json", "golden.safetensors"
+"""The members that only packages with golden inputs and outputs have."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time a zip can hold: the same for every member."""
 NOT_OURS = "this file was not written by byocir; do not use it"
@@ -44,12 +46,13 @@ NOT_OURS = "this file was not written by byocir; do not use it"
 
 class Contents(NamedTuple):
     """The contents of a package: its module as text and weights, by member, what the manifest tells
-    of it, the files of each target by name, and the report."""
+    of it, the files of each target by name, the report, and its golden members, if any."""
 
     texts: Mapping[str, bytes]
     interface: Interface
     blobs: dict[str, dict[str, bytes]]
     report: Report
+    golden: Mapping[str, bytes]
 
 
 class SavedModule:
@@ -103,7 +106,7 @@ def write_archive(
     blobs: Mapping[str, Mapping[str, bytes]],
 ) -> None:
     """Writes a package file; the same contents give the same bytes. `texts` are those of the
-    module."""
+    module, and its golden members."""
     members = {**texts, REPORT: report.to_json().encode()}
     for target, files in sorted(blobs.items()):
         members.update({f"blobs/{target}/{name}": files[name] for name in sorted(files)})
@@ -154,7 +157,8 @@ def read_archive(path: Path) -> Contents:
         parts = name.split("/")
         if parts[0] == "blobs":
             blobs.setdefault(parts[1], {})[parts[2]] = data
-    return Contents(texts, interface, blobs, report)
+    golden = {name: members[name] for name in (GOLDEN, GOLDEN_ARRAYS) if name in members}
+    return Contents(texts, interface, blobs, report, golden)
 
 
 def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
@@ -203,7 +207,7 @@ def _checked_members(
 
 
 def _is_member(name: str) -> bool:
-    if name in (MANIFEST, MODULE, WEIGHTS, REPORT):
+    if name in (MANIFEST, MODULE, WEIGHTS, REPORT, GOLDEN, GOLDEN_ARRAYS):
         return True
     parts = name.split("/")
     return (

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from byocir.dialects.byoc import TargetAttr
     from byocir.evaluate.interpreter import External
     from byocir.lowering.tir_to_c import HostCode
+    from byocir.runtime.golden import Golden
     from byocir.runtime.native import HostProgram
     from byocir.runtime.running import Running
     from byocir.targets.base import Profile, Runner, Target
@@ -68,6 +69,8 @@ class Package:
     )
     """Targets by name as they were when this was compiled or loaded: another class of the same name
     may be given later."""
+    _golden: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+    """The members with golden inputs and outputs."""
     _planned: PlannedProgram | None = field(default=None, init=False, repr=False, compare=False)
     """The program that runs as long as nobody needs the module."""
     _running: Running | None = field(default=None, init=False, repr=False, compare=False)
@@ -109,6 +112,21 @@ class Package:
             return module_types(source)
         interface = source.interface
         return types_of(interface.inputs, source.where), types_of(interface.outputs, source.where)
+
+    @property
+    def golden(self) -> Golden | None:
+        """Inputs and the outputs that they must give, as far as somebody has set them. Raises
+        ByocirError B122 or B135 where byocir did not write them, B136 for values that are no arrays
+        of numbers."""
+        from byocir.runtime.golden import golden_of
+
+        source = self._source
+        where = source.where if isinstance(source, SavedModule) else ""
+        return golden_of(self._golden, where) if self._golden else None
+
+    @golden.setter
+    def golden(self, given: Golden | None) -> None:
+        self._golden = given.members() if given is not None else {}
 
     @property
     def _interface(self) -> Interface:
@@ -182,6 +200,7 @@ class Package:
             self._interface.to_dict(),
             self.report.to_dict(),
             blobs,
+            dict(self._golden),
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Package:
@@ -232,7 +251,8 @@ class Package:
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
         with collector_paused():
-            write_archive(_path(path), self._texts, self._interface, self.report, self.blobs)
+            texts = {**self._texts, **self._golden}
+            write_archive(_path(path), texts, self._interface, self.report, self.blobs)
 
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
@@ -269,11 +289,12 @@ def _restored(
     interface: Mapping[str, Any],
     report: Mapping[str, Any],
     blobs: Blobs,
+    golden: Mapping[str, bytes],
 ) -> Package:
     where = "a copied package"
     with as_written(where):
         saved = SavedModule(texts, Interface.read(interface), where)
-        return Package(saved, blobs, Report.from_dict(report))
+        return Package(saved, blobs, Report.from_dict(report), _golden=golden)
 
 
 def _path(given: object) -> Path:
@@ -299,8 +320,8 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
 def _load(path: str | Path) -> Package:
     place = _path(path)
     with collector_paused():
-        texts, interface, blobs, report = read_archive(place)
-    return Package(SavedModule(texts, interface, str(place)), blobs, report)
+        texts, interface, blobs, report, golden = read_archive(place)
+    return Package(SavedModule(texts, interface, str(place)), blobs, report, _golden=golden)
 
 
 def _load_with(path: str | Path, targets: Targets) -> Package:

@@ -1,0 +1,47 @@
+"""Golden inputs and outputs: `compile --golden` adds them, `run --selftest` looks at them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from byocir.cli.arguments import read_shapes
+from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.run import read_feeds
+from byocir.dialects.context import load_context
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.golden import Golden, exact
+from byocir.runtime.package import Package
+from byocir.runtime.saved import read_model
+from byocir.targets.stages import is_handed_over, meaning_pipeline
+
+
+def add_golden(options: argparse.Namespace, package: Package) -> None:
+    """Gives a package inputs, drawn or of the file that was asked for, and what the evaluator makes
+    of them in the model before any hand-off."""
+    module = read_model(options.model, shapes=read_shapes(options.shape), targets=options.target)
+    if not is_handed_over(module):
+        targets = [package.target(each.target_name.data) for each in package.targets]
+        run_passes(module, load_context(), meaning_pipeline(module, targets))
+    feeds = read_feeds(options.golden if options.golden != Path() else None, package, 0)
+    package.golden = Golden(feeds, evaluate(module, feeds))
+
+
+def selftest(package: Package) -> int:
+    """Runs a package on its golden inputs and prints how its outputs compare; gives the exit code.
+    Raises ByocirError B136 for a package without."""
+    golden = package.golden
+    if golden is None:
+        raise ByocirError(
+            "B136",
+            "expected a package with golden inputs and outputs, found none",
+            help="compile it with --golden",
+        )
+    found, code = package.run(golden.inputs), OK
+    for name, meant in golden.outputs.items():
+        holds, text = exact(found[name], meant, "the golden output")
+        print(f"{'ok  ' if holds else 'FAIL'} {name}: {text}")
+        code = code if holds else CHECK_FAILED
+    return code
