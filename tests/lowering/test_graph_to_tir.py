@@ -80,6 +80,8 @@ def long_sums(draw, kind):
         return Case(kind, [x, *(positive(4) for _ in range(count))], epsilon=1e-3, **NORMS[kind])
     if kind is graph.GlobalAveragePoolOp:
         return Case(kind, [x])
+    if kind is graph.LrnOp:
+        return Case(kind, [x], alpha=0.5, beta=0.75, bias=1.0, size=draw(st.integers(1, 5)))
     given = [positive(*shape[axis:]) for _ in range(1 + (kind is graph.LayerNormOp))]
     return Case(kind, [x, *given], axis=axis, epsilon=1e-3)
 
@@ -123,6 +125,23 @@ def test_hard_swish_rounds_alike():
 def test_integers_to_negative_powers_are_cut_towards_zero():
     base = np.array([[-3], [-1], [0], [1], [7]], np.int32)
     check(Case(graph.PowOp, [base, np.arange(-5, 4, dtype=np.int32)]))
+
+
+def test_the_largest_unsigned_number_is_no_unit():
+    """Its bits are those of -1, its inverse is next to nothing."""
+    case = Case(graph.PowOp, [np.array([2**64 - 1, 2, 1], np.uint64), np.array([-1, -2, -3])])
+    for module in (case.module(), lower(case.module())):
+        (found,) = evaluate_function(module, "main", case.arrays)
+        assert found.tolist() == [0, 0, 1]
+
+
+def test_squares_of_halves_add_up_in_floats_of_32_bits():
+    """Those of 300 are beyond what f16 holds."""
+    x = np.full((1, 3, 1, 1), 300, np.float16)
+    case = Case(graph.LrnOp, [x], alpha=1.0, beta=0.5, bias=1.0, size=3)
+    for module in (case.module(), lower(case.module())):
+        (found,) = evaluate_function(module, "main", case.arrays)
+        np.testing.assert_allclose(found.ravel(), [1.2247, 1, 1.2247], rtol=1e-3)
 
 
 def test_all_ops_are_lowered_but_for_those_that_say_why():

@@ -26,6 +26,7 @@ import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
 from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.module import evaluate, random_feeds
@@ -199,6 +200,33 @@ def test_loads_run_beside_products() -> None:
     assert hazards_of(gemmini, calls) == []
     times = times_of(gemmini, calls)
     assert times.cycles < sum(unit.busy for unit in times.units)
+
+
+BORDERED = """func.func @main(%0: tensor<4x5x2x1xi8>, %1: tensor<3x2x1x2xi8>)
+    -> tensor<4x3x2x2xi32> {
+  %2 = tir.fill 0 : i32 : tensor<4x3x2x2xi32>
+  %3 = tir.block [n: 4, h: 3, w: 2, o: 2 | r: 3, s: 2, c: 1]
+      ins(%0[n, h + 2 * r - 1, 2 * w + s - 1, c] pad 0 : i8 : tensor<4x5x2x1xi8>,
+          %1[r, s, c, o] : tensor<3x2x1x2xi8>) outs(%2[n, h, w, o] : tensor<4x3x2x2xi32>) {
+  ^bb0(%4: i8, %5: i8, %6: i32):
+    %7 = arith.extsi %4 : i8 to i32
+    %8 = arith.extsi %5 : i8 to i32
+    %9 = arith.muli %7, %8 : i32
+    %10 = arith.addi %6, %9 : i32
+    tir.yield %10 : i32
+  }
+  func.return %3 : tensor<4x3x2x2xi32>
+}"""
+
+
+def test_borders_of_rows_that_lie_apart_are_set_one_by_one() -> None:
+    """Those of images with one channel: a move of several rows wants them one after the other."""
+    module = parse_module(BORDERED, load_context())
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)["res0"]
+    package = byocir.compile(module, targets=[str(EXAMPLE)])
+    assert package.report.regions
+    np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
 
 
 def test_it_is_described_in_160_lines() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,13 +71,15 @@ def machines(draw: st.DrawFn) -> Drawn:
     return machine_by(lambda options: draw(st.sampled_from(options)))
 
 
-def machine_by(pick: Callable[[Sequence[Any]], Any]) -> Drawn:
+def machine_by(
+    pick: Callable[[Sequence[Any]], Any], given: Mapping[str, Any] | None = None
+) -> Drawn:
     """A machine with one or two operand memories and one for sums, each way to start sums, copies
-    in one or two steps, and each kind of order; `pick` chooses among options."""
+    in one or two steps, and each kind of order; `pick` chooses among options what is not given."""
     choices: dict[str, Any] = {}
 
     def choose(name: str, *options: Any) -> Any:
-        choices[name] = pick(options)
+        choices[name] = given[name] if given and name in given else pick(options)
         return choices[name]
 
     machine = Machine("random")

@@ -1,7 +1,7 @@
 """Numpy rules of ops where onnx's reference is wrong or slow: it fails for pads below 0, for
 transposed convolutions in groups, for gathers by element of fewer rows and for gathers of no
-batches, normalises wrong neighbours in LRN, rounds the values of OneHot, loses the shape of an
-empty Slice and pools other axes than the spatial ones where these are not two."""
+batches, rounds the values of OneHot, loses the shape of an empty Slice and pools other axes than
+the spatial ones where these are not two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from byocir.dialects.graph import (
     GatherElementsOp,
     GatherNdOp,
     GlobalMaxPoolOp,
-    LrnOp,
     OneHotOp,
     PadOp,
     SliceOp,
@@ -89,18 +88,6 @@ def _global_max_pool(op: GlobalMaxPoolOp, operands: Sequence[np.ndarray]) -> np.
     return np.max(x, axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
-def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    (x,) = operands
-    size, channels = op.size.value.data, x.shape[1]
-    squares, total = x * x, np.zeros_like(x)
-    for offset in range(-((size - 1) // 2), size // 2 + 1):
-        low, high = max(-offset, 0), min(channels - offset, channels)
-        if low < high:
-            total[:, low:high] += squares[:, low + offset : high + offset]
-    alpha, beta, bias = (value.value.data for value in (op.alpha, op.beta, op.bias))
-    return (x / (bias + alpha / size * total) ** beta).astype(x.dtype)
-
-
 def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Counts the elements before the first, and behind the last, of each spatial dimension the
     kernel reaches from the elements of the result."""
@@ -163,7 +150,6 @@ ARRAY_RULES: Mapping[type[Operation], Rule] = {
     GatherElementsOp: _gather_elements,
     GatherNdOp: _gather_nd,
     GlobalMaxPoolOp: _global_max_pool,
-    LrnOp: _lrn,
     OneHotOp: _one_hot,
     PadOp: _pad,
     SliceOp: _slice,

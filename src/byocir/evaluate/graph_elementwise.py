@@ -42,7 +42,7 @@ def _pow(op: PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     # Modulo 2^64, of which the low bits are those of any narrower product.
     raised = np.power(base.astype(np.uint64), np.maximum(exponent, 0).astype(np.uint64))
     odd = np.where(exponent % 2 == 1, base, np.ones_like(base))
-    unit = (base == 1) | (base.astype(np.int64) == -1)
+    unit = (base == 1) | ((base.astype(np.int64) == -1) & (base.dtype.kind == "i"))
     inverse = np.where(unit, odd, np.zeros_like(base))
     return np.where(exponent < 0, inverse, raised.astype(base.dtype))
 

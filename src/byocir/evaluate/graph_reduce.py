@@ -21,6 +21,7 @@ from byocir.dialects.graph import (
     LayerNormOp,
     LogSoftmaxOp,
     LpNormOp,
+    LrnOp,
     ReduceL1Op,
     ReduceL2Op,
     ReduceLogSumExpOp,
@@ -203,6 +204,18 @@ def _rms_norm(op: RmsNormOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return (scaled * _wide(scale)).astype(x.dtype)
 
 
+def _lrn(op: LrnOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    (x,) = operands
+    wide, size, channels = _wide(x), op.size.value.data, x.shape[1]
+    squares, total = wide * wide, np.zeros_like(wide)
+    for offset in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(-offset, 0), min(channels - offset, channels)
+        if low < high:
+            total[:, low:high] += squares[:, low + offset : high + offset]
+    alpha, beta, bias = (value.value.data for value in (op.alpha, op.beta, op.bias))
+    return (wide / (bias + alpha / size * total) ** beta).astype(x.dtype)
+
+
 REDUCE_RULES: Mapping[type[Operation], Rule] = {
     BatchNormOp: _batch_norm,
     GlobalAveragePoolOp: _global_average_pool,
@@ -211,6 +224,7 @@ REDUCE_RULES: Mapping[type[Operation], Rule] = {
     LayerNormOp: _layer_norm,
     LogSoftmaxOp: _log_softmax,
     LpNormOp: _lp_norm,
+    LrnOp: _lrn,
     ReduceL1Op: _reduction(np.abs),
     ReduceL2Op: _reduction(lambda x: x * x, np.sqrt),
     ReduceLogSumExpOp: _reduce_log_sum_exp,

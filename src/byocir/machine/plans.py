@@ -101,18 +101,20 @@ def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterat
 def _planned(
     fit: Fit, sizes: Sequence[int], extents: Sequence[int], reasons: list[str]
 ) -> Plan | None:
+    """The plan with the largest sizes, at most these, that limits allow; None without any."""
     cut = list(sizes)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
         if limit is None:
             continue
-        found = [extents[i] for i in positions] or [1]
+        found = [sizes[i] for i in positions] or [1]
         wrong = [extent for extent in found if not _most(limit, extent)]
         if wrong:
-            reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
+            if all(sizes[i] == extents[i] for i in positions):  # else a larger size may do
+                reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
             return None
         for i in positions:
-            cut[i] = _most(limit, extents[i])
+            cut[i] = _most(limit, sizes[i])
     return Plan(fit, tuple(cut), cost_of(fit, cut, extents))
 
 

@@ -126,6 +126,14 @@ def test_sums_begin_with_zeros_that_are_copied_whatever_their_shape(sizes) -> No
     assert brought_down(drawn, product_module(*sizes, relu=False)) is not None
 
 
+@settings(max_examples=1)
+@given(st.just({"units": ("core",), "lanes": 4, "size": 8, "limit n": exactly(8)}))
+def test_tiles_are_such_as_all_on_the_way_can_do(given) -> None:
+    """A store of rows of 4 behind a product that is 8 wide and nothing else."""
+    drawn = machine_by(lambda options: options[0], given)
+    assert brought_down(drawn, product_module(1, 8, 1, relu=False)) is not None
+
+
 def exacting(rows: int) -> Machine:
     """A machine with memories of so many rows, whose product is 16 wide and nothing else."""
     machine = Machine("exacting")

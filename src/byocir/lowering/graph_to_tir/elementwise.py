@@ -117,7 +117,9 @@ def _pow(emit: Emitter, op: PowOp) -> SSAValue:
     def body(x: Emitted, y: Emitted) -> Emitted:
         if in_integers:
             raised = _integer_power(x.to(i64), y.to(i64), width_of(power))
-            return (raised if is_positive else _inverse(x.to(i64), y, raised)).to(element)
+            if not is_positive:
+                raised = _inverse(x.to(i64), y, raised, is_signed=not is_unsigned(element))
+            return raised.to(element)
         wide = accumulator_of(element) if is_float(element) else f64
         return _narrowed(x.to(wide).binary("pow", y.to(wide)), element)
 
@@ -135,9 +137,12 @@ def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
     return result
 
 
-def _inverse(x: Emitted, exponent: Emitted, raised: Emitted) -> Emitted:
-    """The power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1."""
-    is_unit = x.compare("eq", 1).binary("or", x.compare("eq", -1))
+def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool) -> Emitted:
+    """The power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1, which
+    in bits is the largest number of a type without sign."""
+    is_unit = x.compare("eq", 1)
+    if is_signed:
+        is_unit = is_unit.binary("or", x.compare("eq", -1))
     is_cut = exponent.compare("lt", 0).binary("and", is_unit.compare("eq", 0))
     return is_cut.select(x.constant(0), raised)
 

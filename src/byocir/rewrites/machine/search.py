@@ -351,7 +351,8 @@ class _Chain:
         step = self._step(stage, i)
         parts = [-(-extent // count) for count in range(extent, 0, -1)]
         rounded = {min(-(-n // step) * step, extent) for n in parts}
-        sizes = sorted(rounded | {n for n in range(unit, extent, unit)}, reverse=True)
+        multiples = {n for n in range(unit, extent, unit) if n % step == 0}
+        sizes = sorted(rounded | multiples, reverse=True)
         return _spread(sizes, [n for n in sizes if n % unit == 0])
 
     def _step(self, stage: int, i: int) -> int:

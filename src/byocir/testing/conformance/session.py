@@ -20,6 +20,7 @@ from byocir.dialects.byoc import LEVELS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.rules import Rule
+from byocir.rewrites.byoc.work import macs_of
 from byocir.targets.base import Target
 from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds
@@ -45,6 +46,8 @@ THOROUGH = 3
 """Of so many cases one has its calls repeated."""
 EXPORTED, FIRST = 30, 3
 """Of so many cases of a pattern one is exported, where the target has a device: the third first."""
+MOST_MACS = 1 << 20
+"""The multiply-adds of the largest programs that are tried: simulators are slow."""
 REDRAWS = 40
 """The programs of a pattern that are looked at for a smaller one."""
 
@@ -213,6 +216,8 @@ class Session:
         self._trial(setting, composite, kind, self._case(seed, example.module, LEVELS))
 
     def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | None:
+        if macs_of([module]) > MOST_MACS:
+            return None
         feeds = draw_feeds(seeded(seed), module, special=self.target.non_finite)
         return None if feeds is None else Case(module, feeds, levels)
 
