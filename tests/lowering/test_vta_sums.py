@@ -210,3 +210,14 @@ def test_sums_that_may_wrap_are_left_alone():
     assert sums.range == I32_RANGE
     lane = Requantised(I8_RANGE, UNKNOWN_LOC, sums, number(1), 23, "half_up", 1)
     assert gathered(lane, count_uses([lane])) is None
+
+
+def test_few_points_load_few_operands():
+    """A bias behind the product saves a cycle for each point, and its clamp at 0 is an operand."""
+    x = leaf(Interval(-(2**23), 2**23))
+    lane = Requantised(
+        Interval(0, 127), UNKNOWN_LOC, total(x, -40000), number(2000), 20, "half_up", 0
+    )
+    early = ["add", "max i", "min", "mul i", "shr i", "add i", "shr i"]
+    assert steps_of(expand_all([lane], points=1)[0]) == early
+    assert steps_of(expand_all([lane])[0]) == ["max", "min", "mul i", "add", "shr i"]

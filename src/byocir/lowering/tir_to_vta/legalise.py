@@ -22,6 +22,7 @@ to 15 at a time. Where the machine has no MUL, products are shifts and additions
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.context import Context
@@ -117,7 +118,9 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
 def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
     """The lanes in operations that this VTA has."""
     try:
-        steps = expand_all(merge_clamps(lanes), has_products=config.alu_mul)
+        batch, _, *space = shape_of(composite.outputs[0].type)
+        points = prod([batch, *space])
+        steps = expand_all(merge_clamps(lanes), has_products=config.alu_mul, points=points)
         return steps if config.alu_mul else without_products(steps)
     except NeedsMoreBits:
         raise unsupported(

@@ -108,12 +108,18 @@ def is_immediate(constant: Constant) -> bool:
     return number is not None and IMMEDIATE.holds(number)
 
 
-def cycles(lane: Lane) -> int:
-    """Counts the cycles of all steps of a lane: one, or two where the second operand is read."""
+OPERAND_CYCLES = 32
+"""The cycles of loading an operand of numbers for a vector of channels."""
+
+
+def cycles(lane: Lane, points: int = 1, operand: int = 0) -> int:
+    """Counts the cycles of all steps of a lane for so many points of each channel: one, or two
+    where the second operand is read, and what loading operands of numbers takes."""
     uses = count_uses([lane])
     steps = [found for found in uses if isinstance(found, Step)]
     read = [s for s in steps if isinstance(s.rhs, Lane) or not is_immediate(s.rhs)]
-    return len(steps) + len(read)
+    loaded = sum(isinstance(s.rhs, Constant) for s in read)
+    return (len(steps) + len(read)) * points + loaded * operand
 
 
 def step(

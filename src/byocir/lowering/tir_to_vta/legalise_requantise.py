@@ -20,6 +20,7 @@ from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I32_RANGE,
     IMMEDIATE,
+    OPERAND_CYCLES,
     SHIFT_WITH_PRODUCTS,
     WIDEST_SHIFT,
     Constant,
@@ -31,6 +32,9 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     step,
 )
 from byocir.lowering.tir_to_vta.legalise_sums import ShiftedSum, gathered
+
+MANY = 2**16
+"""Points of a channel for which loading operands hardly counts."""
 
 
 class NeedsMoreBits(Exception):
@@ -84,20 +88,25 @@ def with_late_bias(lane: Requantised) -> Lane | None:
 _CLAMPS = {"max": np.maximum, "min": np.minimum}
 
 
-def expand_all(roots: Sequence[Lane], *, has_products: bool = True) -> list[Lane]:
-    """These lanes with every requantise expanded; raises NeedsMoreBits. Where the machine
-    has products, sums are gathered into them, a bias may come after one, and shifts are longer."""
+def expand_all(
+    roots: Sequence[Lane], *, has_products: bool = True, points: int = MANY
+) -> list[Lane]:
+    """These lanes, for so many points of each channel, with every requantise expanded; raises
+    NeedsMoreBits. Where the machine has products, sums are gathered into them, a bias may come
+    after one, and shifts are longer."""
     made, uses = dict[Lane, Lane](), count_uses(roots)
 
     def expanded(lane: Lane) -> Lane:
         if lane not in made:
-            made[lane] = _expanded(lane, uses if has_products else None, expanded)
+            made[lane] = _expanded(lane, uses if has_products else None, points, expanded)
         return made[lane]
 
     return [expanded(root) for root in roots]
 
 
-def _expanded(lane: Lane, uses: Counter[Lane] | None, expanded: Callable[[Lane], Lane]) -> Lane:
+def _expanded(
+    lane: Lane, uses: Counter[Lane] | None, points: int, expanded: Callable[[Lane], Lane]
+) -> Lane:
     if isinstance(lane, Requantised):
         given = replace(lane, operand=expanded(lane.operand))
         if uses is None:
@@ -107,7 +116,7 @@ def _expanded(lane: Lane, uses: Counter[Lane] | None, expanded: Callable[[Lane],
             ways.append(_shifted(total, expanded))
         elif uses[lane.operand] == 1 and (late := with_late_bias(given)) is not None:
             ways.append(late)
-        return min(ways, key=cycles)
+        return min(ways, key=lambda way: cycles(way, points, OPERAND_CYCLES))
     if not isinstance(lane, Step):
         return lane
     rhs = expanded(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
