@@ -70,7 +70,7 @@ def partition_pipeline(
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += passes_at(instances, "before-match")
     if "graph" in levels:
-        passes += parse_pipeline(f"{_place(module)}match-composites")
+        passes += parse_pipeline(f"{_place(module, instances)}match-composites")
         passes += [*passes_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
         passes += passes_at(instances, "after-outline")
     return [*passes, *_second_hand_off(module, instances, "tensor" in levels)]
@@ -187,7 +187,8 @@ def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
 def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:
     """Lists the passes that lower the rest to the tensor level, and there offer it to targets if
     they may take it."""
-    check = parse_pipeline("check-placement" if is_placed(module) else "")
+    place = _place(module, targets)
+    check = parse_pipeline("check-placement" if place else "")
     if any(isinstance(target.machine, Machine) for target in targets):
         check += parse_pipeline("fuse-epilogues")
     if any(_schedules(target) for target in targets):
@@ -195,7 +196,6 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
     layouts = LAYOUTS if any(ask(target, "channels_last") for target in targets) else ""
-    place = _place(module)
     before = f"{LOWERING}{{bodies=true}},{layouts}{place}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
@@ -206,8 +206,11 @@ def _schedules(target: Target) -> bool:
     return own or isinstance(target.machine, Machine)
 
 
-def _place(module: ModuleOp) -> str:
-    return "place-nodes," if is_placed(module) else ""
+def _place(module: ModuleOp, targets: Sequence[Target]) -> str:
+    """The pass that obeys placement by hand, if there is or may be any: a target's own partitioner
+    places by markers that it inserts before the match."""
+    may_be = is_placed(module) or any(passes_of(target, "before-match") for target in targets)
+    return "place-nodes," if may_be else ""
 
 
 def _checked_levels(levels: str | Sequence[str]) -> Sequence[str]:

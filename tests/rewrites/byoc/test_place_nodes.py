@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from byoc_graphs import (
     HAND_OFF,
@@ -17,10 +19,18 @@ from byoc_graphs import (
     trail,
     values,
 )
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
 
+import byocir
+from byocir.dialects.byoc import BeginOp, EndOp
+from byocir.dialects.graph import ReluOp
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
+from byocir.patterns import composite, op, wildcard
 from byocir.rewrites.byoc.place_nodes import placement_of, set_placement
+from byocir.targets.base import Point, Target
 
 LINES = ["a = relu x", "b = add a y", "c = relu b"]
 PLACED = f"place-nodes,{HAND_OFF},check-placement"
@@ -129,6 +139,55 @@ def test_markers_place_what_they_enclose():
     assert "byoc.begin" not in text_of(module)
     assert_same(values(module, "xy"), expected)
     assert [(e.nodes.data, e.place.data) for e in placement_of(module)] == [("r", "q")]
+
+
+@composite("first.relu")
+def relu():
+    """A relu."""
+    return op("graph.relu", wildcard("x"))
+
+
+@dataclass(frozen=True)
+class MarkPass(ModulePass):
+    """A partitioner: the first relu is for the second target."""
+
+    name = "mark"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        found = next(each for each in op.walk() if isinstance(each, ReluOp))
+        mark = {"properties": {"target": StringAttr("second")}}
+        (value,) = found.operands
+        begin = BeginOp.create(operands=[value], result_types=[value.type], **mark)
+        end = EndOp.create(operands=[found.result], result_types=[value.type], **mark)
+        found.result.replace_all_uses_with(end.output)
+        end.operands[0] = found.result
+        found.operands[0] = begin.output
+        found.parent.insert_op_before(begin, found)
+        found.parent.insert_op_after(end, found)
+
+
+@dataclass(frozen=True)
+class First(Target):
+    name = "first"
+    patterns = (relu,)
+
+
+@dataclass(frozen=True)
+class Second(Target):
+    name = "second"
+    patterns = (relu.renamed("second.relu"),)
+
+    def passes(self, point: Point) -> tuple[ModulePass, ...]:
+        return (MarkPass(),) if point == "before-match" else ()
+
+
+def test_markers_of_a_targets_own_partitioner_win_over_preference():
+    module = parse_module(program(["a = relu x", "b = add a y", "c = relu b"], ("c",)))
+    expected = values(module)
+    report = byocir.partition(module, [First(), Second()])
+    found = [(region.target, list(region.nodes)) for region in report.regions]
+    assert found == [("second", ["a"]), ("first", ["c"])]
+    assert_same(values(module), expected)
 
 
 def test_constants_between_markers_need_no_begin():
