@@ -129,6 +129,8 @@ def _lrn(op: LrnOp) -> str:
         return f"an LRN of {len(shape_of(op.input.type))} dimensions"
     if op.size.value.data % 2 == 0:
         return f"an LRN over {op.size.value.data} channels, an even number"
+    if op.size.value.data == 1:  # sums go on from channel to channel, less what leaves the window
+        return "an LRN over one channel, in which what rounding left of those before stays"
     if min(op.alpha.value.data, op.beta.value.data) <= 0:
         return "an LRN whose alpha or beta is not above 0"
     return ""
