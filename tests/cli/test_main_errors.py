@@ -273,3 +273,19 @@ def test_drawn_indices_that_lead_outside_say_that_they_were_drawn(host, tmp_path
     err = capsys.readouterr().err
     assert "B303" in err
     assert "the inputs were drawn at random: give some that fit, --input FILE.npz" in err
+
+
+@pytest.mark.parametrize("verb", ["run", "bisect"])
+def test_inputs_of_another_shape_are_refused_before_they_inflate(
+    verb: str, tmp_path: Path, monkeypatch, capsys
+):
+    """A few megabytes of zeros, compressed, would take gigabytes."""
+
+    def inflate(*_: object, **__: object) -> None:
+        raise AssertionError("expected a look at the shape alone")
+
+    np.savez_compressed(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 9), np.float32))
+    monkeypatch.setattr("byocir.cli.files.npy.read_array", inflate)
+    assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+    expected = "expected tensor<1x1x8x8xf32> for input 'image', found 1x1x8x9 of float32"
+    assert f"error[B310]: {expected}" in capsys.readouterr().err

@@ -25,11 +25,10 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from byocir.cli.differing import differing_nodes
-from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
 from byocir.cli.reference import run_onnxruntime
-from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.cli.run import hand_over_as_asked, read_inputs, shapes_of
 from byocir.compiler import generate
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
@@ -40,6 +39,7 @@ from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.package import Package
 from byocir.runtime.saved import is_saved_module, read_model
+from byocir.runtime.saved_module import module_types
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away from what was imported."""
@@ -151,7 +151,9 @@ class _Bisection:
 
     def _begin(self, module: ModuleOp) -> None:
         path: Path | None = self.options.input
-        feeds = random_feeds(module, self.options.seed) if path is None else read_arrays(path)
+        inputs, _ = module_types(module)
+        seed = self.options.seed
+        feeds = random_feeds(module, seed) if path is None else read_inputs(path, inputs)
         self.check.begin(module, feeds)
         if find_spec("onnxruntime") is not None and not is_saved_module(self.options.model):
             self._compare_import(feeds)

@@ -9,8 +9,9 @@ import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from byocir.dialects.array import Array
+
+Look = Callable[[str, np.ndarray], None]
+"""Looks at an array's name, shape and type before its values are read, and may raise."""
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -133,15 +137,18 @@ def read_json(path: Path, code: str) -> Any:
         raise ByocirError(code, f"expected JSON, found: {error}", where=str(path)) from error
 
 
-def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray]:
+def read_arrays(
+    path: Path, example: Collection[str] = (), look: Look | None = None
+) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such a
-    file); `example` names arrays that it should hold."""
+    file); `example` names arrays that it should hold. What does not fit is refused by `look`,
+    before values are read."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
     try:
         with path.open("rb") as file:
-            return _arrays_in(file, str(path))
+            return _arrays_in(file, str(path), look)
     except BROKEN as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ByocirError(
@@ -152,7 +159,7 @@ def read_arrays(path: Path, example: Sequence[str] = ()) -> dict[str, np.ndarray
         ) from error
 
 
-def _arrays_in(file: BinaryIO, where: str) -> dict[str, np.ndarray]:
+def _arrays_in(file: BinaryIO, where: str, look: Look | None) -> dict[str, np.ndarray]:
     """Arrays by name; raises one of `BROKEN`, and ByocirError B140 for more of them than the limit
     on memory allows."""
     if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
@@ -164,13 +171,21 @@ def _arrays_in(file: BinaryIO, where: str) -> dict[str, np.ndarray]:
         for info in infos:
             with archive.open(info) as member:
                 name = info.filename.removesuffix(".npy")
-                arrays[name] = read_array(member, info.file_size, f"{where}, array '{name}'")
+                what = f"{where}, array '{name}'"
+                arrays[name] = read_array(
+                    member, info.file_size, what, look and partial(look, name)
+                )
         return arrays
 
 
-def read_array(file: IO[bytes], size: int, where: str) -> np.ndarray:
+def read_array(
+    file: IO[bytes],
+    size: int,
+    where: str,
+    look: Callable[[np.ndarray], None] | None = None,
+) -> np.ndarray:
     """The array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError B140. Its
-    header is read first: it may promise more than there is."""
+    header is read first: it may promise more than there is, or other shapes than `look` takes."""
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format")
@@ -179,6 +194,8 @@ def read_array(file: IO[bytes], size: int, where: str) -> np.ndarray:
     ask(nbytes, "an array", where)
     if not dtype.hasobject and nbytes != size - file.tell():
         raise ValueError(f"{size - file.tell()} bytes of values, where its shape needs {nbytes}")
+    if look is not None and not dtype.hasobject:
+        look(np.broadcast_to(np.empty((), dtype), shape))  # of this shape, in a few bytes
     file.seek(0)
     return npy.read_array(file, allow_pickle=False)
 

@@ -12,6 +12,7 @@ from typing import Any, TextIO, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 import byocir
@@ -33,7 +34,7 @@ from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError, escaped
-from byocir.evaluate.module import random_feeds
+from byocir.evaluate.module import expect_type, random_feeds
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.explain import summary
@@ -300,7 +301,16 @@ def _run(
 
 def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
     """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
-    ByocirError B101 or B111."""
-    if path is None:
-        return random_feeds(package.module, seed)
-    return read_arrays(path, list(package.inputs))
+    ByocirError B101, B111 or B310."""
+    return random_feeds(package.module, seed) if path is None else read_inputs(path, package.inputs)
+
+
+def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
+    """The arrays of a file for inputs of these types; what is of another is not read, but refused.
+    Raises ByocirError B101, B111 or B310."""
+
+    def look(name: str, array: np.ndarray) -> None:
+        if name in types:
+            expect_type(array, types[name], f"input '{name}'")
+
+    return read_arrays(path, types, look)

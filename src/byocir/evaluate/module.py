@@ -268,10 +268,15 @@ def _checked(given: Value, type_: Attribute, what: str) -> Value:
         except ValueError as error:  # lists of different lengths
             raise ByocirError("B310", f"expected an array for {what}, found: {error}") from error
         value = value.astype(object) if value.dtype.kind in "US" else value
-    found = mismatch(cast(Value, value), type_)
+    expect_type(cast(Value, value), type_, what)
+    return value
+
+
+def expect_type(value: Value, type_: Attribute, what: str) -> None:
+    """Raises ByocirError B310 for a value that is not of this type."""
+    found = mismatch(value, type_)
     if found:
         raise ByocirError("B310", f"expected {type_} for {what}, found {found}")
-    return value
 
 
 def _checked_elements(given: Value, type_: SequenceType, what: str) -> list[Value]:
