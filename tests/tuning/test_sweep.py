@@ -18,7 +18,7 @@ from byocir.tuning.sweep import Point, pareto, settings_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
-VARY = {"log_block": [3, 4, 5], "rounding": ["half_up"]}
+VARY = {"log_block": [3, 5], "rounding": ["half_up"]}
 
 
 def test_ranges_are_read():
@@ -63,16 +63,15 @@ def test_no_point_of_the_pareto_set_is_beaten(found: list[tuple[int, int, int]],
 
 def test_each_point_is_what_compiling_for_it_gives():
     serial = byocir.sweep(DIGITS, VARY, shapes=SHAPES)
-    refused, narrow, wide = serial
+    refused, found = serial
     assert "to fit 64 bits" in refused.refusal
-    for found, block in ((narrow, 16), (wide, 32)):
-        config = byocir.Vta().varied({"log_block": block.bit_length() - 1}).config
-        package = byocir.compile(DIGITS, targets=[byocir.Vta(config=config)], shapes=SHAPES)
-        programs = package.profile()
-        assert found.cycles == sum(program.cycles for program in programs)
-        assert found.energy == sum(program.details["energy_pj"] for program in programs)
-        assert found.memory == 8 * (2**15 + 2**15 + 2**18 + 2**17)
-        assert found.utilisation == package.report.macs["vta"] / (found.cycles * block * block)
+    target = byocir.Vta().varied({"log_block": 5})
+    package = byocir.compile(DIGITS, targets=[target], shapes=SHAPES)
+    programs = package.profile()
+    assert found.cycles == sum(program.cycles for program in programs)
+    assert found.energy == sum(program.details["energy_pj"] for program in programs)
+    assert found.memory == 8 * (2**15 + 2**15 + 2**18 + 2**17)
+    assert found.utilisation == package.report.macs["vta"] / (found.cycles * 32 * 32)
     with ThreadPoolExecutor(2) as executor:
         assert byocir.sweep(DIGITS, VARY, shapes=SHAPES, executor=executor) == serial
 

@@ -137,7 +137,7 @@ def _with(target: Target, options: Mapping[str, Any]) -> Target:
 def operators_of(targets: Targets | None) -> list[Entry]:
     """The ONNX operators of the targets' own that models have, those of the first target first.
     Their dialects are known from here on. Errors as `attributes_of`."""
-    named = attributes_of(targets or ())
+    named = attributes_of(() if targets is None else targets)
     return [entry for each in named for entry in find_class(each.target_name.data).operators]
 
 
