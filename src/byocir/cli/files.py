@@ -155,7 +155,7 @@ def read_arrays(
             "B111",
             f"expected arrays by name (.npz), found: {reason}",
             where=str(path),
-            help=f"write it with numpy.savez(path, {', '.join(f'{name}=…' for name in example)})",
+            help=f"write it with numpy.savez(path, {', '.join(f'{n}=…' for n in example or 'x')})",
         ) from error
 
 
