@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -27,6 +28,10 @@ WRONG: tuple[Any, ...] = (
 )
 
 
+CALLBACKS = ("options", "runner", "after_pass", "on_step", "tell")
+"""Parameters that are left as they are: what a caller's own function raises is the caller's."""
+
+
 def refusal(call: Callable[[], object]) -> ByocirError | None:
     """The error that a call ends with, if it does; others than a user's go on."""
     try:
@@ -42,8 +47,9 @@ def functions(folder: Path) -> dict[str, tuple[Callable[..., object], dict[str, 
     """What the API has, with arguments that are right."""
     module = byocir.import_onnx(MODEL)
     package = byocir.compile(MODEL, targets=())
-    path = folder / "net.bpkg"
+    path, file = folder / "net.bpkg", folder / "net.onnx"
     package.save(path)
+    onnx.save(MODEL, file)
     return {
         "compile": (byocir.compile, {"model": MODEL, "targets": ()}),
         "export_onnx": (byocir.export_onnx, {"module": module}),
@@ -53,6 +59,9 @@ def functions(folder: Path) -> dict[str, tuple[Callable[..., object], dict[str, 
             lambda module, targets, **options: byocir.partition(module, targets, **options),
             {"module": module.clone(), "targets": ()},
         ),
+        "quantise": (byocir.quantise, {"model": file, "data": {"x": np.zeros(2, np.float32)}}),
+        "sweep": (byocir.sweep, {"model": MODEL, "vary": {"block": [16]}}),
+        "tune": (byocir.tune, {"model": MODEL, "targets": ()}),
         "run": (package.run, {"feeds": {"x": np.zeros(2, np.float32)}}),
         "run_region": (package.run_region, {"symbol": "none", "inputs": []}),
         "save": (package.save, {"path": path}),
@@ -64,13 +73,14 @@ def functions(folder: Path) -> dict[str, tuple[Callable[..., object], dict[str, 
 def parameters(name: str, call: Callable[..., object]) -> list[str]:
     function = byocir.partition if name == "partition" else call
     names = list(inspect.signature(function).parameters)
-    return [each for each in names if each not in ("options", "runner", "after_pass", "on_step")]
+    return [each for each in names if each not in CALLBACKS]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("compile", "export_onnx", "import_onnx", "load", "partition"),
+        *("compile", "export_onnx", "import_onnx", "load", "partition", "quantise", "sweep"),
+        "tune",
         *("run", "run_region", "save", "target", "Vta"),
     ],
 )

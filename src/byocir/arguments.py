@@ -89,6 +89,10 @@ def names_to(words: str, example: str, *types: type) -> Kind:
     return Kind(words, holds, example)
 
 
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < 1e6  # more than a timer holds
 
@@ -98,6 +102,7 @@ TEXTS = list_of("a list of strings", str, '["Conv", "Relu"]')
 LEVEL_NAMES = list_of("a list of levels", str, '["graph", "tensor"]')
 FLAG = instance_of("True or False", bool)
 SECONDS = Kind("a number of seconds above 0", _is_time, "60")
+COUNT = Kind("a whole number from 1 on", _is_count, "30")
 CALL = Kind("a function", callable)
 PLACEMENT = names_to("a mapping of names to targets", '{"Conv_3": "host"}', str)
 SHAPES = names_to("a mapping of names to shapes", '{"x": (1, 3, 32, 32)}', object)

@@ -329,7 +329,7 @@ def _add_quantise(parser: argparse.ArgumentParser) -> None:
         help="a scale for each channel of weights (default: as the target asks)",
     )
     parser.add_argument(
-        "--samples", type=_number, default=512, help="samples that set the ranges (default: 512)"
+        "--samples", type=_count, default=512, help="samples that set the ranges (default: 512)"
     )
     parser.add_argument("--labels", metavar="NAME", help="the array of labels in the file")
     parser.set_defaults(verb=_quantise)

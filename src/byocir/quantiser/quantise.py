@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from byocir.arguments import CALL, COUNT, FLAG, TEXT, check, instance_of, names_to
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.load import load_model
 from byocir.frontend.onnx.reference import NotComputed
@@ -73,6 +74,15 @@ def quantise(
     stand for what the target asks for (`Target.quantisation`). Raises ByocirError B118 without ONNX
     Runtime, B101 to B105 for a model that cannot be read, B392 for data that do not fit, B393 for
     a model that the quantiser does not take, B210 and B213 for a target that there is not."""
+    check(
+        model=(model, instance_of("the path of an ONNX file", str, Path)),
+        data=(data, names_to("a mapping of names to arrays", '{"x": samples}', np.ndarray)),
+        samples=(samples, COUNT),
+        labels=(labels, TEXT.or_none()),
+        powers_of_two=(powers_of_two, FLAG.or_none()),
+        per_channel=(per_channel, FLAG.or_none()),
+        tell=(tell, CALL),
+    )
     form = _form(target, powers_of_two, per_channel)
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         tell("preparing the model")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
+from byocir.arguments import CALL, LEVEL_NAMES, SHAPES, check, instance_of, names_to
 from byocir.compiler import generate, hand_over
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.context import load_context
@@ -97,6 +98,13 @@ def sweep(
     `concurrent.futures`, else it is done in this process. A point that cannot be says why. Raises
     ByocirError B267 for settings that the target does not have, and what `compile` raises for the
     model."""
+    check(
+        vary=(vary, names_to("a mapping of names to values", '{"log_block": [4, 5]}', list, tuple)),
+        shapes=(shapes, SHAPES.or_none()),
+        levels=(levels, LEVEL_NAMES),
+        executor=(executor, instance_of("a concurrent.futures.Executor", Executor).or_none()),
+        tell=(tell, CALL),
+    )
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B213", f"expected one target, found {len(attributes)}")
@@ -111,7 +119,7 @@ def sweep(
                 help=did_you_mean(name, known),
             )
     named = (target,) if isinstance(target, str) else ()
-    module = read_model(model, shapes=shapes)
+    module = read_model(model, shapes=shapes, targets=target)
     spec = str(base.spec(include_default=True))
     job = Job(print_module(module), dump_weights(module), named, spec)  # nodes are in locations
     jobs = [(job, settings, tuple(levels)) for settings in combinations]

@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from byocir.arguments import SECONDS, SHAPES, Kind, check, instance_of
+from byocir.arguments import (
+    CALL,
+    COUNT,
+    LEVEL_NAMES,
+    PLACEMENT,
+    SECONDS,
+    SHAPES,
+    TEXT,
+    check,
+    instance_of,
+)
 from byocir.compiler import hand_over
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.locations import names
@@ -75,7 +85,13 @@ def tune(
     """
     check(
         shapes=(shapes, SHAPES.or_none()),
-        trials=(trials, Kind("a number of trials from 1 on", _is_count, "30")),
+        levels=(levels, LEVEL_NAMES),
+        placement=(placement, PLACEMENT.or_none()),
+        objective=(objective, TEXT),
+        trials=(trials, COUNT),
+        seed=(seed, instance_of("a whole number", int)),
+        journal=(journal, instance_of("a path", str, Path).or_none()),
+        tell=(tell, CALL),
         seconds=(seconds, SECONDS.or_none()),
         executor=(executor, instance_of("a concurrent.futures.Executor", Executor).or_none()),
     )
@@ -95,7 +111,9 @@ def tune(
         return module
 
     module = with_care(attempt)
-    named = tuple(each for each in listed(targets or ()) if isinstance(each, str))
+    named = tuple(
+        each for each in listed(() if targets is None else targets) if isinstance(each, str)
+    )
     kept = Journal(Path(journal) if journal is not None else None)
     if kept.found:
         tell(f"goes on after {kept.found:,} schedules that were judged before")
@@ -103,10 +121,6 @@ def tune(
     table = run.tuned(trials, seed)
     kept.remove()
     return table
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value > 0
 
 
 @dataclass
