@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def table(made: Quantised, target: str) -> str:
-    """How near each model comes to the float one."""
+    """Tabulates how near each model comes to the float one."""
     rows = {
         "float": made.float_accuracy,
         "ONNX Runtime's defaults": made.default,

@@ -1,4 +1,4 @@
-"""How far the integers of a rewritten net are from ONNX's, op by op.
+"""Measures how far the integers of a rewritten net are from ONNX's, op by op.
 
 Each quantize op of the imported net is given what the rewritten net computed before it, so that
 steps do not add up, and a net that makes much of a small difference tells where it begins.

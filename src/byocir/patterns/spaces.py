@@ -18,7 +18,7 @@ from byocir.patterns.index import (
 )
 
 Forms = Sequence[Sequence[Quotient]]
-"""Of each operand of a block, the result last, its index: a form per dimension."""
+"""The index of each operand of a block, the result last: a form per dimension."""
 
 
 def spaces(

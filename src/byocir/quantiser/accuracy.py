@@ -1,4 +1,4 @@
-"""How near a quantised model comes to the float one: outputs on the same data, in ONNX Runtime."""
+"""Compares a quantised model with the float one by outputs on the same data, in ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SUMS = ("Add", "Sub", "Sum", "Concat")
 CONTRACTIONS = ("Conv", "Gemm", "MatMul")
 """Operators whose second input is weights."""
 OF_OUTPUT = "_QuantizeLinear_Input"
-"""What the quantiser appends to the name of an output of the model."""
+"""The end that the quantiser appends to the name of an output of the model."""
 GREATEST = 127
 """The greatest magnitude of a signed byte that is taken for both signs."""
 

@@ -192,8 +192,8 @@ class _Writer:
         self.steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
 
     def _instruction(self, op: IntrinsicOp) -> None:
-        """What a target says for each call of an instruction, else the blocks that tell what it
-        does."""
+        """Writes what a target says for each call of an instruction, else the blocks that tell
+        what it does."""
         calls = calls_of(op)
         texts = [self.text_of(call) for call in calls]
         if None in texts:

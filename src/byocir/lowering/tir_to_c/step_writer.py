@@ -58,7 +58,7 @@ class StepWriter:
         self.definitions: list[str] = []
         """The functions that are called."""
         self.helpers: dict[str, str] = {}
-        """What must be defined before them, by names in whose order it comes."""
+        """Definitions that come before them, in the order of their names."""
         self.files: dict[str, str] = {}
         """Files that ship with byocir, by name."""
         self._kernels: dict[str, str] = {}
@@ -66,7 +66,7 @@ class StepWriter:
 
     @property
     def shared(self) -> list[str]:
-        """What stands before the functions, the same in each program that needs it."""
+        """Lists what stands before the functions, the same in each program that needs it."""
         directives = [DIRECTIVES] if self.threads > 1 else []
         helpers = [text for _, text in sorted(self.helpers.items())]
         return [*directives, *helpers, *self.files.values()]
