@@ -3,8 +3,8 @@
     python benchmarks/stem.py [--nets N,N] [--full]
 
 A row for each net and form: simulated cycles without and with `vta-gather-windows`, the
-milliseconds that this saves at VTA's clock, and the milliseconds that the host's C takes longer:
-the least of several runs of all but VTA, in one thread, in turns. Nets are symmetric int8, with a
+milliseconds that this saves at VTA's clock, the milliseconds that the host's C takes longer (the
+least of several runs of all but VTA, in one thread, in turns), and the bytes that cross. Nets are symmetric int8, with a
 scale for each channel or with powers of two, reduced to a quarter of their channels or in full
 size.
 """
@@ -68,10 +68,12 @@ def row(name: str, form: str, scale: Scale) -> str:
     ]
     before, after = (sum(part.cycles for part in package.profile()) for package in packages)
     slow, fast = host_milliseconds(packages, feeds(model, 0))
+    crossing = [sum(region.bytes for region in package.report.regions) for package in packages]
     saved = (before - after) / (1e3 * TimingModel.de10().clock_mhz)
     return (
         f"{name:<12} {form:<8} {before:>11,} {after:>11,} cycles"
         f" {100 * (after / before - 1):+6.1f} %  VTA {-saved:+7.2f} ms  host {fast - slow:+6.2f} ms"
+        f"  {crossing[0]:>9,} {crossing[1]:>9,} bytes cross"
     )
 
 

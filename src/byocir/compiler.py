@@ -49,7 +49,7 @@ from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE, C, Report
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_reader import recount, report_of
 from byocir.runtime.saved import read_model, take_up
 from byocir.targets.base import Target, profiles_of, target_of
 from byocir.targets.calls import call
@@ -362,6 +362,7 @@ def generate(
     passes = code_pipeline(module, instances)
     _marking(runner, ran_for_code(module), report.split).run(module, passes)
     unmark(module)
+    recount(report, module)
     if c_host is not None:
         set_c_host(module, c_host)
         runner.run(module, host_pipeline(c_host_of(module)))

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from vta_programs import Net, Scale, apply, assert_same, evaluate
 from xdsl.dialects.builtin import ModuleOp
 
+import byocir
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import shape_of
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.windows import VtaGatherWindowsPass
 
+DIGITS = "examples/digits/digits_int8.onnx"
+SHAPES = {"image": (1, 1, 8, 8)}
 SCALE = Scale(np.array(1, np.int32), 6)
 
 
@@ -106,3 +109,14 @@ def test_an_image_with_two_readers_stays() -> None:
     conv = Conv(1, 3, 16, (8, 8), (3, 3))
     module = apply(conv.module(readers=2), VtaGatherWindowsPass)
     assert read_by_blocks(module) == [conv.image, conv.image]
+
+
+def test_the_report_counts_the_windows_that_cross() -> None:
+    crossing, notes = list[int](), list[list[str]]()
+    for gather in (False, True):
+        report = byocir.compile(DIGITS, targets=[byocir.Vta(gather=gather)], shapes=SHAPES).report
+        crossing.append(sum(region.bytes for region in report.regions))
+        notes.append([note for note in report.notes if "gathers" in note])
+    assert crossing[1] - crossing[0] == (9 - 1) * 8 * 8
+    told = "@vta_0: the host gathers the windows of input 0 as channels: 1x1x8x8 → 1x9x8x8"
+    assert notes == [[], [told]]

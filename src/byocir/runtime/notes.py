@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import math
@@ -19,7 +19,7 @@ from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.bids import BY_ORDER
 
 if TYPE_CHECKING:
-    from byocir.dialects.byoc import Node
+    from byocir.dialects.byoc import CallOp, Node
     from byocir.runtime.report import Report, Rule
 
 _BRANCH = re.compile(r"/(then|else)_branch/")
@@ -47,6 +47,13 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
         *_branches(report),
         *_uncompared(report, module),
     ]
+
+
+def notes_of_calls(calls: Iterable[CallOp]) -> list[str]:
+    """What targets' passes noted of the calls of their regions; of a region called several times
+    once."""
+    notes = [f"@{op.callee.string_value()}: {note.data}" for op in calls for note in op.notes or ()]
+    return list(dict.fromkeys(notes))
 
 
 def _branches(report: Report) -> list[str]:

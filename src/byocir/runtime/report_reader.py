@@ -7,6 +7,7 @@ call stands for, so the report can be made again from a module that was saved an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -38,7 +39,7 @@ from byocir.dialects.walk import ops_of
 from byocir.patterns.differences import computed
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.work import macs_of, size_of
-from byocir.runtime.notes import notes_of
+from byocir.runtime.notes import notes_of, notes_of_calls
 from byocir.runtime.report import Composite, Cut, Decision, Region, Report, Rule
 
 CONTRACTIONS = frozenset(
@@ -84,6 +85,19 @@ def report_of(module: ModuleOp) -> Report:
     report.host_parts = _host_parts(module, report.split)
     report.notes = notes_of(report, module, list(_host_ops(module)))
     return report
+
+
+def recount(report: Report, module: ModuleOp) -> None:
+    """Counts once more what crosses, and adds what passes noted, after the passes that make a
+    target's code: these may change what a call takes."""
+    calls = [op for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off and op.notes]
+    found = {region.symbol: region for region in map(_region, calls)}
+    now = [found.get(region.symbol, region) for region in report.regions]
+    report.regions = [
+        replace(region, inputs=counted.inputs, bytes=counted.bytes)
+        for region, counted in zip(report.regions, now, strict=True)
+    ]
+    report.notes += notes_of_calls(calls)
 
 
 def _region(call: CallOp) -> Region:

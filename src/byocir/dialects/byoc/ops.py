@@ -266,8 +266,8 @@ class CallOp(IRDLOperation):
 
     The call is on tensors. The function is either on the same tensors or, after bufferisation,
     takes one memref per input and then one per output, which it fills. `handed_off` records what
-    the call stands for, `schedules` the script of each composite or an empty one; both stay when
-    the function becomes a program.
+    the call stands for, `schedules` the script of each composite or an empty one, and `notes` what
+    passes of its target tell users of it; all stay when the function becomes a program.
     """
 
     name = "byoc.call"
@@ -275,6 +275,7 @@ class CallOp(IRDLOperation):
     callee = prop_def(FlatSymbolRefAttrConstr)
     handed_off = opt_prop_def(HandedOffAttr)
     schedules = opt_prop_def(ArrayAttr[StringAttr])
+    notes = opt_prop_def(ArrayAttr[StringAttr])
     inputs = var_operand_def()
     outputs = var_result_def()
     irdl_options = (ParsePropInAttrDict(),)
@@ -297,6 +298,10 @@ class CallOp(IRDLOperation):
             properties=properties,
             location=location or UNKNOWN_LOC,
         )
+
+    def add_note(self, note: str) -> None:
+        """Adds a sentence for the report."""
+        self.notes = ArrayAttr([*(self.notes or ()), StringAttr(note)])
 
     def verify_type(self, callee: FunctionType) -> None:
         """Raises VerifyException unless this call fits a function of this type."""

@@ -186,6 +186,13 @@ class HandedOffAttr(ParametrizedAttribute):
     outputs: ArrayAttr = param_def()
     cuts: ArrayAttr[CutAttr] = param_def()
 
+    def with_input(self, number: int, type_: Attribute) -> HandedOffAttr:
+        """The same work, of which input `number` crosses as another type."""
+        inputs = [type_ if i == number else each for i, each in enumerate(self.inputs)]
+        return HandedOffAttr(
+            self.target, self.composites, ArrayAttr(inputs), self.outputs, self.cuts
+        )
+
 
 @irdl_op_definition
 class SourceOp(IRDLOperation):

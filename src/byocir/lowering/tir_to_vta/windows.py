@@ -80,8 +80,15 @@ class _Windows:
         image, block = call.inputs[self.number], call.parent
         assert block is not None
         ops = moved(image, self.shape, self.index, call.location, pad=self.pad)
+        gathered = ops[-1].results[0]
         block.insert_ops_before(ops, call)
-        set_operand(call, self.number, ops[-1].results[0])
+        set_operand(call, self.number, gathered)
+        before, after = ("x".join(map(str, shape_of(v.type))) for v in (image, gathered))
+        call.add_note(
+            f"the host gathers the windows of input {self.number} as channels: {before} → {after}",
+        )
+        if call.handed_off is not None:
+            call.handed_off = call.handed_off.with_input(self.number, gathered.type)
 
 
 @dataclass(frozen=True)
