@@ -4,9 +4,9 @@
 
 A row for each net and form: simulated cycles without and with `vta-gather-windows`, the
 milliseconds that this saves at VTA's clock, the milliseconds that the host's C takes longer (the
-least of several runs of all but VTA, in one thread, in turns), and the bytes that cross. Nets are symmetric int8, with a
-scale for each channel or with powers of two, reduced to a quarter of their channels or in full
-size.
+least of several runs of all but VTA, in one thread, in turns), and the bytes that cross. Nets are
+symmetric int8, with a scale for each channel or with powers of two, reduced to a quarter of their
+channels or in full size.
 """
 
 from __future__ import annotations
