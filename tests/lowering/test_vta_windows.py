@@ -118,5 +118,5 @@ def test_the_report_counts_the_windows_that_cross() -> None:
         crossing.append(sum(region.bytes for region in report.regions))
         notes.append([note for note in report.notes if "gathers" in note])
     assert crossing[1] - crossing[0] == (9 - 1) * 8 * 8
-    told = "@vta_0: the host gathers the windows of input 0 as channels: 1x1x8x8 → 1x9x8x8"
+    told = "@vta_0: the host gathers the windows of input 0 as channels: 1x1x8x8 becomes 1x9x8x8"
     assert notes == [[], [told]]
