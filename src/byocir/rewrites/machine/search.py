@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, permutations, product
-from math import inf, prod
+from math import inf, lcm, prod
 
 from xdsl.ir import Operation, SSAValue
 
@@ -343,12 +343,10 @@ class _Chain:
         """The tiles of an iterator that are tried, the largest first: parts of equal size and
         multiples of what one instruction does; for sums those that divide."""
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
-        extent = block.extents[i]
+        extent, step = block.extents[i], self._step(stage, i)
         if i in block.reductions:
-            sizes = [n for n in range(extent, 0, -1) if extent % n == 0]
-            aligned = [n for n in sizes if n % unit == 0]
-            return _spread(sizes, aligned)
-        step = self._step(stage, i)
+            sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
+            return _spread(sizes, [n for n in sizes if n % unit == 0])
         parts = [-(-extent // count) for count in range(extent, 0, -1)]
         rounded = {min(-(-n // step) * step, extent) for n in parts}
         multiples = {n for n in range(unit, extent, unit) if n % step == 0}
@@ -358,30 +356,18 @@ class _Chain:
     def _step(self, stage: int, i: int) -> int:
         """The number that tiles must be multiples of: the steps of all that is done on them."""
         steps = [1]
-        for each in self.stages if stage == len(self.stages) - 1 else [self.stages[stage]]:
+        for s, each in enumerate(self.stages):
             for name, positions in each.plan.fit.iterators.items():
                 limit = each.plan.instruction.limits.get(name)
-                same = each is self.last and i in positions
-                if limit is not None and (same or self._follows(each, positions, i)):
+                if limit is not None and self._is_tiled(s, set(positions), stage, i):
                     steps.append(limit.step)
-        return max(steps)
+        return lcm(*steps)
 
-    def _follows(self, stage: Stage, positions: Sequence[int], i: int) -> bool:
-        """Tells whether an iterator of a stage runs over what iterator i of the last block does."""
-        if stage is self.last:
-            return False
-        name = [f.terms for f in stage.forms[-1]]
-        dims = [
-            d for d, terms in enumerate(name) if any(p == t for t, _ in terms for p in positions)
-        ]
-        reads = [
-            f for n, at in enumerate(self.last.made) if at is not None for f in [self.last.forms[n]]
-        ]
-        return any(
-            d < len(forms) and any(t == i for t, _ in forms[d].terms)
-            for forms in reads
-            for d in dims
-        )
+    def _is_tiled(self, s: int, used: set[int], stage: int, i: int) -> bool:
+        """Tells whether tiles of iterator i of a stage are tiles of iterators of stage s."""
+        if i in self.stages[stage].reductions:
+            return s == stage and i in used
+        return self._depends(s, used, i)
 
     def _descended(self, choice: Choice) -> Choice:
         """The choice after each size was set to the best, in turn, until none changes."""
