@@ -49,8 +49,9 @@ from byocir.runtime.c_function import NAME
 from byocir.runtime.called_back import reason, where_open
 from byocir.runtime.native import code_without_evaluator, made_for
 from byocir.runtime.package import Package
-from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists
+from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists, makefile
 from byocir.runtime.project_regions import add_programs, names_of, parts_of, region_files
+from byocir.targets.device import CFunctions
 from byocir.toolchain.calling import ALIGN
 
 FILE = "file"
@@ -97,9 +98,11 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
         files |= region_files(parts, code, offsets, called)
     sources = sorted(file for file in files if file.endswith(".c"))
     flags = " ".join((FLAGS, *made_for(code.host)))
-    files["Makefile"] = _makefile(sources, flags, name).encode()
+    made = [part.made for part in parts if isinstance(part.made, CFunctions)]
+    libraries = [each.libraries for each in made if each.libraries is not None]
+    files["Makefile"] = makefile(sources, flags, name, libraries).encode()
     beside = called.blob if called.blob in files else None
-    files["CMakeLists.txt"] = cmake_lists(sources, flags, beside, name).encode()
+    files["CMakeLists.txt"] = cmake_lists(sources, flags, beside, name, libraries).encode()
     return dict(sorted(files.items()))
 
 
@@ -251,20 +254,3 @@ def _port_table(table: str, ports: Sequence[Port]) -> str:
     # C has no arrays without elements.
     rows = rows or '    {"", "", 0, NULL, 0},\n'
     return f"{shapes}static const npy_type {table}[] = {{\n{rows}}};\n"
-
-
-def _makefile(sources: Sequence[str], flags: str, name: str) -> str:
-    return f"""# Written by byocir. make && ./{name} IN.npy… OUT.npy…
-CC ?= cc
-CFLAGS ?= -O3
-# Floats are rounded after every operation, so that results are those of byocir's evaluator.
-MODEL_FLAGS = {flags}
-SOURCES = {" ".join(sources)}
-
-{name}: $(SOURCES) $(wildcard *.h */*.h)
-\t$(CC) $(MODEL_FLAGS) $(CFLAGS) -o $@ $(SOURCES) -lm
-
-.PHONY: clean
-clean:
-\trm -f {name}
-"""

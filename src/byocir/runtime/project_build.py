@@ -1,4 +1,4 @@
-"""Names an exported project's parts, and writes its CMake file and its weights as C."""
+"""Names an exported project's parts, and writes what builds it and its weights as C."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
 from byocir.runtime.c_function import NAME
+from byocir.toolchain import Libraries
 from byocir.toolchain.calling import ALIGN
 
 BYTES_PER_LINE = 24
@@ -51,11 +52,74 @@ class Names:
             )
 
 
-def cmake_lists(sources: Sequence[str], flags: str, blob: str | None, name: str) -> str:
-    """CMakeLists.txt of a program of this name; `blob` is a file that the program finds beside
-    itself, if there is one."""
+def makefile(sources: Sequence[str], flags: str, name: str, libraries: Sequence[Libraries]) -> str:
+    """The Makefile of a program of this name, which links what its targets ask for."""
+    found = "".join(map(_library_in_make, libraries))
+    linked = "".join(f"$({each.variable}_FLAGS) " for each in libraries)
+    return f"""# Written by byocir. make && ./{name} IN.npy… OUT.npy…
+CC ?= cc
+CFLAGS ?= -O3
+# Floats are rounded after every operation, so that results are those of byocir's evaluator.
+MODEL_FLAGS = {flags}
+SOURCES = {" ".join(sources)}
+{found}
+{name}: $(SOURCES) $(wildcard *.h */*.h)
+\t$(CC) $(MODEL_FLAGS) $(CFLAGS) -o $@ $(SOURCES) {linked}-lm
+
+.PHONY: clean
+clean:
+\trm -f {name}
+"""
+
+
+def _library_in_make(libraries: Libraries) -> str:
+    root, linked = libraries.variable, " ".join(libraries.linked)
+    packages = " ".join(libraries.packages)
+    told = f"$(shell pkg-config --cflags --libs {packages} 2>/dev/null) " if packages else ""
+    return f"""
+# A library of target {libraries.owner}: make {root}=FOLDER, which has it in include and lib.
+ifdef {root}
+{root}_FLAGS = -isystem $({root})/include -L$({root})/lib -Wl,-rpath,$({root})/lib {linked}
+else
+{root}_FLAGS := {told}{linked}
+endif
+"""
+
+
+def _library_in_cmake(libraries: Libraries, name: str) -> str:
+    root = libraries.variable
+    hints = f"HINTS ${{{root}}} $ENV{{{root}}} PATH_SUFFIXES include lib lib64"
+    text = f"# A library of target {libraries.owner}: cmake -D{root}=FOLDER (include and lib)\n"
+    found: list[str] = []
+    for i, header in enumerate(libraries.headers):
+        found.append(f"{root}_HEADERS_{i}")
+        text += f"find_path({found[-1]} {header} {hints})\n"
+        text += f"target_include_directories({name} SYSTEM PRIVATE ${{{found[-1]}}})\n"
+    for i, each in enumerate(libraries.names):
+        linked = each
+        if not each.startswith("-"):
+            found.append(f"{root}_LIBRARY_{i}")
+            text += f"find_library({found[-1]} {each} {hints})\n"
+            linked = f"${{{found[-1]}}}"
+        text += f"target_link_libraries({name} PRIVATE {linked})\n"
+    for each in found:
+        told = f"set {root} to a folder that has it in include and lib"
+        text += f'if(NOT {each})\n  message(FATAL_ERROR "{told}")\nendif()\n'
+    return text
+
+
+def cmake_lists(
+    sources: Sequence[str],
+    flags: str,
+    blob: str | None,
+    name: str,
+    libraries: Sequence[Libraries],
+) -> str:
+    """CMakeLists.txt of a program of this name, which links what its targets ask for; `blob` is a
+    file that the program finds beside itself, if there is one."""
     options = " ".join(flag for flag in flags.split() if not flag.startswith("-std="))
     copied = f"configure_file({blob} {blob} COPYONLY)\n" if blob is not None else ""
+    linked = "".join(_library_in_cmake(each, name) for each in libraries)
     return f"""# Written by byocir. cmake -B build && cmake --build build
 cmake_minimum_required(VERSION 3.10)
 project({name} C)
@@ -69,7 +133,7 @@ endif()
 set(CMAKE_C_FLAGS "${{CMAKE_C_FLAGS}} {options}")
 add_executable({name} {" ".join(sources)})
 target_link_libraries({name} PRIVATE m)
-{copied}"""
+{copied}{linked}"""
 
 
 def blob_as_c(blob: bytes, name: str, file: str) -> str:

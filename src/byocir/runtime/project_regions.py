@@ -45,6 +45,18 @@ class Part:
     made: Device | CFunctions
 
     @property
+    def has_states(self) -> bool:
+        """Tells if it has functions in C that have a state each."""
+        return isinstance(self.made, CFunctions) and bool(self.made.data)
+
+    @property
+    def stored(self) -> Mapping[str, Sequence[bytes]]:
+        """The bytes by symbol that the blob holds for it."""
+        if isinstance(self.made, CFunctions):
+            return {s: (self.made.data[s],) for s in self.symbols if self.made.data}
+        return {symbol: (each.code, each.image) for symbol, each in self.regions.items()}
+
+    @property
     def regions(self) -> Mapping[str, DeviceRegion]:
         """The programs of a device by symbol."""
         if isinstance(self.made, CFunctions):
@@ -75,26 +87,30 @@ def names_of(parts: Sequence[Part]) -> set[str]:
     return own | {file.rpartition(".")[0] for part in parts for file in part.made.files}
 
 
-def add_programs(blob: bytearray, parts: Sequence[Part]) -> dict[str, tuple[int, int]]:
-    """Appends what the regions of devices hold; where code and image of each one begin."""
-    offsets: dict[str, tuple[int, int]] = {}
+def add_programs(blob: bytearray, parts: Sequence[Part]) -> dict[str, Sequence[int]]:
+    """Appends what regions hold; where each piece begins: code and image of one on a device, the
+    data of a function with a state."""
+    offsets: dict[str, Sequence[int]] = {}
     for part in parts:
-        for symbol, region in part.regions.items():
+        for symbol, pieces in part.stored.items():
             starts: list[int] = []
-            for data in (region.code, region.image):
+            for data in pieces:
                 blob += bytes(-len(blob) % ALIGN)
                 starts.append(len(blob))
                 blob += data
-            offsets[symbol] = (starts[0], starts[1])
+            offsets[symbol] = starts
     return offsets
 
 
 def region_files(
-    parts: Sequence[Part], code: HostCode, offsets: Mapping[str, tuple[int, int]], called: Names
+    parts: Sequence[Part], code: HostCode, offsets: Mapping[str, Sequence[int]], called: Names
 ) -> dict[str, bytes]:
     """The files of all regions by path: the model's own, and those that targets bring along."""
     name = called.regions
-    texts = {f"{name}.h": _header(parts, called), f"{name}.c": _dispatch(parts, code, called)}
+    texts = {
+        f"{name}.h": _header(parts, called),
+        f"{name}.c": _dispatch(parts, code, offsets, called),
+    }
     files: dict[str, bytes] = {}
     for part in parts:
         files |= {f"{part.folder}/{file}": data for file, data in part.made.files.items()}
@@ -128,6 +144,8 @@ def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunc
         raise _refused(name, f"a Device or CFunctions from `device`, found {kind}")
     held = made.functions if isinstance(made, CFunctions) else made.regions
     missing = [symbol for symbol in symbols if symbol not in held]
+    if isinstance(made, CFunctions) and made.data:
+        missing += [symbol for symbol in symbols if symbol not in made.data]
     if missing:
         raise _refused(name, f"each of its regions from `device`, found no {', '.join(missing)}")
     taken = {INTERFACE} if isinstance(made, Device) else set[str]()
@@ -170,6 +188,9 @@ def _header(parts: Sequence[Part], called: Names) -> str:
         f"    }} on_{p.word};\n"
         for p in devices
     )
+    members += "".join(
+        f"    void *state_{p.word}[{len(p.symbols)}];\n" for p in parts if p.has_states
+    )
     members = members or "    int nothing; /* functions in C need no device */\n"
     include = f'#include "{INTERFACE}"\n\n' if devices else ""
     return f"""/* Written by byocir: the model's regions on {", ".join(p.word for p in parts)}. */
@@ -203,29 +224,32 @@ def _cases(parts: Sequence[Part], code: HostCode, name: str) -> str:
     )
 
 
-def _dispatch(parts: Sequence[Part], code: HostCode, called: Names) -> str:
+def _dispatch(
+    parts: Sequence[Part], code: HostCode, offsets: Mapping[str, Sequence[int]], called: Names
+) -> str:
     """Writes the C function that hands each call to its target."""
     name = called.regions
-    devices = [part for part in parts if part.regions]
+    opened = [part for part in parts if part.regions or part.has_states]
     declared = "".join(_declared(part, called) for part in parts)
-    unset = "".join(f"    r->on_{part.word}.device = NULL;\n" for part in devices)
-    opened = "".join(
-        f"    if (code == 0) code = {name}_{part.word}_open(r, blob);\n" for part in devices
+    states = "".join(_states(part, offsets, name) for part in opened if part.has_states)
+    unset = "".join(f"    {_unset(part)}\n" for part in opened)
+    opens = "".join(
+        f"    if (code == 0) code = {name}_{part.word}_open(r, blob);\n" for part in opened
     )
-    closed = "".join(f"    {name}_{part.word}_close(r);\n" for part in devices)
+    closed = "".join(f"    {name}_{part.word}_close(r);\n" for part in opened)
     cases = _cases(parts, code, name)
-    context = f"    {name} *const r = context;\n" if devices else "    (void)context;\n"
+    context = f"    {name} *const r = context;\n" if opened else "    (void)context;\n"
     return f"""/* Written by byocir. */
 #include "{name}.h"
 
 #include <stddef.h>
 
-{declared}
+{declared}{states}
 int {name}_open({name} *r, const unsigned char *blob)
 {{
     int code = 0;
     (void)r, (void)blob;
-{unset}{opened}    return code;
+{unset}{opens}    return code;
 }}
 
 int {name}_run(void *context, int index, {_ARRAYS})
@@ -242,10 +266,42 @@ void {name}_close({name} *r)
 """
 
 
+def _unset(part: Part) -> str:
+    if not part.has_states:
+        return f"r->on_{part.word}.device = NULL;"
+    count = len(part.symbols)
+    return f"for (int i = 0; i < {count}; i++) r->state_{part.word}[i] = NULL;"
+
+
+def _states(part: Part, offsets: Mapping[str, Sequence[int]], name: str) -> str:
+    """The functions that open and close the states of a target's functions."""
+    target, count = f"{name}_{part.word}", len(part.symbols)
+    state = f"r->state_{part.word}"
+    opened = "".join(
+        f"    if (code == 0) code = {target}_{i}_open(&{state}[{i}], blob + {offsets[s][0]});\n"
+        for i, s in enumerate(part.symbols)
+    )
+    closed = "".join(
+        f"    if ({state}[{i}] != NULL) {target}_{i}_close({state}[{i}]);\n" for i in range(count)
+    )
+    return f"""
+static int {target}_open({name} *r, const unsigned char *blob)
+{{
+    int code = 0;
+{opened}    return code;
+}}
+
+static void {target}_close({name} *r)
+{{
+{closed}    {_unset(part)}
+}}
+"""
+
+
 def _declared(part: Part, called: Names) -> str:
     name = f"{called.regions}_{part.word}"
     if isinstance(part.made, CFunctions):
-        return "".join(f"int {name}_{i}({_ARRAYS});\n" for i in range(len(part.symbols)))
+        return "".join(_function(f"{name}_{i}", part) for i in range(len(part.symbols)))
     return (
         f"int {name}_open({called.regions} *r, const unsigned char *blob);\n"
         f"int {name}_run({called.regions} *r, int index, {_ARRAYS});\n"
@@ -253,17 +309,31 @@ def _declared(part: Part, called: Names) -> str:
     )
 
 
+def _function(name: str, part: Part) -> str:
+    """The declarations of a function, and of those of its state."""
+    if not part.has_states:
+        return f"int {name}({_ARRAYS});\n"
+    return (
+        f"int {name}_open(void **state, const void *data);\n"
+        f"int {name}(void *state, {_ARRAYS});\n"
+        f"void {name}_close(void *state);\n"
+    )
+
+
 def _call(part: Part, index: int, name: str) -> str:
     if isinstance(part.made, CFunctions):
-        return f"{name}_{part.word}_{index}(inputs, outputs)"
+        state = f"r->state_{part.word}[{index}], " if part.has_states else ""
+        return f"{name}_{part.word}_{index}({state}inputs, outputs)"
     return f"{name}_{part.word}_run(r, {index}, inputs, outputs)"
 
 
 def _renamed(part: Part, made: CFunctions, called: Names) -> bytes:
     """The C of a target's functions, which get names that no other target's and model's have."""
+    endings = ("", "_open", "_close") if made.data else ("",)
     lines = "".join(
-        f"#define {made.functions[symbol]} {called.regions}_{part.word}_{i}\n"
+        f"#define {made.functions[symbol]}{ending} {called.regions}_{part.word}_{i}{ending}\n"
         for i, symbol in enumerate(part.symbols)
+        for ending in endings
     )
     head = f"/* Names in this program, given by byocir; the rest is {part.word}'s. */\n{lines}"
     return head.encode() + b"#line 1\n" + made.source
@@ -284,7 +354,7 @@ def _interface(folder: str) -> str:
 """
 
 
-def _on_device(part: Part, offsets: Mapping[str, tuple[int, int]], called: Names) -> str:
+def _on_device(part: Part, offsets: Mapping[str, Sequence[int]], called: Names) -> str:
     name, device = f"{called.regions}_{part.word}", f"r->on_{part.word}.device"
     tables = "".join(_tables(i, region) for i, region in enumerate(part.regions.values()))
     loads = "".join(
@@ -327,7 +397,7 @@ def _tables(index: int, region: DeviceRegion) -> str:
     return "".join(lines)
 
 
-def _load(index: int, symbol: str, part: Part, offsets: tuple[int, int]) -> str:
+def _load(index: int, symbol: str, part: Part, offsets: Sequence[int]) -> str:
     region, (code, image) = part.regions[symbol], offsets
     place = f"r->on_{part.word}.region[{index}]"
     return f"""    {place} = (device_region){{

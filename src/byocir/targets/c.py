@@ -13,6 +13,9 @@ class Dsp(CTarget):
 
 In process a C compiler builds the code when it is first run, and keeps it by content; an exported
 project holds it as it is.
+
+A library that is installed is linked: `headers`, `libraries` and `search` name it and the places to
+look for it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
+from weakref import finalize
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -37,7 +41,7 @@ from byocir.evaluate.ports import is_in_memory
 from byocir.patterns.hooks import expect_given
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import CFunctions
-from byocir.toolchain import built_and_loaded
+from byocir.toolchain import Libraries, built_and_loaded
 
 ARRAYS = "const void *const *inputs, void *const *outputs"
 """The parameters of each function: arrays in row-major order; outputs are there to be filled."""
@@ -57,6 +61,22 @@ class CTarget(Target):
     preamble: ClassVar[str] = ""
     """Begins the code of every model: `#include "dsp.h"`."""
 
+    headers: ClassVar[Sequence[str]] = ()
+    """The headers of installed libraries that the code includes: `acme/acme.h`."""
+
+    libraries: ClassVar[Sequence[str]] = ()
+    """The installed libraries that it links, as `-l` takes them, or flags of the linker."""
+
+    search: ClassVar[Sequence[str]] = ()
+    """The places that may have both, the first that works: "pkg-config:acme", "wheels:acme
+    acme-devel", or a folder with `include` and `lib`; last those of the C compiler. The variable
+    `NAME_ROOT`, of the target's name, is a folder that goes before all."""
+
+    stateful: ClassVar[bool] = False
+    """Says that regions have a state, made once before the first run: `define` then gives
+    `int name(void *state, ARRAYS)` and, beside it, `int name_open(void **state, const void *data)`
+    and `void name_close(void *state)`. `data` gives the bytes that the second gets."""
+
     def define(self, function: FuncOp, name: str) -> str:
         """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
         and gives 0, or another number where it fails. `function` holds composites of graph ops, or
@@ -75,6 +95,11 @@ class CTarget(Target):
         except NoC as error:
             told = f"expected what has a form in C, found {error} in a region of {self.name}"
             raise ByocirError("B350", told, where=function.sym_name.data) from None
+
+    def data(self, function: FuncOp) -> bytes:
+        """Gives what the state of a region is made from, such as its weights; they are there until
+        it is closed, at a multiple of 16 bytes. By default none."""
+        return b""
 
     def instruction(self, op: IntrinsicOp) -> str | None:
         """Gives C for a call of an instruction of a schedule or of a described machine: statements
@@ -97,41 +122,94 @@ class CTarget(Target):
             raise ByocirError(
                 "B218", f"expected a library without a file {clash[0]}, found it in {self.name}"
             )
-        parts = ["#include <stddef.h>\n#include <stdint.h>\n", f"{self.preamble}\n"]
+        parts = ["#include <stddef.h>\n#include <stdint.h>\n"]
+        parts += [f"#include <{header}>" for header in self.headers]
+        parts.append(f"{self.preamble}\n")
+        data: dict[str, bytes] = {}
         for symbol in symbols:
             function = SymbolTable.lookup_symbol(module, symbol)
             assert isinstance(function, FuncOp)
             made: Any = self.define(function, c_name(symbol))
             expect_given(self, "define", isinstance(made, str), "C as text", made)
             parts.append(made.rstrip() + "\n")
+            if self.stateful:
+                given: Any = self.data(function)
+                expect_given(self, "data", isinstance(given, bytes), "bytes", given)
+                data[_data_of(symbol)] = given
         outputs = {symbol: _outputs(module, symbol) for symbol in symbols}
         for file in self.library.values():
             expect_given(self, "library", isinstance(cast("Any", file), str), "C as text", file)
         library = {name: text.encode() for name, text in self.library.items()}
         source, described = "\n".join(parts), json.dumps(outputs, sort_keys=True, indent=1)
-        return {**library, SOURCE: source.encode(), OUTPUTS: described.encode()}
+        return {**library, **data, SOURCE: source.encode(), OUTPUTS: described.encode()}
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises ByocirError B401 to B404 where the code cannot be built."""
-        files = {name: blob for name, blob in blobs.items() if name != OUTPUTS}
-        built = built_and_loaded(c_name(self.name), files, FLAGS)
-        types = json.loads(blobs[OUTPUTS])
-
-        def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-            outputs = [np.empty(shape, np.dtype(dtype)) for shape, dtype in types[symbol]]
-            given = [np.ascontiguousarray(array) for array in inputs]
-            function = getattr(built, c_name(symbol))
-            code = function(_pointers(given), _pointers(outputs))
-            if code != 0:
-                raise RuntimeError(f"the code of {symbol} gave {code}")
-            return outputs
-
-        return run
+        """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
+        that it links."""
+        return _Loaded(self.device(blobs), json.loads(blobs[OUTPUTS]), c_name(self.name)).run
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
         symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
-        files = {name: blob for name, blob in blobs.items() if name not in (SOURCE, OUTPUTS)}
-        return CFunctions({symbol: c_name(symbol) for symbol in symbols}, blobs[SOURCE], files)
+        data = {symbol: blobs[_data_of(symbol)] for symbol in symbols if self.stateful}
+        others = {SOURCE, OUTPUTS, *map(_data_of, data)}
+        files = {name: blob for name, blob in blobs.items() if name not in others}
+        functions = {symbol: c_name(symbol) for symbol in symbols}
+        linked = Libraries(self.name, self.headers, self.libraries, self.search)
+        wanted = linked if self.headers or self.libraries else None
+        return CFunctions(functions, blobs[SOURCE], files, data, wanted)
+
+
+class _Loaded:
+    """Runs C functions that were built here. Opens the states that they have when they are first
+    run, and closes them when this ends."""
+
+    def __init__(self, made: CFunctions, outputs: Mapping[str, Sequence[Any]], name: str) -> None:
+        linked = made.libraries.flags() if made.libraries is not None else ()
+        files = {**made.files, SOURCE: made.source}
+        self._made, self._outputs = made, outputs
+        self._library = built_and_loaded(name, files, (*FLAGS, *linked))
+        self._states: dict[str, ctypes.c_void_p] = {}
+        finalize(self, _close, self._library, made.functions, self._states, made.data)
+
+    def run(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        outputs = [np.empty(shape, np.dtype(dtype)) for shape, dtype in self._outputs[symbol]]
+        given = [np.ascontiguousarray(array) for array in inputs]
+        function = getattr(self._library, self._made.functions[symbol])
+        code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
+        if code != 0:
+            raise RuntimeError(f"the code of {symbol} gave {code}")
+        return outputs
+
+    def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
+        """The state that a function gets, if it has one."""
+        data = self._made.data.get(symbol)
+        if data is None:
+            return ()
+        if symbol not in self._states:
+            state = self._states[symbol] = ctypes.c_void_p()
+            name = f"{self._made.functions[symbol]}_open"
+            code = getattr(self._library, name)(ctypes.byref(state), ctypes.c_char_p(data))
+            if code != 0:
+                _close(self._library, self._made.functions, {symbol: self._states.pop(symbol)})
+                raise RuntimeError(f"{name} gave {code}")
+        return (self._states[symbol],)
+
+
+def _close(
+    library: ctypes.CDLL,
+    functions: Mapping[str, str],
+    states: Mapping[str, ctypes.c_void_p],
+    *_: Any,
+) -> None:
+    """Closes the states of functions by symbol; what else is given lives until then."""
+    for symbol, state in states.items():
+        if state:
+            getattr(library, f"{functions[symbol]}_close")(state)
+
+
+def _data_of(symbol: str) -> str:
+    """The name of the blob that a region's state is made from."""
+    return f"{symbol}.data"
 
 
 def c_name(symbol: str) -> str:

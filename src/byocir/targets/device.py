@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from byocir.toolchain import Libraries
+
 
 @dataclass(frozen=True)
 class DeviceRegion:
@@ -40,9 +42,19 @@ class CFunctions:
     row-major order as all are, and gives 0, or another number on failure. `files` are what
     `source` includes and calls, C99 by name, the same for all models.
 
+    With `data`, one for each symbol, a region has a state: `source` defines
+    `int NAME_open(void **state, const void *data)`, called once before NAME, which then is
+    `int NAME(void *state, const void *const *inputs, void *const *outputs)`, and
+    `void NAME_close(void *state)`, called once for a state that is not NULL. The data stays where
+    it is until then.
+
+    `libraries` is what the program is linked with.
+
     A project renames `functions`. Other names that files define for each other should begin with
     the target's name, or be static, as in any C library."""
 
     functions: Mapping[str, str]
     source: bytes
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    data: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    libraries: Libraries | None = None

@@ -10,14 +10,17 @@
 | B404 | a library that was built cannot be loaded |
 | B405 | code is for another processor than this machine's |
 | B406 | no temporary file can be written |
+| B407 | a library that a target links is nowhere |
 """
 
 from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
 from byocir.toolchain.compiler import Compiler, find_compiler
+from byocir.toolchain.libraries import Libraries
 from byocir.toolchain.machine import x86_64_features, x86_64_level
 
 __all__ = [
     "Compiler",
+    "Libraries",
     "build_shared",
     "built_and_loaded",
     "find_compiler",

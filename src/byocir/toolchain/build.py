@@ -104,11 +104,12 @@ def built_and_loaded(
     return load_shared(build_shared(name, files, flags))
 
 
-def takes(flags: Sequence[str]) -> bool:
-    """Tells if the compiler builds anything with these flags: it may not know a processor, or have
-    no OpenMP. Raises ByocirError B401, B402."""
+def takes(flags: Sequence[str], includes: str = "") -> bool:
+    """Tells if the compiler builds anything with these flags, behind lines that include headers: it
+    may not know a processor, have no OpenMP, or not find a library. Raises ByocirError B401,
+    B402."""
     try:
-        build_shared("probe", {"probe.c": _PROBE}, flags)
+        build_shared("probe", {"probe.c": includes + _PROBE}, flags)
     except ByocirError as error:
         if error.code != "B403":
             raise

@@ -1,0 +1,137 @@
+"""Finds a vendor's library: its headers, and what a program that calls it is linked with.
+
+A place is tried by building a program that includes the headers and links the library, so what is
+found works. `$NAME_ROOT`, a folder with `include` and `lib`, goes before all places.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from byocir.errors import ByocirError
+from byocir.toolchain.build import SECONDS, takes
+
+PKG_CONFIG, WHEELS = "pkg-config:", "wheels:"
+FOLDERS = ("include", "lib", "lib64")
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """The libraries that C code needs: `headers` that it includes, `names` as `-l` takes them or
+    flags of the linker (which begin with a hyphen), and the places to look for both, of which the
+    first is taken that works: "pkg-config:NAME", "wheels:NAME NAME", or a folder with `include` and
+    `lib`. Last come those of the compiler. `owner` is the target that wants them."""
+
+    owner: str
+    headers: Sequence[str]
+    names: Sequence[str]
+    search: Sequence[str]
+
+    @property
+    def variable(self) -> str:
+        """The variable that names a folder to take in place of all others."""
+        return re.sub(r"\W", "_", self.owner.upper(), flags=re.ASCII) + "_ROOT"
+
+    @property
+    def linked(self) -> list[str]:
+        """The libraries as flags of a linker that looks for them."""
+        return [name if name.startswith("-") else f"-l{name}" for name in self.names]
+
+    @property
+    def packages(self) -> list[str]:
+        """The names under which pkg-config may know them."""
+        prefix = PKG_CONFIG
+        return [p.removeprefix(prefix) for p in self.search if p.startswith(prefix)]
+
+    def flags(self) -> tuple[str, ...]:
+        """The flags to compile and link with. Raises ByocirError B407 where no place has them, B401
+        and B402 without a C compiler."""
+        chosen = os.environ.get(self.variable)
+        tried: list[str] = []
+        for place in (chosen,) if chosen else (*self.search, ""):
+            flags = self._flags_of(place)
+            if flags and takes(flags, self._includes):
+                return tuple(flags)
+            tried.append(f"${self.variable}={place}" if chosen else place or "the C compiler's own")
+        wanted = ", ".join((*self.names, *self.headers))
+        raise ByocirError(
+            "B407",
+            f"expected a library that target '{self.owner}' links ({wanted}), found it in none of: "
+            + "; ".join(tried),
+            help=self._help(),
+        )
+
+    @property
+    def _includes(self) -> str:
+        return "".join(f"#include <{header}>\n" for header in self.headers)
+
+    def _help(self) -> str:
+        wheels = [p.removeprefix(WHEELS) for p in self.search if p.startswith(WHEELS)]
+        folder = f"set {self.variable} to a folder that has it in include and lib"
+        installed = f"pip install {wheels[0]}" if wheels else "install it with its headers"
+        return f"{installed}, or {folder}"
+
+    def _flags_of(self, place: str) -> list[str]:
+        """The flags for a place; none where there is nothing."""
+        if not place:
+            return self.linked
+        if place.startswith(PKG_CONFIG):
+            told = _told_by_pkg_config(place.removeprefix(PKG_CONFIG))
+            folders = [flag.removeprefix("-L") for flag in told if flag.startswith("-L")]
+            return [*told, *map(_found_at_run, folders), *self.linked] if told else []
+        if place.startswith(WHEELS):
+            return self._in_files(_files_of(place.removeprefix(WHEELS).split()))
+        folder = Path(place).expanduser().absolute()
+        return self._in_files([p for part in FOLDERS for p in (folder / part).rglob("*")])
+
+    def _in_files(self, files: Sequence[Path]) -> list[str]:
+        """Flags for headers and libraries among files; none where one lacks. Libraries are given by
+        their paths: those in wheels often lack the name that `-l` looks for."""
+        flags: list[str] = []
+        for header in self.headers:
+            path = next((p.as_posix() for p in files if p.as_posix().endswith(f"/{header}")), None)
+            if path is None:
+                return []
+            flags.append(f"-I{path.removesuffix(f'/{header}')}")
+        for name in self.names:
+            ending = re.compile(rf"lib{re.escape(name)}\.(so|dylib)[.\d]*")
+            path = next((p for p in sorted(files) if ending.fullmatch(p.name)), None)
+            if path is None and not name.startswith("-"):
+                return []
+            flags += [name] if path is None else [str(path), _found_at_run(str(path.parent))]
+        return [*dict.fromkeys(flags)]
+
+
+def _found_at_run(folder: str) -> str:
+    """The flag by which a program looks for libraries in a folder when it runs."""
+    return f"-Wl,-rpath,{folder}"
+
+
+def _files_of(wheels: Sequence[str]) -> list[Path]:
+    """The files that wheels installed."""
+    found: list[Path] = []
+    for wheel in wheels:
+        try:
+            listed = metadata.files(wheel) or []
+        except metadata.PackageNotFoundError:
+            return []
+        found += [Path(os.path.normpath(str(file.locate()))) for file in listed]
+    return [path for path in found if path.is_file()]
+
+
+def _told_by_pkg_config(package: str) -> list[str]:
+    """The flags that pkg-config tells of a package; none where it knows none."""
+    program = os.environ.get("PKG_CONFIG", "pkg-config")
+    command = [program, "--cflags", "--libs", package]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return shlex.split(done.stdout)
