@@ -349,6 +349,7 @@ def host_of(text: str) -> CHost | None:
     return None
 
 
+@collector_paused()
 def generate(
     module: ModuleOp,
     report: Report,

@@ -19,7 +19,7 @@ from byocir.machine.description import Machine
 from byocir.machine.fits import block_key, kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
 from byocir.machine.parts import Unit
-from byocir.machine.places import Place, Span
+from byocir.machine.places import Place
 from byocir.machine.plans import cost_of
 
 
@@ -166,13 +166,19 @@ class _Boxes:
     moves: tuple[tuple[tuple[int, int], ...], ...]
 
     def at(self, offsets: Sequence[int]) -> Place:
-        first, box = self.first, list[Span]()
-        for (low, high), terms in zip(first.box, self.moves, strict=True):
-            moved = 0
-            for iterator, step in terms:
-                moved += step * offsets[iterator]
-            box.append((low + moved, high + moved))
-        return Place(first.memory, first.buffer, tuple(box), first.steps, first.array)
+        """The place in the call whose pieces begin here: the same one in calls that share it."""
+        moved = tuple(
+            [sum([step * offsets[iterator] for iterator, step in terms]) for terms in self.moves]
+        )
+        if moved not in self._known:
+            sides = zip(self.first.box, moved, strict=True)
+            box = tuple([(low + by, high + by) for (low, high), by in sides])
+            self._known[moved] = self.first.over(box)
+        return self._known[moved]
+
+    @cached_property
+    def _known(self) -> dict[Shape, Place]:
+        return {}
 
 
 def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:

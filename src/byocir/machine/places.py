@@ -66,42 +66,44 @@ class Place:
         where = place_of(owner.location) if isinstance(owner, Operation) else ""
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
-    @cached_property
+    def over(self, box: tuple[Span, ...]) -> Place:
+        """The place of another box of the same buffer, which knows the buffer's layout."""
+        made = object.__new__(Place)
+        fields = (self.memory, self.buffer, box, self.steps, self.array, self._layout)
+        vars(made).update(zip(_FIELDS, fields, strict=True))
+        return made
+
+    @property
     def shape(self) -> Shape:
         """The shape of the whole buffer."""
-        return shape_of(self.buffer.type)
+        return self._layout.shape
 
     @cached_property
-    def _cut(self) -> tuple[Shape, Shape]:
-        return self.memory.cut(self.shape)
-
-    @cached_property
-    def _row_steps(self) -> Shape:
-        """The rows, or elements of main memory, from one index of each dimension to the next."""
-        shape = self.shape
+    def _layout(self) -> _Layout:
+        shape = shape_of(self.buffer.type)
+        leading, blocks = self.memory.cut(shape)
         if self.memory.is_main:
-            return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
-        leading, _ = self._cut
-        rows = [prod(leading[d + 1 :]) for d in range(len(leading))]
-        return tuple([*rows, *[0] * len(self.memory.row)][-len(shape) :]) if shape else ()
+            return _Layout(shape, leading, blocks, _strides(shape))
+        steps = [*_strides(leading), *[0] * len(self.memory.row)][-len(shape) :]
+        return _Layout(shape, leading, blocks, tuple(steps) if shape else ())
 
     @property
     def address(self) -> int:
         """The row that the box begins in or, in main memory, its first element in the array."""
         starts = [low for low, _ in self.box]
         if self.memory.is_main:
-            return sum(s * step for s, step in zip(starts, self._row_steps, strict=True))
+            return sum(s * step for s, step in zip(starts, self._layout.steps, strict=True))
         return self.first + self._row_at(starts)
 
     @property
     def block_rows(self) -> int:
         """The rows from one block of lanes of the buffer's last dimension to the next."""
-        return prod(self._cut[0])
+        return prod(self._layout.leading)
 
     def stride(self, iterator: str) -> int:
         """The rows, or elements of main memory, by which the operand moves with an iterator."""
-        moved = self.steps.get(iterator, (0,) * len(self.shape))
-        return sum(m * step for m, step in zip(moved, self._row_steps, strict=True))
+        moved = self.steps.get(iterator, ())
+        return sum(m * step for m, step in zip(moved, self._layout.steps, strict=bool(moved)))
 
     def rows(self) -> tuple[Span, ...]:
         """The rows that the box touches, as intervals; elements of the array in main memory."""
@@ -138,12 +140,11 @@ class Place:
 
     def _row_at(self, index: list[int]) -> int:
         """The row that holds an element of the buffer, which begins at row 0."""
-        leading, blocks = self._cut
-        rank, number = len(self.memory.row), 0
-        whole = [0] * (len(leading) + rank - len(index)) + index
-        for at, count, lanes in zip(whole[-rank:], blocks, self.memory.row, strict=True):
+        layout, rank, number = self._layout, len(self.memory.row), 0
+        whole = [0] * (len(layout.leading) + rank - len(index)) + index
+        for at, count, lanes in zip(whole[-rank:], layout.blocks, self.memory.row, strict=True):
             number = number * count + at // lanes
-        for at, size in zip(whole, leading, strict=False):
+        for at, size in zip(whole, layout.leading, strict=False):
             number = number * size + at
         return number
 
@@ -153,7 +154,7 @@ class Place:
             return
         low, high = self.box[-1]
         for at in product(*(range(*side) for side in self.box[:-1])):
-            start = sum(i * step for i, step in zip(at, self._row_steps, strict=False))
+            start = sum(i * step for i, step in zip(at, self._layout.steps, strict=False))
             yield start + low, start + high
 
     def overlaps(self, other: Place) -> bool:
@@ -166,6 +167,24 @@ class Place:
         if not (self.has_rows and other.has_rows):
             return False
         return any(a < d and c < b for a, b in self.rows() for c, d in other.rows())
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a buffer lies in its memory: its shape, the dimensions that count rows, its blocks of
+    rows, and the rows, or elements of main memory, from one index of each dimension to the next."""
+
+    shape: Shape
+    leading: Shape
+    blocks: Shape
+    steps: Shape
+
+
+_FIELDS = ("memory", "buffer", "box", "steps", "array", "_layout")
+
+
+def _strides(shape: Shape) -> Shape:
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def _joined(runs: Iterator[Span]) -> tuple[Span, ...]:

@@ -254,6 +254,7 @@ class Package:
             texts = {**self._texts, **self._golden}
             write_archive(_path(path), texts, self._interface, self.report, self.blobs)
 
+    @collector_paused()
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
         from byocir.targets.base import profiles_of

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -36,10 +35,11 @@ def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> M
     instructions are encoded, their code: bytes, or what hooks give instead as JSON."""
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
     program = ModuleOp([function.clone() for function in functions])
-    text = print_module(program).encode()
+    text, weights = print_module(program).encode(), dump_weights(program)
+    _keep((text, weights), program)
     codes = [_code(f.sym_name.data, encoded(machine, f)) for f in functions]
     found = {name: code for name, code in codes if code}
-    return {TEXT: text, WEIGHTS: dump_weights(program), **found}
+    return {TEXT: text, WEIGHTS: weights, **found}
 
 
 def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
@@ -50,16 +50,26 @@ def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
 
 def functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
     """The functions whose programs a package has, by symbol; nobody may change them."""
-    return _parsed(blobs[TEXT], blobs[WEIGHTS])
+    key = blobs[TEXT], blobs[WEIGHTS]
+    found = _known.get(key)
+    if found is None:
+        context = load_context()
+        read_weights(blobs[WEIGHTS], context.arrays, WEIGHTS)
+        found = _keep(key, parse_module(blobs[TEXT].decode(), context))
+    return found
 
 
-@lru_cache(maxsize=4)
-def _parsed(text: bytes, weights: bytes) -> dict[str, FuncOp]:
-    """The functions of a program, which nobody may change: reports and runs share them."""
-    context = load_context()
-    read_weights(weights, context.arrays, WEIGHTS)
-    module = parse_module(text.decode(), context)
-    return {f.sym_name.data: f for f in module.ops if isinstance(f, FuncOp)}
+_known: dict[tuple[bytes, bytes], dict[str, FuncOp]] = {}
+"""The functions of the last programs that were printed or read, which nobody may change: reports
+and runs share them."""
+_MOST_KNOWN = 4
+
+
+def _keep(key: tuple[bytes, bytes], program: ModuleOp) -> dict[str, FuncOp]:
+    _known[key] = {f.sym_name.data: f for f in program.ops if isinstance(f, FuncOp)}
+    for oldest in list(_known)[:-_MOST_KNOWN]:
+        _known.pop(oldest, None)
+    return _known[key]
 
 
 def runner(
