@@ -126,7 +126,8 @@ def test_composites_that_are_alike_are_verified_once(monkeypatch):
     assert len(seen) == 2  # a sum and a relu
 
 
-def test_blocks_with_the_same_content_are_held_against_a_pattern_once(monkeypatch):
+@pytest.mark.parametrize("shape", ["elementwise", "wide split"])
+def test_blocks_of_the_same_outline_are_held_against_a_pattern_once(shape, monkeypatch):
     held: list[object] = []
     match = BlockPattern._match_block
     monkeypatch.setattr(
@@ -135,7 +136,7 @@ def test_blocks_with_the_same_content_are_held_against_a_pattern_once(monkeypatc
     numbers = []
     for nodes in (8, 16):
         held.clear()
-        hand_over(byocir.import_onnx(growing("elementwise", nodes)), ["vta"])
+        hand_over(byocir.import_onnx(growing(shape, nodes)), ["vta"])
         numbers.append(len(held))
     assert numbers[0] == numbers[1] > 0
 

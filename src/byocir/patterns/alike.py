@@ -3,25 +3,63 @@
 A model has the same layers many times. Of a block a pattern first asks what the block alone tells,
 its iterators, indices and body, and only then where its operands come from. The answer to the first
 is the same for all blocks with the same content, so while a module is matched it is asked for once.
+Blocks with the same outline differ only in the constants that their indices add, as the parts of a
+split do: `[i]`, `[i + 1]` and `[i + 2]` are two outlines, for most patterns tell 0 from the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from itertools import count, islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
 
 from byocir.dialects import tir
 
+T = TypeVar("T")
+
+Reason = str | Callable[[tir.BlockOp], str]
+"""A reason that all blocks of an outline share, or what words it for one of them."""
+
 
 class Misfit(NamedTuple):
-    """The reason why no block with some content can match a pattern, and how much of it fitted."""
+    """The reason why no block of some outline can match a pattern, and how much of it fitted."""
 
-    reason: str
+    reason: Reason
     near: int
     shaped: bool
     """Tells if the indices fit, and the body does not."""
+
+    def told(self, op: Operation) -> str:
+        """The reason in the words for one block."""
+        if isinstance(self.reason, str):
+            return self.reason
+        assert isinstance(op, tir.BlockOp)
+        return self.reason(op)
+
+
+class Kept(Generic[T]):
+    """Walks what an iterator gives as often as wanted, and asks it for each item once."""
+
+    def __init__(self, items: Iterator[T]) -> None:
+        self._taken: list[T] = []
+        self._rest = items
+
+    def __iter__(self) -> Iterator[T]:
+        for i in count():
+            if i == len(self._taken):  # another walk may have come further meanwhile
+                more = list(islice(self._rest, 1))
+                if not more:
+                    return
+                self._taken += more
+            yield self._taken[i]
 
 
 class Alike:
@@ -29,23 +67,63 @@ class Alike:
 
     def __init__(self) -> None:
         self.refusals: dict[tuple[object, int], str] = {}
-        """By pattern and number of a block, why it is out of question; empty where it is not."""
+        """By pattern and outline, why a block is out of question; empty where it is not."""
         self.misfits: dict[tuple[object, int], Misfit] = {}
-        """By pattern and number of a block, why its content does not fit."""
-        self._numbers: dict[Operation, int] = {}
-        self._contents: dict[Hashable, int] = {}
+        """By pattern and what it tells of a block, why its content does not fit."""
+        self.orders: dict[tuple[object, int], Kept[Any]] = {}
+        """By pattern and number of a block, the orders of operands and then the ways in which the
+        pattern's iterators fit it."""
+        self.declined: dict[tuple[object, int], Misfit] = {}
+        """By composite and outline, why none of its patterns fits a block as their root."""
+        self.inner: dict[tuple[object, int], dict[object, Misfit]] = {}
+        """By composite and outline, the inner nodes of its patterns that fit no such block."""
+        self._numbers = _Numbers(_content)
+        self._outlines = _Numbers(_outline)
 
     def number(self, op: tir.BlockOp) -> int:
         """Gives the same number to blocks with the same content."""
-        known = self._numbers.get(op)
+        return self._numbers.of(op)
+
+    def outline(self, op: tir.BlockOp) -> int:
+        """Gives the same number to blocks with the same outline."""
+        return self._outlines.of(op)
+
+
+class _Numbers:
+    """Numbers blocks by what a function gathers of them."""
+
+    def __init__(self, gather: Callable[[tir.BlockOp], Hashable]) -> None:
+        self._gather = gather
+        self._by_op: dict[Operation, int] = {}
+        self._by_content: dict[Hashable, int] = {}
+
+    def of(self, op: tir.BlockOp) -> int:
+        known = self._by_op.get(op)
         if known is None:
-            known = self._contents.setdefault(_content(op), len(self._contents))
-            self._numbers[op] = known
+            known = self._by_content.setdefault(self._gather(op), len(self._by_content))
+            self._by_op[op] = known
         return known
 
 
-def _content(op: tir.BlockOp) -> Hashable:
-    """Gathers all of a block but its place: where it stands and what its operands are."""
+def _outline(op: tir.BlockOp) -> Hashable:
+    """Gathers a block's content but for the constants that its indices add."""
+    return _content(op, tuple(tuple(map(_without_constant, m.data.results)) for m in op.maps))
+
+
+def _without_constant(expr: AffineExpr) -> tuple[AffineExpr | None, bool]:
+    """Splits `i + 3` into `i` and whether a constant is added."""
+    match expr:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, rest, AffineConstantExpr()):
+            return rest, True
+        case AffineConstantExpr(value):
+            return None, value != 0
+        case _:
+            return expr, False
+
+
+def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
+    """Gathers all of a block but its place: where it stands and what its operands are. `maps` is
+    what to take for its index maps."""
     body = op.body.block
     places: dict[SSAValue, object] = {arg: i for i, arg in enumerate(body.args)}
     lines: list[Hashable] = []
@@ -62,7 +140,8 @@ def _content(op: tir.BlockOp) -> Hashable:
             )
         )
     return (
-        frozenset(op.properties.items()),
+        frozenset((name, p) for name, p in op.properties.items() if maps is None or name != "maps"),
+        maps,
         tuple(value.type for value in op.operands),
         tuple(arg.type for arg in body.args),
         *lines,

@@ -15,10 +15,11 @@ from xdsl.ir.affine import AffineMap
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import division_of, is_quotient, linear
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.alike import Misfit
+from byocir.patterns.alike import Alike, Kept, Misfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
+    Affine,
     Index,
     Iterators,
     Quotient,
@@ -184,10 +185,10 @@ class BlockPattern(Pattern):
             progress.miss(state, f"expected a block, found {source}")
             return
         alike = progress.alike
-        key = (self, alike.number(op))
-        reason = alike.refusals.get(key)
+        outline = (self, alike.outline(op))
+        reason = alike.refusals.get(outline)
         if reason is None:
-            reason = alike.refusals[key] = self.refusal(op)
+            reason = alike.refusals[outline] = self.refusal(op)
         if reason:
             progress.miss(state, reason)
             return
@@ -198,12 +199,27 @@ class BlockPattern(Pattern):
         if bound is None:
             progress.miss(state, "expected the same block as before")
             return
+        key = self._told_apart(op, alike)
         if key not in alike.misfits:
             yield from self._match_block(value, op, bound, progress)
         if key in alike.misfits:
             misfit = alike.misfits[key]
             reached = bound.with_op(op) if misfit.shaped else bound
-            progress.miss(reached, misfit.reason, misfit.near)
+            progress.miss(reached, misfit.told(op), misfit.near, misfit.reason)
+
+    def _told_apart(self, op: tir.BlockOp, alike: Alike) -> tuple[object, int]:
+        return self, alike.number(op) if self.tells_offsets else alike.outline(op)
+
+    @cached_property
+    def tells_offsets(self) -> bool:
+        """Tells if it may depend on the constants that a block's indices add, beyond that they are
+        zero or not: where it has a number there itself, or the same unknown twice."""
+        forms = [part for index in (self.out, *self.indices) for part in index]
+        affine = [part for part in forms if isinstance(part, Affine)]
+        unknowns = [part.unknown[1] for part in affine if part.unknown is not None]
+        others = {*self.coefficients, *(read.pad for read in self.reads)}
+        twice = len(set(unknowns)) < len(unknowns) or not others.isdisjoint(unknowns)
+        return twice or any(part.constant for part in affine)
 
     def refusal(self, op: tir.BlockOp) -> str:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
@@ -228,33 +244,62 @@ class BlockPattern(Pattern):
     def _match_block(
         self, value: SSAValue, op: tir.BlockOp, before: State, progress: Progress
     ) -> Iterator[State]:
-        state = before.with_op(op)
+        state, alike = before.with_op(op), progress.alike
         forms = [_forms(map_) for map_ in [*op.in_maps, *op.out_maps]]
         if any(form is None for form in forms):
             progress.miss(before, "expected affine indices, or such divided by a number")
             return
-        reason, placed, fits = "", False, False
-        for order, numbers in self._orders(op):
-            reason = reason or indices_differ(op, [r.index for r in self.reads], self.result)
-            for space, unknowns in self._match_maps(op, order, forms):
+        ordered, placed, fits, pads = False, False, False, ""
+        for order, places in self._orders_of(op, forms, alike):
+            ordered = True
+            for space, numbers in places:
                 placed = True
-                found = {**numbers, **unknowns, **self._named_pads(op, order)}
-                named, pads = _with_names(state, found), self._pads(op, order)
                 bound = BoundBlock.of(value, op, space.names, space.groups, order)
+                named = _with_names(state, numbers)
                 named = named and named.with_name(self.label, bound)
-                if named is not None and not pads:
+                if named is None:
+                    continue
+                pads = self._pads(op, order)
+                if not pads:
                     fits = True
                     yield from self._match_operands(op, order, 0, named, progress)
-                if named is not None:
-                    reason = pads
-                    break
+                break
+        if fits:
+            return
+        shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
+        told = pads or (self._indices_differ if ordered else body_differs(op, self.body))
+        misfit = Misfit(told, near, shaped)
         if not placed:
-            shaped, near = self._is_shaped_like(op, forms), 2 if reason else 1
-            misfit = Misfit(reason or body_differs(op, self.body), near, shaped)
-            progress.alike.misfits[self, progress.alike.number(op)] = misfit
-        elif not fits:
-            reached = state if self._is_shaped_like(op, forms) else before
-            progress.miss(reached, reason or body_differs(op, self.body), near=2 if reason else 1)
+            alike.misfits[self._told_apart(op, alike)] = misfit
+            return
+        progress.by_outline = False
+        progress.miss(state if shaped else before, misfit.told(op), near)
+
+    def _orders_of(
+        self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
+    ) -> Kept[tuple[tuple[int, ...], Kept[tuple[Space, Numbers]]]]:
+        """The orders of the operands in which the body fits, and for each the ways in which the
+        iterators do, the same for all blocks with the same content."""
+        key = (self, alike.number(op))
+        if key not in alike.orders:
+            found = (
+                (order, Kept(self._places(op, order, numbers, forms)))
+                for order, numbers in self._orders(op)
+            )
+            alike.orders[key] = Kept(found)
+        return alike.orders[key]
+
+    def _places(
+        self, op: tir.BlockOp, order: tuple[int, ...], numbers: Numbers, forms: Sequence[Any]
+    ) -> Iterator[tuple[Space, Numbers]]:
+        """The ways in which a block's iterators fit with its operands in this order, with all
+        numbers that the pattern names."""
+        pads = self._named_pads(op, order)
+        for space, unknowns in self._match_maps(op, order, forms):
+            yield space, {**numbers, **unknowns, **pads}
+
+    def _indices_differ(self, op: tir.BlockOp) -> str:
+        return indices_differ(op, [read.index for read in self.reads], self.result)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The orders of the operands in which the body fits, with the numbers it binds."""

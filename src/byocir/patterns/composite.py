@@ -11,6 +11,7 @@ from typing import Any, cast, overload
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from byocir.dialects import tir
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.alike import Alike
@@ -190,7 +191,23 @@ class Composite:
             told = f"pattern {self.name}: {error.message}"
             raise ByocirError("B202", told, where=error.where, help=error.help) from error
 
+    def outlined(self, op: Operation, alike: Alike) -> tuple[object, int] | None:
+        """The key of what this composite finds out about blocks with the outline of an op; None for
+        other ops, and where its patterns tell more offsets apart than outlines do."""
+        if self._tells_offsets or not isinstance(op, tir.BlockOp):
+            return None
+        return self, alike.outline(op)
+
+    @cached_property
+    def _tells_offsets(self) -> bool:
+        return any(isinstance(p, BlockPattern) and p.tells_offsets for p in self.walk())
+
     def _attempt(self, root: Operation, blocked: Blocked, alike: Alike) -> Attempt:
+        outlined = self.outlined(root, alike)
+        known = alike.declined.get(outlined) if outlined else None
+        if known is not None:
+            reached = (root,) if known.shaped else ()
+            return Attempt(self, root, None, reached, self.size, known.told(root), near=known.near)
         progress, best = Progress(alike=alike), None
         for state in self.states(root, progress):
             match = Match(state, root)
@@ -203,6 +220,8 @@ class Composite:
             if attempt.fits:
                 return attempt
             best = best or attempt
+        if outlined and progress.by_outline and best is None:
+            alike.declined[outlined] = progress.misfit()
         missed = Attempt(self, root, None, progress.matched, self.size, progress.reason)
         return best or replace(missed, near=progress.near)
 

@@ -29,7 +29,7 @@ from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike
+from byocir.patterns.alike import Alike, Misfit, Reason
 from byocir.patterns.dataflow import produced
 
 if TYPE_CHECKING:
@@ -237,11 +237,22 @@ class Progress:
     """A measure of what fitted of an op that did not match: 0 for nothing but its kind."""
     alike: Alike = field(default_factory=Alike)
     """The findings of earlier attempts about blocks, where they share them."""
+    by_outline: bool = True
+    """Tells if all that was found follows from the outline of the block where matching began."""
+    told: Reason = ""
+    """The reason as blocks of the same outline share it."""
 
-    def miss(self, state: State, reason: str, near: int = 0) -> None:
+    def miss(self, state: State, reason: str, near: int = 0, told: Reason = "") -> None:
+        """Keeps the reason of a miss that came further than those before. `told` is how blocks of
+        the same outline share it, where they do not share the words."""
         further = (len(state.ops), near) > (len(self.matched), self.near)
         if further or not self.reason:
             self.matched, self.reason, self.near = state.ops, reason, near
+            self.told = told or reason
+
+    def misfit(self) -> Misfit:
+        """What was found, as blocks of the same outline share it."""
+        return Misfit(self.told, self.near, bool(self.matched))
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ def match_operand(
 ) -> Iterator[State]:
     """The ways in which operand `index` of `op` fits."""
     use = Use(op, index)
+    progress.by_outline = False
     return pattern.match(op.operands[index], producer(use), state, progress)
 
 

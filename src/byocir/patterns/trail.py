@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp, shared_text
 from byocir.dialects.locations import named, names
-from byocir.patterns.alike import Alike
+from byocir.patterns.alike import Alike, Misfit
 from byocir.patterns.composite import Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
@@ -147,20 +147,44 @@ def nearest_misses(
     alike = alike or Alike()
     for composite in composites:
         paths = _paths(composite, op.name)
-        starts = {path[0]: _start(op, path[0], alike) for path in paths.first}
-        # Alternatives above it give many paths from one inner node; where that does not fit, all of
-        # them miss alike.
-        fitting = {node for node, (states, _) in starts.items() if states}
-        differing = (
-            [p for p in paths.all if p[0] in fitting or p in paths.first]
-            if fitting
-            else paths.first
-        )
-        misses = [_climb(op, composite, p, starts[p[0]], taken) for p in differing]
-        partial = [miss for miss in misses if miss is not None]
-        best = max(partial, key=lambda miss: len(miss.matched), default=None)
-        if best is not None and best.matched and len(partial) == len(misses):
-            yield best
+        miss = _nearest_miss(op, composite, paths, taken, alike) if paths.all else None
+        if miss is not None:
+            yield miss
+
+
+def _nearest_miss(
+    op: Operation,
+    composite: Composite,
+    paths: _Paths,
+    taken: Mapping[Operation, str],
+    alike: Alike,
+) -> Attempt | None:
+    """How far the path that comes furthest leads; None where one leads to the root, or none fits
+    the op."""
+    outlined = composite.outlined(op, alike)
+    known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, Misfit]()
+    starts: dict[Pattern, _Fits] = {}
+    for node in (path[0] for path in paths.first if path[0] not in known):
+        states, miss = starts[node] = _start(op, node, alike)
+        if not states and miss.by_outline:
+            known[node] = miss.misfit()
+    # Alternatives above it give many paths from one inner node; where that does not fit, all of
+    # them miss alike.
+    fitting = {node for node, (states, _) in starts.items() if states}
+    differing = (
+        [p for p in paths.all if p[0] in fitting or p in paths.first] if fitting else paths.first
+    )
+    misses: list[Attempt | None] = []
+    for path in differing:
+        misfit = known.get(path[0])
+        if misfit is None:
+            misses.append(_climb(op, composite, path, starts[path[0]], taken))
+        elif misfit.shaped:
+            misses.append(Attempt(composite, op, None, (op,), composite.size, misfit.told(op)))
+    partial = [miss for miss in misses if miss is not None]
+    best = max(partial, key=lambda miss: len(miss.matched), default=None)
+    found = best is not None and best.matched and len(partial) == len(misses)
+    return best if found else None
 
 
 class _Paths(NamedTuple):

@@ -84,9 +84,8 @@ class _Windows:
         block.insert_ops_before(ops, call)
         set_operand(call, self.number, gathered)
         before, after = ("x".join(map(str, shape_of(v.type))) for v in (image, gathered))
-        call.add_note(
-            f"the host gathers the windows of input {self.number} as channels: {before} becomes {after}",
-        )
+        windows = f"the host gathers the windows of input {self.number} as channels"
+        call.add_note(f"{windows}: {before} becomes {after}")
         if call.handed_off is not None:
             call.handed_off = call.handed_off.with_input(self.number, gathered.type)
 

@@ -1,0 +1,77 @@
+"""What patterns remember of a block holds for all blocks of its outline: attempts that share it say
+what attempts on their own say."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.tir import BlockOp, EmptyOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.scalar import emit_body
+from byocir.dialects.types import i8, tensor
+from byocir.patterns import Composite, block, wildcard
+from byocir.patterns.alike import Alike
+from byocir.patterns.trail import nearest_misses
+
+ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
+ITERATORS = [IteratorAttr.of(name, IteratorKind.PARALLEL, 2) for name in "ij"]
+
+
+def copied(acc, x):
+    return x
+
+
+def doubled(acc, x):
+    return x + x
+
+
+def composites() -> list[Composite]:
+    """Patterns that take no offset, a number, any, the same twice, and such below another block."""
+    found = list[Composite]()
+    for read in ["i j", "(i + 1) j", "(i + p) (j + q)", "(i + p) (j + p)", "(i + p) (j*p)"]:
+        inner = block("i j", wildcard("x")[read], copied)
+        outer = block("i j", inner["i j"], doubled)
+        name = f"toy.p{len(found)}"
+        found += [Composite(name, (inner,)), Composite(f"{name}_in", (outer,))]
+    return found
+
+
+def block_of(value: SSAValue, start: tuple[int, int], step: int, body) -> BlockOp:
+    """A block [2, 2] that reads `value[i + start, step * j + start]`."""
+    empty = EmptyOp.of(tensor(i8, (2, 2)))
+    read = (ROW + start[0], COLUMN * step + start[1])
+    maps = [AffineMap(2, 0, read), AffineMap(2, 0, (ROW, COLUMN))]
+    region = emit_body([i8, i8], lambda x, acc: body(acc, x))
+    return BlockOp(ITERATORS, [value], [empty.results[0]], maps, region)
+
+
+@st.composite
+def blocks(draw) -> list[BlockOp]:
+    """Blocks of one function, each of which reads a part of its argument or another block."""
+    whole = Block(arg_types=[tensor(i8, (8, 8))])
+    made = list[BlockOp]()
+    for _ in range(draw(st.integers(2, 12))):
+        body = draw(st.sampled_from([copied, doubled]))
+        if made and draw(st.booleans()):
+            op = block_of(draw(st.sampled_from(made)).results[0], (0, 0), 1, body)
+        else:
+            start = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+            op = block_of(whole.args[0], start, draw(st.integers(1, 3)), body)
+        whole.add_ops([op.outs[0].owner, op])
+        made.append(op)
+    whole.add_op(ReturnOp(made[-1].results[0]))
+    FuncOp("main", ([whole.args[0].type], [made[-1].results[0].type]), Region(whole)).verify()
+    return made
+
+
+@given(blocks())
+def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> None:
+    patterns, shared = composites(), Alike()
+
+    def said(op: BlockOp, alike: Alike | None) -> list[tuple[object, ...]]:
+        tried = [composite.attempt(op, alike=alike) for composite in patterns]
+        tried += nearest_misses(op, patterns, {}, alike)
+        return [(a.composite.name, a.matched, a.reason, a.near, a.match is None) for a in tried]
+
+    assert [said(op, shared) for op in ops] == [said(op, None) for op in ops]
