@@ -42,6 +42,16 @@ BIAS = "result += sum(b.reshape(-1, 1, 1) for b in bias)"
 PAD = "x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))"
 PART = "part, weights = x[:, c : c + CHANNELS, rows, columns], w[:, c : c + CHANNELS, r, s]"
 METHOD = "    def passes(self, point: str)"
+HOOK = "    def schedule(self"
+RUN = (
+    """    def load(self, blobs):
+        run = super().load(blobs)
+        return lambda symbol, inputs: {}
+
+"""
+    + HOOK
+)
+"""A tile target whose results, or what it is given, are changed."""
 
 CONVOLUTIONS = [
     Bug("off by one tile", TOY, "range(0, w.shape[1], CHANNELS)", "range(0, 17, CHANNELS)"),
@@ -95,10 +105,10 @@ CONDUCT = [
 ]  # fmt: skip
 
 TILES = [
-    Bug("factor not turned", TILE, "b.T if second else b", "b if b.shape[0] == b.shape[1] else b.T if second else b"),  # noqa: E501
+    Bug("factor not turned", TILE, HOOK, RUN.format("run(symbol, [x.T if x.shape[0] == x.shape[-1] else x for x in inputs])")),  # noqa: E501
     Bug("rest of a tile lost", TILE, "for size in range(SIDE, 0, -1) if extent % size == 0", "for size in [min(extent, SIDE)]", "B381"),  # noqa: E501
-    Bug("start from one", TILE, "arrays[first][...] = second", "arrays[first][...] = 1"),
-    Bug("one output alone", TILE, "arrays[len(inputs) : arguments]", "[arrays[len(inputs)]]", "B381"),  # noqa: E501
+    Bug("start from one", TILE, HOOK, RUN.format("[sums + 1 for sums in run(symbol, inputs)]")),
+    Bug("one output alone", TILE, HOOK, RUN.format("run(symbol, inputs)[:1]"), "B381"),
 ]  # fmt: skip
 
 BYTES = [

@@ -37,7 +37,6 @@ class Simulator:
         self.machine = machine
         self.memories = {memory: _new(memory) for memory in machine.memories}
         self._main: dict[SSAValue, np.ndarray] = {}
-        self._plans: dict[Kind, BlockPlan] = {}
 
     def run(
         self,
@@ -68,16 +67,10 @@ class Simulator:
         if call.start is not None:
             read[-1][...] = number(call.start)
         with np.errstate(all="ignore"):
-            self._plan(call.kind).run(read[:-1], read[-1:], ())
+            self.machine.answer(("plan", call.kind), lambda: _plan(call.kind)).run(
+                read[:-1], read[-1:], ()
+            )
         self._write(call.result, read[-1])
-
-    def _plan(self, kind: Kind) -> BlockPlan:
-        if kind not in self._plans:
-            values = [*kind.block.ins, *kind.block.outs]
-            form = local_form(kind.block, [(len(shape_of(value.type)), 0) for value in values])
-            assert form is not None
-            self._plans[kind] = BlockPlan(form)
-        return self._plans[kind]
 
     def _allocate(self, op: AllocOp) -> None:
         type_ = op.result.type
@@ -120,6 +113,13 @@ def _new(memory: Memory) -> np.ndarray:
     dtype = np.dtype(np.uint8) if memory.element is None else dtype_of(memory.element)
     shape = (memory.rows, *memory.row)
     return np.full(prod(shape) * dtype.itemsize, _UNWRITTEN, np.uint8).view(dtype).reshape(shape)
+
+
+def _plan(kind: Kind) -> BlockPlan:
+    values = [*kind.block.ins, *kind.block.outs]
+    form = local_form(kind.block, [(len(shape_of(value.type)), 0) for value in values])
+    assert form is not None
+    return BlockPlan(form)
 
 
 def _position(pair: tuple[int, Place]) -> int:

@@ -67,8 +67,7 @@ def product(m: int, n: int, k: int, *, turned: bool = False, swapped: bool = Fal
 def with_script(toy, script, **members):
     """A target like the example, with another schedule and no code of its own."""
     own = {"schedule": lambda self, composite: script, **members}
-    emit = {"emit": byocir.Target.emit}
-    made = type("Other", (toy.Tile,), {**emit, **own})
+    made = type("Other", (toy.Tile,), {"machine": "", **own})
     register("tile", made)
     return made()
 
@@ -284,6 +283,6 @@ def test_a_hook_that_fails_or_gives_no_text_is_the_targets_mistake(toy):
     assert caught.value.code == "B219"
     with pytest.raises(ByocirError, match="expected schedule of target 'tile' to give text"):
         byocir.compile(product(4, 4, 4), targets=[with_script(toy, 3)])
-    twice = with_script(toy, SCRIPT, instructions=(toy.mma, toy.mma))
+    twice = with_script(toy, SCRIPT, instructions=(toy.mma.pattern, toy.mma.pattern))
     with pytest.raises(ByocirError, match=r"B208.*tile.mma"):
         byocir.compile(product(16, 24, 12), targets=[twice])
