@@ -9,7 +9,7 @@ split do: `[i]`, `[i + 1]` and `[i + 2]` are two outlines, for most patterns tel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,11 +22,42 @@ from xdsl.ir.affine import (
 )
 
 from byocir.dialects import tir
+from byocir.patterns.index import Quotient, forms_of
 
 T = TypeVar("T")
 
 Reason = str | Callable[[tir.BlockOp], str]
 """A reason that all blocks of an outline share, or what words it for one of them."""
+
+
+class Facts(NamedTuple):
+    """What every pattern asks of a block first."""
+
+    inputs: int
+    outputs: int
+    iterators: int
+    live: int
+    """Reductions of extents above 1."""
+    whole: frozenset[int]
+    """The inputs that its body looks elements up in."""
+    is_part: bool
+    """Tells if it has guards or bases."""
+    forms: Sequence[Sequence[Quotient]] | None
+    """The index of each operand, results last; None where one has no such form."""
+
+    @staticmethod
+    def of(op: tir.BlockOp) -> Facts:
+        extents = op.extents
+        forms = [forms_of(attr.data) for attr in op.maps]
+        return Facts(
+            len(op.ins),
+            len(op.outs),
+            len(extents),
+            sum(extents[i] > 1 for i in op.reductions),
+            frozenset(op.whole),
+            op.where is not None or bool(op.bases),
+            None if None in forms else [form for form in forms if form is not None],
+        )
 
 
 class Misfit(NamedTuple):
@@ -66,8 +97,6 @@ class Alike:
     """Remembers what is true of all blocks with the same content, while none of them changes."""
 
     def __init__(self) -> None:
-        self.refusals: dict[tuple[object, int], str] = {}
-        """By pattern and outline, why a block is out of question; empty where it is not."""
         self.misfits: dict[tuple[object, int], Misfit] = {}
         """By pattern and what it tells of a block, why its content does not fit."""
         self.orders: dict[tuple[object, int], Kept[Any]] = {}
@@ -77,8 +106,15 @@ class Alike:
         """By composite and outline, why none of its patterns fits a block as their root."""
         self.inner: dict[tuple[object, int], dict[object, Misfit]] = {}
         """By composite and outline, the inner nodes of its patterns that fit no such block."""
+        self._facts: dict[Operation, Facts] = {}
         self._numbers = _Numbers(_content)
         self._outlines = _Numbers(_outline)
+
+    def facts(self, op: tir.BlockOp) -> Facts:
+        """Reads a block's facts once."""
+        if op not in self._facts:
+            self._facts[op] = Facts.of(op)
+        return self._facts[op]
 
     def number(self, op: tir.BlockOp) -> int:
         """Gives the same number to blocks with the same content."""

@@ -10,24 +10,22 @@ from numbers import Real
 from typing import Any, cast, overload
 
 from xdsl.ir import Operation, SSAValue, Use
-from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
-from byocir.dialects.tir.affine import division_of, is_quotient, linear
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.alike import Alike, Kept, Misfit
+from byocir.patterns.alike import Alike, Facts, Kept, Misfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
     Affine,
     Index,
     Iterators,
-    Quotient,
     Space,
     Unknowns,
     coefficients,
     match_index,
     parse_index,
+    rank_fits,
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.mistakes import place_of
@@ -185,10 +183,7 @@ class BlockPattern(Pattern):
             progress.miss(state, f"expected a block, found {source}")
             return
         alike = progress.alike
-        outline = (self, alike.outline(op))
-        reason = alike.refusals.get(outline)
-        if reason is None:
-            reason = alike.refusals[outline] = self.refusal(op)
+        reason = self.refusal(alike.facts(op))
         if reason:
             progress.miss(state, reason)
             return
@@ -205,7 +200,7 @@ class BlockPattern(Pattern):
         if key in alike.misfits:
             misfit = alike.misfits[key]
             reached = bound.with_op(op) if misfit.shaped else bound
-            progress.miss(reached, misfit.told(op), misfit.near, misfit.reason)
+            progress.miss_block(op, reached, misfit)
 
     def _told_apart(self, op: tir.BlockOp, alike: Alike) -> tuple[object, int]:
         return self, alike.number(op) if self.tells_offsets else alike.outline(op)
@@ -221,41 +216,39 @@ class BlockPattern(Pattern):
         twice = len(set(unknowns)) < len(unknowns) or not others.isdisjoint(unknowns)
         return twice or any(part.constant for part in affine)
 
-    def refusal(self, op: tir.BlockOp) -> str:
+    def refusal(self, facts: Facts) -> str:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
         named = self.iterators.parallel or self.iterators.parallel_groups
-        if named and len(op.iterators) > MOST_ITERATORS:
-            return f"expected at most {MOST_ITERATORS} iterators, found {len(op.iterators)}"
-        if op.where is not None or op.bases:
+        if named and facts.iterators > MOST_ITERATORS:
+            return f"expected at most {MOST_ITERATORS} iterators, found {facts.iterators}"
+        if facts.is_part:
             return "expected a whole block, found a part (where or bases)"
-        whole = sum(read.whole for read in self.reads)
-        if op.whole and not whole:
+        whole, found = sum(read.whole for read in self.reads), len(facts.whole)
+        if found and not whole:
             return "expected a block that reads at affine indices, found one with tir.read"
-        if len(op.whole) != whole:
-            return f"expected a block that looks up in {whole} arrays, found {len(op.whole)}"
-        if len(op.outs) != 1 or len(op.ins) != len(self.reads):
-            return f"expected a block of {len(self.reads)} inputs, found {len(op.ins)}"
+        if found != whole:
+            return f"expected a block that looks up in {whole} arrays, found {found}"
+        if facts.outputs != 1 or facts.inputs != len(self.reads):
+            return f"expected a block of {len(self.reads)} inputs, found {facts.inputs}"
         most = len(self.iterators.reduction)
-        live = [i for i in op.reductions if op.extents[i] > 1]
-        if len(live) > most and not self.iterators.reduction_groups:
-            return f"expected at most {most} reduction iterators, found {len(live)}"
+        if facts.live > most and not self.iterators.reduction_groups:
+            return f"expected at most {most} reduction iterators, found {facts.live}"
+        if facts.forms is None:
+            return "expected affine indices, or such divided by a number"
         return ""
 
     def _match_block(
         self, value: SSAValue, op: tir.BlockOp, before: State, progress: Progress
     ) -> Iterator[State]:
         state, alike = before.with_op(op), progress.alike
-        forms = [_forms(map_) for map_ in [*op.in_maps, *op.out_maps]]
-        if any(form is None for form in forms):
-            progress.miss(before, "expected affine indices, or such divided by a number")
-            return
+        forms = alike.facts(op).forms or ()
         ordered, placed, fits, pads = False, False, False, ""
         for order, places in self._orders_of(op, forms, alike):
             ordered = True
             for space, numbers in places:
                 placed = True
-                bound = BoundBlock.of(value, op, space.names, space.groups, order)
                 named = _with_names(state, numbers)
+                bound = BoundBlock.of(value, op, space.names, space.groups, order)
                 named = named and named.with_name(self.label, bound)
                 if named is None:
                     continue
@@ -267,13 +260,13 @@ class BlockPattern(Pattern):
         if fits:
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
-        told = pads or (self._indices_differ if ordered else body_differs(op, self.body))
-        misfit = Misfit(told, near, shaped)
+        differs = self._indices_differ if ordered else self._body_differs
+        misfit = Misfit(pads or differs, near, shaped)
         if not placed:
             alike.misfits[self._told_apart(op, alike)] = misfit
             return
         progress.by_outline = False
-        progress.miss(state if shaped else before, misfit.told(op), near)
+        progress.miss_block(op, state if shaped else before, misfit)
 
     def _orders_of(
         self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
@@ -298,13 +291,16 @@ class BlockPattern(Pattern):
         for space, unknowns in self._match_maps(op, order, forms):
             yield space, {**numbers, **unknowns, **pads}
 
+    def _body_differs(self, op: tir.BlockOp) -> str:
+        return body_differs(op, self.body)
+
     def _indices_differ(self, op: tir.BlockOp) -> str:
         return indices_differ(op, [read.index for read in self.reads], self.result)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The orders of the operands in which the body fits, with the numbers it binds."""
         whole = op.whole
-        for order in permutations(range(len(op.ins))):
+        for order in permutations(range(len(self.reads))):
             placed = zip(order, self.reads, strict=True)
             if any((operand in whole) != read.whole for operand, read in placed):
                 continue
@@ -316,7 +312,7 @@ class BlockPattern(Pattern):
         elementwise block is shaped like an elementwise pattern, which tells nothing."""
         if not self.iterators.parallel and not self.iterators.reduction_groups:
             return False
-        orders = permutations(range(len(op.ins)))
+        orders = permutations(range(len(self.reads)))
         return any(next(self._match_maps(op, order, forms), None) is not None for order in orders)
 
     def _match_maps(
@@ -324,6 +320,10 @@ class BlockPattern(Pattern):
     ) -> Iterator[tuple[Space, Unknowns]]:
         defaults = dict.fromkeys(sorted(self.coefficients), 1)
         reads = [forms[operand] for operand in order]
+        indices, grouped = [*self.indices, self.out], bool(self.iterators.groups)
+        pairs = zip(indices, [*reads, forms[-1]], strict=True)
+        if not all(rank_fits(index, form, grouped=grouped) for index, form in pairs):
+            return
         reduced = self.iterators.reduction_groups
         for assigned, found in spaces(op, self.iterators, self.out, forms[-1]):
             space = in_reading_order(assigned, reduced, self.indices, reads)
@@ -402,14 +402,3 @@ def _with_names(state: State, numbers: Mapping[str, int | float]) -> State | Non
     for name, number in numbers.items():
         current = current and current.with_name(name, number)
     return current
-
-
-def _forms(map_: AffineMap) -> list[Quotient] | None:
-    forms: list[Quotient] = []
-    for expr in map_.results:
-        divided, divisor = division_of(expr) if is_quotient(expr) else (expr, 1)
-        form = linear(divided)
-        if form is None:
-            return None
-        forms.append(Quotient(form, divisor))
-    return forms

@@ -26,6 +26,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.tir.affine import division_of, is_quotient, linear
 from byocir.dialects.tir.linear import Linear
 
 _TOKEN = re.compile(r"\([^()]*\)(?:\s*floordiv\s+\w+)?|[*~]?\w+|\S")
@@ -194,6 +197,25 @@ class Quotient(NamedTuple):
 
     form: Linear[int]
     divisor: int
+
+
+def forms_of(map_: AffineMap) -> list[Quotient] | None:
+    """The index forms of a map, one per dimension; None where one is neither linear nor such
+    divided by a number."""
+    forms: list[Quotient] = []
+    for expr in map_.results:
+        divided, divisor = division_of(expr) if is_quotient(expr) else (expr, 1)
+        form = linear(divided)
+        if form is None:
+            return None
+        forms.append(Quotient(form, divisor))
+    return forms
+
+
+def rank_fits(index: Index, forms: Sequence[Quotient], *, grouped: bool) -> bool:
+    """Tells if so many dimensions can be an index: those of groups come beside the named ones."""
+    named = sum(isinstance(part, Affine) for part in index)
+    return len(forms) >= named if grouped else len(forms) == named
 
 
 def match_index(

@@ -242,13 +242,21 @@ class Progress:
     told: Reason = ""
     """The reason as blocks of the same outline share it."""
 
-    def miss(self, state: State, reason: str, near: int = 0, told: Reason = "") -> None:
-        """Keeps the reason of a miss that came further than those before. `told` is how blocks of
-        the same outline share it, where they do not share the words."""
+    def miss(self, state: State, reason: str, near: int = 0) -> None:
+        """Keeps the reason of a miss that came further than those before."""
+        if self._is_further(state, near):
+            self.reason = self.told = reason
+
+    def miss_block(self, op: BlockOp, state: State, misfit: Misfit) -> None:
+        """The same for a block, whose reason is put in words only then."""
+        if self._is_further(state, misfit.near):
+            self.reason, self.told = misfit.told(op), misfit.reason
+
+    def _is_further(self, state: State, near: int) -> bool:
         further = (len(state.ops), near) > (len(self.matched), self.near)
         if further or not self.reason:
-            self.matched, self.reason, self.near = state.ops, reason, near
-            self.told = told or reason
+            self.matched, self.near = state.ops, near
+        return further or not self.reason
 
     def misfit(self) -> Misfit:
         """What was found, as blocks of the same outline share it."""

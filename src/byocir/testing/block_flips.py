@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects import tir
 from byocir.patterns import Pattern
+from byocir.patterns.alike import Facts
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import Group
@@ -67,14 +68,14 @@ def _one_input_more(part: BlockPattern) -> Change:
         reads = (*part.reads, replace(first, pattern=WildcardPattern(None, None, ())))
         indices = (*part.indices, part.indices[0])
         more = changed(part, reads=reads, indices=indices, body=body)
-        return more, lambda value: part.refusal(_block_of(value))
+        return more, lambda value: part.refusal(Facts.of(_block_of(value)))
 
     return change
 
 
 def _guarded(part: BlockPattern) -> Change:
     """A block with a guard."""
-    return lambda choose: (Guarded(part), lambda value: part.refusal(_block_of(value)))
+    return lambda choose: (Guarded(part), lambda value: part.refusal(Facts.of(_block_of(value))))
 
 
 def _other_index(part: BlockPattern) -> Change:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from xdsl.ir import SSAValue
@@ -107,6 +108,9 @@ def with_children(pattern: Pattern, children: Sequence[Pattern]) -> Pattern:
 def changed(pattern: P, **fields: Any) -> P:
     """A copy of a pattern in which these fields are others."""
     made = copy(pattern)
-    vars(made).pop("parts", None)  # what is computed from the fields
+    for kind in type(made).__mro__:
+        for name, member in vars(kind).items():
+            if isinstance(member, cached_property):  # computed from the fields
+                vars(made).pop(name, None)
     vars(made).update(fields)
     return made
