@@ -1,7 +1,9 @@
-"""How compiling scales: each step on graphs of many shapes, with and without a target, one thread.
+"""How compiling scales: each step on graphs of many shapes, with and without targets, one thread.
 
     python benchmarks/partition.py [--nodes N] [--runs N] [--shape SHAPE ...] [--steps STEP ...]
+        [--targets TARGET ...]
 
+Targets are none, a toy at the graph level, and VTA, which matches at both levels (not by default).
 Each graph is compiled with N / 8 nodes and with N (20,000 by default), each time in a process of
 its own. Printed are the median of the runs' processor seconds for both, how many times as much as
 linear the larger one takes (2 is twice), and the same of the most memory, that of an empty program
@@ -41,11 +43,12 @@ STEPS = (
     *("evaluator", "save", "load", "module", "host C"),
 )
 MEMORY = "memory"
+TARGETS = {"none": list[str | Npu](), "toy": [Npu()], "vta": ["vta"]}
 
 T = TypeVar("T")
 
 
-def measure(shape: str, nodes: int, with_target: bool) -> dict[str, float]:
+def measure(shape: str, nodes: int, target: str) -> dict[str, float]:
     """Processor seconds of each step, with a fresh runner as in one compilation, and the megabytes
     that all took at most."""
     seconds: dict[str, float] = {}
@@ -57,10 +60,12 @@ def measure(shape: str, nodes: int, with_target: bool) -> dict[str, float]:
         seconds[step] = time.process_time() - began
         return result
 
-    byocir.compile(growing(shape, 8), targets=[Npu()], host="c")  # what is loaded on first use
+    byocir.compile(
+        growing(shape, 8), targets=[Npu(), "vta"], host="c"
+    )  # what is loaded on first use
     model, before = growing(shape, nodes), most_resident()
     module = timed("import", lambda: byocir.import_onnx(model))
-    runner, targets = PassRunner(keeps_start=False), [Npu()] if with_target else []
+    runner, targets = PassRunner(keeps_start=False), TARGETS[target]
     report = timed("partition", lambda: hand_over(module, targets, runner=runner))
     timed("report", lambda: report_of(module).to_json())
     timed("explain", lambda: explain(report) + page(report, shape))
@@ -74,9 +79,9 @@ def measure(shape: str, nodes: int, with_target: bool) -> dict[str, float]:
     return {**seconds, MEMORY: most_resident() - before}
 
 
-def medians(shape: str, nodes: int, with_target: bool, runs: int) -> dict[str, float]:
+def medians(shape: str, nodes: int, target: str, runs: int) -> dict[str, float]:
     """The same as the median of several processes."""
-    command = [sys.executable, __file__, "--child", shape, str(nodes), str(int(with_target))]
+    command = [sys.executable, __file__, "--child", shape, str(nodes), target]
     found = [
         json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         for _ in range(runs)
@@ -89,9 +94,9 @@ def table(options: argparse.Namespace) -> None:
     small, large = options.nodes // GROWTH, options.nodes
     print(f"{'':<44}{small:>8} nodes{large:>9} nodes   beyond linear")
     for shape in options.shape:
-        for with_target in (False, True):
-            title = f"{shape}{', with a target' if with_target else ''}"
-            few, many = (medians(shape, n, with_target, options.runs) for n in (small, large))
+        for target in options.targets:
+            title = f"{shape}{'' if target == 'none' else f', {target}'}"
+            few, many = (medians(shape, n, target, options.runs) for n in (small, large))
             for step in (*options.steps, MEMORY):
                 unit = "MB" if step == MEMORY else "s "
                 beyond = many[step] / max(GROWTH * few[step], 1e-9)
@@ -155,14 +160,15 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=["none", "toy"])
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main(options: argparse.Namespace) -> None:
     if options.child:
-        shape, nodes, with_target = options.child
-        print(json.dumps(measure(shape, int(nodes), with_target == "1")))
+        shape, nodes, target = options.child
+        print(json.dumps(measure(shape, int(nodes), target)))
         return
     table(options)
     merging(options.nodes)
