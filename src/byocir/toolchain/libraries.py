@@ -45,6 +45,12 @@ class Libraries:
         return [name if name.startswith("-") else f"-l{name}" for name in self.names]
 
     @property
+    def chosen(self) -> str:
+        """An argument of make, in an exported project, that links what is found here. Raises as
+        `flags` does."""
+        return f"{self.variable}_FLAGS={shlex.join(self.flags())}"
+
+    @property
     def packages(self) -> list[str]:
         """The names under which pkg-config may know them."""
         prefix = PKG_CONFIG

@@ -15,6 +15,7 @@ from byocir.errors import ByocirError
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
 from byocir.targets.base import Target
+from byocir.targets.device import CFunctions
 from byocir.testing.conformance.cases import Arrays, Case
 from byocir.toolchain.compiler import find_compiler
 
@@ -50,7 +51,10 @@ def run_exported(case: Case, target: Target) -> Arrays | None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write(files, folder)
-        _run([make, "-s", f"CC={compiler}", "CFLAGS=-O1"], folder)
+        made = target.device(package.blobs[target.name])
+        linked = made.libraries if isinstance(made, CFunctions) else None
+        chosen = [linked.chosen] if linked is not None else []
+        _run([make, "-s", f"CC={compiler}", "CFLAGS=-O1", *chosen], folder)
         return _outputs(package, case.feeds, folder)
 
 

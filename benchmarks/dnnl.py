@@ -1,0 +1,180 @@
+"""How long nets take on the dnnl target beside ONNX Runtime, the host's C and oneDNN's convolutions.
+
+    python benchmarks/dnnl.py [--rounds N] [NET ...]
+
+Nets in full size with seeded weights, as in benchmarks/host.py, each whole on `dnnl` where it takes
+all, else with the host's C; `both` is what `--objective latency` chooses of the two. One thread on
+one CPU, in interleaved rounds whose order turns around. `convolutions` are those of the net alone,
+called with oneDNN's C API one after the other on arrays in the orders that it prefers: no
+other program that calls oneDNN can be faster than that by much. Printed are the least times of the
+rounds, the share that is dnnl's of each other's, and the largest difference of the outputs from
+ONNX Runtime's, as a share of their largest value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from host import NETS, measured
+from host_rivals import Run, ort
+from nets.classic_nets import FULL
+from xdsl.dialects.builtin import ModuleOp
+
+import byocir
+from byocir.dialects.graph import ConvOp
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.types import i8, element_type_of, shape_of, ui8
+from byocir.evaluate.module import random_feeds
+from byocir.targets.c import FLAGS
+from byocir.targets.dnnl import Dnnl
+from byocir.toolchain import Libraries, built_and_loaded
+
+SOURCE = r"""
+#include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    dnnl_data_type_t types[3]; /* of input, weights and result */
+    int rank, weight_rank;
+    dnnl_dims_t x, w, y, strides, dilations, begins, ends;
+} conv;
+
+static const conv convs[] = {
+%s};
+enum { COUNT = sizeof convs / sizeof *convs };
+static dnnl_stream_t stream;
+static dnnl_primitive_t primitives[COUNT];
+static dnnl_exec_arg_t args[COUNT][3];
+
+static dnnl_memory_t filled(const_dnnl_memory_desc_t desc, dnnl_engine_t engine)
+{
+    const size_t bytes = dnnl_memory_desc_get_size(desc);
+    void *data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    dnnl_memory_t memory;
+    memset(data, 0, bytes);
+    dnnl_memory_create(&memory, desc, engine, data);
+    return memory;
+}
+
+int conv_open(void)
+{
+    dnnl_engine_t engine;
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0)) return 1;
+    dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    for (int i = 0; i < COUNT; i++) {
+        const conv *c = &convs[i];
+        dnnl_memory_desc_t x, w, y;
+        dnnl_primitive_desc_t made;
+        dnnl_memory_desc_create_with_tag(&x, c->rank, c->x, c->types[0], dnnl_format_tag_any);
+        dnnl_memory_desc_create_with_tag(&w, c->weight_rank, c->w, c->types[1], dnnl_format_tag_any);
+        dnnl_memory_desc_create_with_tag(&y, c->rank, c->y, c->types[2], dnnl_format_tag_any);
+        if (dnnl_convolution_forward_primitive_desc_create(
+                &made, engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, NULL, y,
+                c->strides, c->dilations, c->begins, c->ends, NULL))
+            return 2;
+        dnnl_primitive_create(&primitives[i], made);
+        const int what[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+        for (int j = 0; j < 3; j++)
+            args[i][j] = (dnnl_exec_arg_t){
+                what[j], filled(dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, what[j]),
+                                engine)};
+    }
+    return 0;
+}
+
+void conv_run(void)
+{
+    for (int i = 0; i < COUNT; i++) dnnl_primitive_execute(primitives[i], stream, 3, args[i]);
+    dnnl_stream_wait(stream);
+}
+"""
+TYPES = {i8: "dnnl_s8", ui8: "dnnl_u8"}
+
+
+def row(op: ConvOp) -> str:
+    """A convolution as a row of the C table; its result has its input's type."""
+    x, w, y = (shape_of(value.type) for value in (op.input, op.weight, op.result))
+    pads, group = int_tuple(op.pads), op.group.value.data
+    types = [
+        TYPES.get(element_type_of(v.type), "dnnl_f32") for v in (op.input, op.weight, op.input)
+    ]
+    weights = (group, w[0] // group, *w[1:]) if group > 1 else w
+    window = (int_tuple(op.strides), [d - 1 for d in int_tuple(op.dilations)])
+    half = len(pads) // 2
+    sizes = (x, weights, y, *window, pads[:half], pads[half:])
+    table = ", ".join(f"{{{', '.join(map(str, each))}}}" for each in sizes)
+    return f"    {{{{{', '.join(types)}}}, {len(x)}, {len(weights)}, {table}}},\n"
+
+
+def convolutions(module: ModuleOp) -> Run:
+    """The convolutions of a net alone, in the orders that oneDNN prefers."""
+    rows = "".join(row(op) for op in module.walk() if isinstance(op, ConvOp))
+    flags = Libraries(Dnnl.name, Dnnl.headers, Dnnl.libraries, Dnnl.search).flags()
+    library = built_and_loaded("convs", {"convs.c": SOURCE % rows}, (*FLAGS, *flags))
+    ctypes.CDLL("libgomp.so.1").omp_set_num_threads(1)
+    assert library.conv_open() == 0
+
+    def run(_: object) -> list[np.ndarray]:
+        library.conv_run()
+        return []
+
+    return run
+
+
+def compiled(path: str, targets: Sequence[str], objective: str | None = None) -> byocir.Package:
+    return byocir.compile(path, targets=[*targets], host="c", objective=objective)
+
+
+def compare(name: str, rounds: int) -> None:
+    """Prints the row of one net."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        Path(path).write_bytes(NETS[name](FULL))
+        package = compiled(path, ["dnnl"])
+        share = package.report.macs["dnnl"] / max(sum(package.report.macs.values()), 1)
+        feeds = random_feeds(package.module)
+        packages = {
+            "dnnl": package,
+            "c": compiled(path, []),
+            "both": compiled(path, ["dnnl"], "latency"),
+        }
+        runs: dict[str, Run] = {
+            **{program: lambda f, p=p: list(p.run(f).values()) for program, p in packages.items()},
+            "ONNX Runtime": ort(path, 1, spins=False),
+        }
+        module = byocir.compile(path, targets=["dnnl"]).stage("graph") if False else package.module
+    found, expected = runs["dnnl"](feeds)[0], runs["ONNX Runtime"](feeds)[0]
+    difference = np.abs(found - expected).max() / np.abs(expected).max()
+    runs["convolutions"] = convolutions(byocir.import_onnx(NETS[name](FULL)))
+    least = {program: min(times) for program, times in measured(runs, feeds, rounds).items()}
+    print(f"{name:<14} {share:6.1%} of MACs on dnnl   differs {difference:.1e}")
+    print(f"{'':<14} dnnl {least['dnnl']:8.2f} ms", end="")
+    for program in [*runs][1:]:
+        print(
+            f"   {program} {least[program]:8.2f} ms ratio {least['dnnl'] / least[program]:5.2f}",
+            end="",
+        )
+    print(flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("nets", nargs="*", metavar="NET", help=", ".join(NETS))
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    for name in options.nets or ["ResNet-50", "MobileNetV2", "encoder", "SSD"]:
+        compare(name, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""oneDNN as a target: Intel's and Arm's library of primitives for neural nets, on this processor.
+
+A region is one net of primitives, built once: oneDNN chooses the order of elements between them,
+weights are brought into theirs then, and arrays in between share one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import ClassVar
+
+from xdsl.dialects.func import FuncOp
+
+from byocir.targets.base import Point
+from byocir.targets.c import ARRAYS, CTarget
+from byocir.targets.dnnl.net import Net
+from byocir.targets.dnnl.patterns import PATTERNS
+
+
+def _files() -> dict[str, str]:
+    folder = resources.files(__name__)
+    return {name: (folder / name).read_text() for name in ("dnnl_net.h", "dnnl_net.c")}
+
+
+@dataclass(frozen=True)
+class Dnnl(CTarget):
+    """oneDNN on the processor: `pip install 'byocir[dnnl]'`, or a library that is installed.
+
+    `threads` is how many it computes a primitive with.
+    """
+
+    name = "dnnl"
+    patterns = PATTERNS
+    constants = "bind"
+    non_finite = False
+    tolerance = 1e-6
+    stateful = True
+    library: ClassVar = _files()
+    preamble = '#include "dnnl_net.h"'
+    headers = ("oneapi/dnnl/dnnl.h",)
+    libraries = ("dnnl", "-fopenmp")
+    search = ("wheels:onednn-cpu-gomp onednn-devel-cpu-gomp", "pkg-config:dnnl")
+
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"expected threads of at least 1, found {self.threads}")
+
+    def passes(self, point: Point) -> Sequence[str]:
+        return ["fold-batch-norm"] if point == "before-match" else []
+
+    def define(self, function: FuncOp, name: str) -> str:
+        return Net.of(function).source(name, ARRAYS, self.threads)
+
+    def data(self, function: FuncOp) -> bytes:
+        return Net(function).data()
