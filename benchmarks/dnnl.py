@@ -1,14 +1,13 @@
-"""How long nets take on the dnnl target beside ONNX Runtime, the host's C and oneDNN's convolutions.
+"""How long nets take on dnnl beside the host's C, ONNX Runtime and oneDNN's own convolutions.
 
     python benchmarks/dnnl.py [--rounds N] [NET ...]
 
-Nets in full size with seeded weights, as in benchmarks/host.py, each whole on `dnnl` where it takes
-all, else with the host's C; `both` is what `--objective latency` chooses of the two. One thread on
-one CPU, in interleaved rounds whose order turns around. `convolutions` are those of the net alone,
-called with oneDNN's C API one after the other on arrays in the orders that it prefers: no
-other program that calls oneDNN can be faster than that by much. Printed are the least times of the
-rounds, the share that is dnnl's of each other's, and the largest difference of the outputs from
-ONNX Runtime's, as a share of their largest value.
+Nets in full size with seeded weights, as in benchmarks/host.py; what `dnnl` does not take runs as
+C. One thread on one CPU, in interleaved rounds whose order turns around. `convolutions` are those
+of the net alone, called with oneDNN's C API one after the other on arrays in the orders that it
+prefers, without bias or what follows. Printed are the least times of the rounds, dnnl's share of
+each other's, and the largest difference of the first output from ONNX Runtime's, as a share of its
+largest value.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import argparse
 import ctypes
 import os
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +25,12 @@ from nets.classic_nets import FULL
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
+from byocir.dialects.context import load_context
 from byocir.dialects.graph import ConvOp
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.types import i8, element_type_of, shape_of, ui8
+from byocir.dialects.types import element_type_of, i8, shape_of, ui8
 from byocir.evaluate.module import random_feeds
+from byocir.rewrites.pipeline import run_passes
 from byocir.targets.c import FLAGS
 from byocir.targets.dnnl import Dnnl
 from byocir.toolchain import Libraries, built_and_loaded
@@ -56,7 +56,7 @@ static dnnl_exec_arg_t args[COUNT][3];
 static dnnl_memory_t filled(const_dnnl_memory_desc_t desc, dnnl_engine_t engine)
 {
     const size_t bytes = dnnl_memory_desc_get_size(desc);
-    void *data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    void *data = malloc(bytes);
     dnnl_memory_t memory;
     memset(data, 0, bytes);
     dnnl_memory_create(&memory, desc, engine, data);
@@ -72,9 +72,10 @@ int conv_open(void)
         const conv *c = &convs[i];
         dnnl_memory_desc_t x, w, y;
         dnnl_primitive_desc_t made;
-        dnnl_memory_desc_create_with_tag(&x, c->rank, c->x, c->types[0], dnnl_format_tag_any);
-        dnnl_memory_desc_create_with_tag(&w, c->weight_rank, c->w, c->types[1], dnnl_format_tag_any);
-        dnnl_memory_desc_create_with_tag(&y, c->rank, c->y, c->types[2], dnnl_format_tag_any);
+        const dnnl_format_tag_t any = dnnl_format_tag_any;
+        dnnl_memory_desc_create_with_tag(&x, c->rank, c->x, c->types[0], any);
+        dnnl_memory_desc_create_with_tag(&w, c->weight_rank, c->w, c->types[1], any);
+        dnnl_memory_desc_create_with_tag(&y, c->rank, c->y, c->types[2], any);
         if (dnnl_convolution_forward_primitive_desc_create(
                 &made, engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, NULL, y,
                 c->strides, c->dilations, c->begins, c->ends, NULL))
@@ -128,39 +129,30 @@ def convolutions(module: ModuleOp) -> Run:
     return run
 
 
-def compiled(path: str, targets: Sequence[str], objective: str | None = None) -> byocir.Package:
-    return byocir.compile(path, targets=[*targets], host="c", objective=objective)
-
-
 def compare(name: str, rounds: int) -> None:
     """Prints the row of one net."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/model.onnx"
-        Path(path).write_bytes(NETS[name](FULL))
-        package = compiled(path, ["dnnl"])
-        share = package.report.macs["dnnl"] / max(sum(package.report.macs.values()), 1)
-        feeds = random_feeds(package.module)
-        packages = {
-            "dnnl": package,
-            "c": compiled(path, []),
-            "both": compiled(path, ["dnnl"], "latency"),
-        }
-        runs: dict[str, Run] = {
-            **{program: lambda f, p=p: list(p.run(f).values()) for program, p in packages.items()},
-            "ONNX Runtime": ort(path, 1, spins=False),
-        }
-        module = byocir.compile(path, targets=["dnnl"]).stage("graph") if False else package.module
-    found, expected = runs["dnnl"](feeds)[0], runs["ONNX Runtime"](feeds)[0]
+    model = NETS[name](FULL)
+    package = byocir.compile(model, targets=["dnnl"], host="c")
+    host = byocir.compile(model, targets=[], host="c")
+    feeds = random_feeds(package.module)
+    runs: dict[str, Run] = {
+        "dnnl": lambda feeds: list(package.run(feeds).values()),
+        "c": lambda feeds: list(host.run(feeds).values()),
+    }
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        Path(file.name).write_bytes(model)
+        runs["ONNX Runtime"] = ort(file.name, 1, spins=False)
+    found, expected = (runs[program](feeds)[0] for program in ("dnnl", "ONNX Runtime"))
     difference = np.abs(found - expected).max() / np.abs(expected).max()
-    runs["convolutions"] = convolutions(byocir.import_onnx(NETS[name](FULL)))
+    module = byocir.import_onnx(model)
+    run_passes(module, load_context(), "normalize-qdq,qdq-to-integer")
+    runs["convolutions"] = convolutions(module)
     least = {program: min(times) for program, times in measured(runs, feeds, rounds).items()}
-    print(f"{name:<14} {share:6.1%} of MACs on dnnl   differs {difference:.1e}")
-    print(f"{'':<14} dnnl {least['dnnl']:8.2f} ms", end="")
-    for program in [*runs][1:]:
-        print(
-            f"   {program} {least[program]:8.2f} ms ratio {least['dnnl'] / least[program]:5.2f}",
-            end="",
-        )
+    macs, mine = package.report.macs, least.pop("dnnl")
+    print(f"{name:<14} {macs['dnnl'] / sum(macs.values()):6.1%} of MACs", end="   ")
+    print(f"differs {difference:.1e}\n{'':<14} dnnl {mine:8.2f} ms", end="")
+    for program, theirs in least.items():
+        print(f"   {program} {theirs:8.2f} ms ratio {mine / theirs:5.2f}", end="")
     print(flush=True)
 
 
@@ -172,7 +164,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    for name in options.nets or ["ResNet-50", "MobileNetV2", "encoder", "SSD"]:
+    for name in options.nets or ["ResNet-50", "MobileNetV2", "SSD", "encoder"]:
         compare(name, options.rounds)
 
 

@@ -37,7 +37,7 @@ def pattern_of(path: Path, name: str) -> Composite:
 
 TOYS = [ROOT / "tests" / "programs" / f"{name}.py" for name in ("byte_npu", "c_npu")]
 SHIPPED = [
-    *("json", "ort", "vta"),
+    *("dnnl", "json", "ort", "vta"),
     *(str(path) for path in (*(EXAMPLES / f"{n}.py" for n in NAMES), *TOYS)),
 ]
 

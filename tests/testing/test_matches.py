@@ -42,6 +42,7 @@ from byocir.patterns.targets import attr_of, register
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
+from byocir.targets.dnnl import Dnnl
 from byocir.targets.json import Json
 from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS
@@ -63,7 +64,7 @@ def toy() -> Iterable[Composite]:
 
 SHIPPED = list(PATTERNS)
 ONE_BY_ONE = [c.of_target(t.name) for t in (Ort(), Json()) for c in t.composites()]
-ALL = [*SHIPPED, *toy()]
+ALL = [*SHIPPED, *(c.of_target("dnnl") for c in Dnnl.patterns), *toy()]
 
 
 def handed_over(example: Example) -> tuple[list[CompositeOp], list[DecisionAttr]]:

@@ -280,6 +280,11 @@ void {name}_close(void *state)
     def _log_softmax(self, op: Operation, after: Sequence[Operation]) -> str:
         return self._softmax(op, after, "log")
 
+    def _concat(self, op: Operation, _: Sequence[Operation]) -> str:
+        parts = [self._read(value) for value in op.operands]
+        listed = f"{len(parts)}, (const int[]){{{', '.join(parts)}}}"
+        return self._add(f"dnnl_net_concat(n, {listed}, {_attrs(op)['axis']})")
+
     def _layer_norm(self, op: Operation, _: Sequence[Operation]) -> str:
         attrs, (x, *parameters) = _attrs(op), op.operands
         shape = sizes(x)
@@ -314,8 +319,8 @@ def _attrs(op: Operation) -> dict[str, Any]:
 
 
 def _function(op: Operation) -> str:
-    kind, numbers = FUNCTIONS[op.name]
-    return ", ".join([f"dnnl_eltwise_{kind}", *map(_number, numbers(_attrs(op)))])
+    kind, *numbers = FUNCTIONS[op.name](_attrs(op))
+    return ", ".join([f"dnnl_eltwise_{kind}", *map(_number, numbers)])
 
 
 def _number(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from byocir.dialects.types import f32, shape_of, static_shape
+from byocir.dialects.types import element_type_of, f32, shape_of, static_shape
 from byocir.patterns import (
     Match,
     Pattern,
@@ -19,6 +19,7 @@ from byocir.patterns import (
     op,
     optional,
     optional_operand,
+    supports,
     wildcard,
 )
 from byocir.patterns.structure import repeat
@@ -29,29 +30,32 @@ MOST_DIMENSIONS = 6
 MOST_AFTER = 3
 """The most functions of one element behind each other that a composite takes."""
 
-Numbers = Callable[[dict[str, Any]], tuple[float, float]]
-
-
-def _none(_: dict[str, Any]) -> tuple[float, float]:
-    return 0.0, 0.0
-
-
-FUNCTIONS: dict[str, tuple[str, Numbers]] = {
-    "graph.abs": ("abs", _none),
-    "graph.clip": ("clip_v2", lambda a: (a.get("min", -LARGEST), a.get("max", LARGEST))),
-    "graph.elu": ("elu", lambda a: (a["alpha"], 0.0)),
-    "graph.exp": ("exp", _none),
-    "graph.hard_sigmoid": ("hardsigmoid", lambda a: (a["alpha"], a["beta"])),
-    "graph.hard_swish": ("hardswish", lambda _: (1 / 6, 0.5)),
-    "graph.leaky_relu": ("relu", lambda a: (a["alpha"], 0.0)),
-    "graph.neg": ("linear", lambda _: (-1.0, 0.0)),
-    "graph.relu": ("relu", _none),
-    "graph.sigmoid": ("logistic", _none),
-    "graph.sqrt": ("sqrt", _none),
-    "graph.tanh": ("tanh", _none),
-}
-"""oneDNN's functions of one element by op, and their two numbers."""
+Numbers = tuple[str, float, float]
 LARGEST = 3.4028234663852886e38
+
+
+def _alone(kind: str) -> Callable[[dict[str, Any]], Numbers]:
+    return lambda _: (kind, 0.0, 0.0)
+
+
+FUNCTIONS: dict[str, Callable[[dict[str, Any]], Numbers]] = {
+    "graph.abs": _alone("abs"),
+    "graph.clip": lambda a: ("clip_v2", a.get("min", -LARGEST), a.get("max", LARGEST)),
+    "graph.elu": lambda a: ("elu", a["alpha"], 0.0),
+    "graph.exp": _alone("exp"),
+    "graph.gelu": lambda a: ("gelu_tanh" if a["approximate"] == "tanh" else "gelu_erf", 0.0, 0.0),
+    "graph.hard_sigmoid": lambda a: ("hardsigmoid", a["alpha"], a["beta"]),
+    "graph.hard_swish": lambda _: ("hardswish", 1 / 6, 0.5),
+    "graph.leaky_relu": lambda a: ("relu", a["alpha"], 0.0),
+    "graph.mish": _alone("mish"),
+    "graph.neg": lambda _: ("linear", -1.0, 0.0),
+    "graph.relu": _alone("relu"),
+    "graph.sigmoid": _alone("logistic"),
+    "graph.softplus": lambda _: ("soft_relu", 1.0, 0.0),
+    "graph.sqrt": _alone("sqrt"),
+    "graph.tanh": _alone("tanh"),
+}
+"""oneDNN's functions of one element by op, with their two numbers for its attributes."""
 
 BINARY = {
     "graph.add": "add",
@@ -156,6 +160,16 @@ def function() -> Pattern:
     return repeat(_function(_array("x")), _function, most=MOST_AFTER)
 
 
+@supports("graph.concat", fix="join some of the parts before")
+def concat(m: Match) -> tuple[bool, Any]:
+    """At most 32 arrays of f32 of known sizes, none of them 0, are joined."""
+    parts = m["op"].op.operands
+    others = [
+        str(v.type) for v in parts if element_type_of(v.type) != f32 or not _has_elements(v)[0]
+    ]
+    return len(parts) <= 32 and not others, others or len(parts)
+
+
 @composite("view", glue=True)
 def view() -> Pattern:
     """The same elements in another shape or order."""
@@ -193,6 +207,7 @@ PATTERNS = (
     global_pool,
     softmax,
     layer_norm,
+    concat,
     binary,
     function,
     view,

@@ -1,0 +1,95 @@
+"""Nets on oneDNN, whole: beside ONNX Runtime, and as exported projects."""
+
+import numpy as np
+import pytest
+from nets.classic_nets import NETS, REDUCED, feeds, session
+from onnx import TensorProto, helper, numpy_helper
+from projects import check, tools_alone
+
+import byocir
+from byocir.errors import ByocirError
+from byocir.targets.dnnl import Dnnl
+from byocir.toolchain import Libraries
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    """What builds against oneDNN, where it is installed."""
+    found = Libraries(Dnnl.name, Dnnl.headers, Dnnl.libraries, Dnnl.search)
+    try:
+        found.flags()
+    except ByocirError as error:
+        pytest.skip(error.help)
+    return found
+
+
+def expect_close(found, expected):
+    for name, array in expected.items():
+        difference = np.abs(found[name] - array).max()
+        assert difference <= 2e-5 * max(1.0, np.abs(array).max()), name
+
+
+@pytest.mark.parametrize("net", ["ResNet-50", "SSD", "encoder"])
+def test_nets_are_whole_and_right(net):
+    model = NETS[net](REDUCED)
+    package = byocir.compile(model, targets=["dnnl"])
+    assert (len(package.report.regions), package.report.host) == (1, [])
+    reference = session(model)
+    names = [output.name for output in reference.get_outputs()]
+    for seed in (1, 2):
+        given = feeds(model, seed)
+        expected = dict(zip(names, reference.run(None, given), strict=True))
+        expect_close(package.run(given), expected)
+
+
+def small():
+    """Sums of values that are read later, of an input and of what is broadcast, and views."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.normal(size=(4, 4, 3, 3)).astype(np.float32),
+        "row": rng.normal(size=(1, 4, 1, 1)).astype(np.float32),
+        "big": rng.normal(size=(3, 4, 5, 5)).astype(np.float32),
+    }
+    window = {"pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], **window),
+        helper.make_node("Add", ["a", "x"], ["b"]),  # an input stays as it is
+        helper.make_node("Conv", ["b", "w"], ["c"], **window),
+        helper.make_node("Add", ["c", "b"], ["d"]),  # what the convolution itself reads
+        helper.make_node("Conv", ["d", "w"], ["e"], **window),
+        helper.make_node("Add", ["e", "b"], ["f"]),  # and what is read once more
+        helper.make_node("Relu", ["f"], ["g"]),
+        helper.make_node("Mul", ["g", "b"], ["h"]),
+        helper.make_node("Conv", ["h", "w"], ["i"], **window),
+        helper.make_node("Add", ["i", "row"], ["j"]),
+        helper.make_node("Transpose", ["j"], ["k"], perm=[0, 2, 3, 1]),
+        helper.make_node("Conv", ["j", "w"], ["l"], **window),
+        helper.make_node("Add", ["l", "big"], ["m"]),  # a larger result
+    ]
+    ports = [("x", [1, 4, 5, 5]), ("d", [1, 4, 5, 5]), ("k", [1, 5, 5, 4]), ("m", [3, 4, 5, 5])]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, s) for name, s in ports]
+    constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "small", infos[:1], infos[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_places_are_shared_only_by_what_nobody_reads(library, tmp_path):
+    package = byocir.compile(small(), targets=["dnnl"], host="c{cpu=generic}")
+    assert package.report.host == []
+    given = feeds(small().SerializeToString(), 3)
+    kept = {name: array.copy() for name, array in given.items()}
+    expected = byocir.compile(small(), targets=[]).run(given)
+    for _ in range(2):
+        expect_close(package.run(given), expected)
+    np.testing.assert_array_equal(given["x"], kept["x"])
+    env = {**tools_alone(tmp_path), "MAKEFLAGS": library.chosen.replace(" ", "\\ ")}
+    check(package, tmp_path / "project", env, flags="-O0 -Wall -Werror")
+
+
+def test_threads_give_the_same(library):
+    model = NETS["encoder"](REDUCED)
+    given = feeds(model, 1)
+    one, two = (byocir.compile(model, targets=[f"dnnl{{threads={n}}}"]).run(given) for n in (1, 2))
+    expect_close(two, one)
+    with pytest.raises(ByocirError, match=r"threads of at least 1, found 0"):
+        byocir.compile(model, targets=["dnnl{threads=0}"])
