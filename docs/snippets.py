@@ -32,6 +32,7 @@ NAMES = (
     "describe-your-machine.md",
     "targets-reference.md",
     "vta.md",
+    "dnnl.md",
 )
 PAGES = tuple(ROOT / "docs" / name for name in NAMES)
 TOY = ROOT / "examples" / "toy_npu.py"
