@@ -87,7 +87,7 @@ class Place:
         steps = [*_strides(leading), *[0] * len(self.memory.row)][-len(shape) :]
         return _Layout(shape, leading, blocks, tuple(steps) if shape else ())
 
-    @property
+    @cached_property
     def address(self) -> int:
         """The row that the box begins in or, in main memory, its first element in the array."""
         starts = [low for low, _ in self.box]
@@ -107,6 +107,10 @@ class Place:
 
     def rows(self) -> tuple[Span, ...]:
         """The rows that the box touches, as intervals; elements of the array in main memory."""
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> tuple[Span, ...]:
         if self.memory.is_main:
             return tuple(self._runs())
         if len(self.box) == 2 and len(self.memory.row) == 1:

@@ -87,7 +87,8 @@ class Segments:
     the sizes of memories are."""
 
     def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
-        self.borders: dict[str, Index] = {}
+        self.borders: dict[str, list[int]] = {}
+        self._places: dict[str, dict[int, int]] = {}
         self._used: dict[str, tuple[set[int], set[int]]] = {}
         limits: dict[str, set[int]] = {}
         for instruction in instructions:
@@ -98,7 +99,8 @@ class Segments:
                         users = self._used.setdefault(access.memory, (set(), set()))
                         users[side].add(instruction.unit)
         for memory, ends in limits.items():
-            self.borders[memory] = np.array(sorted(ends), np.int64)
+            self.borders[memory] = sorted(ends)
+            self._places[memory] = {end: place for place, end in enumerate(sorted(ends))}
 
     def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
         """A shadow of each memory; those of `fresh` keep all writes."""
@@ -108,14 +110,14 @@ class Segments:
         }
 
     def of(self, access: Access) -> slice:
-        """The segments of an access."""
-        low, high = np.searchsorted(self.borders[access.memory], (access.start, access.stop))
-        return slice(int(low), int(high))
+        """The segments of an access of the program."""
+        places = self._places[access.memory]
+        return slice(places[access.start], places[access.stop])
 
     def span(self, memory: str, segments: Index) -> tuple[int, int]:
         """The first element of some segments, and the last one plus 1."""
-        borders = self.borders[memory]
-        return int(borders[segments[0]]), int(borders[segments[-1] + 1])
+        borders, first, last = self.borders[memory], int(segments[0]), int(segments[-1])
+        return borders[first], borders[last + 1]
 
 
 def memories_of(instructions: Sequence[Instruction]) -> set[str]:
@@ -145,7 +147,7 @@ def conflicts(
         ]
         for shadow, elements, writes in touched:
             for rival in shadow.sides[instruction.unit, writes][0]:
-                found = int(rival.latest[elements].max(initial=0))
+                found = int(greatest(rival.latest[elements]))
                 latest[rival.unit] = max(latest.get(rival.unit, 0), found)
         for shadow, elements, writes in touched:
             kept = shadow.sides[instruction.unit, writes][1]
