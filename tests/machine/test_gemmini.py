@@ -146,8 +146,9 @@ void (*gemmini_rocc)(int, uint64_t, uint64_t);
 class InProcess(Gemmini):
     """The model on this process's memory."""
 
-    def _row(self, address: int, at: int, size: int) -> np.ndarray:
-        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + at))
+    def _host(self, address: int, rows: int, stride: int, size: int) -> np.ndarray:
+        bytes_ = (ctypes.c_uint8 * ((rows - 1) * stride + size)).from_address(address)
+        return np.ndarray((rows, size), np.uint8, bytes_, 0, (stride, 1))
 
 
 def issued_in_c(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:

@@ -42,11 +42,10 @@ class Gemmini:
                     funct
                 ](rs1, rs2)
 
-    def _row(self, address: int, at: int, size: int) -> np.ndarray:
+    def _host(self, address: int, rows: int, stride: int, size: int) -> np.ndarray:
+        """Rows of bytes of one of the host's arrays; numpy raises for what lies outside it."""
         array = self.arrays[(address >> 32) - 1]
-        start = (address & 0xFFFFFFFF) + at
-        assert start + size <= array.size, "outside the host's array"
-        return array[start : start + size]
+        return np.ndarray((rows, size), np.uint8, array, address & 0xFFFFFFFF, (stride, 1))
 
     def config(self, rs1: int, rs2: int) -> None:
         kind = rs1 & 3
@@ -71,13 +70,13 @@ class Gemmini:
         given = np.dtype(np.int32) if flags and not narrow else np.dtype(np.int8)
         assert columns <= 4 * DIM // given.itemsize
         assert columns <= DIM or block >= rows
-        for r in range(rows):
-            values = self._row(rs1, r * stride, columns * given.itemsize).view(given)
-            values = values if given == np.int32 else _scaled(values, scale)
-            for c in range(0, columns, DIM):
-                part, at = values[c : c + DIM], row + r + c // DIM * block
-                old = memory[at, : part.size] if flags == 0b110 else 0
-                memory[at, : part.size] = old + part
+        found = self._host(rs1, rows, stride, columns * given.itemsize)
+        values = np.ascontiguousarray(found).view(given)
+        values = values if given == np.int32 else _scaled(values, scale)
+        for c in range(0, columns, DIM):
+            part, at = values[:, c : c + DIM], row + c // DIM * block
+            old = memory[at : at + rows, : part.shape[1]] if flags == 0b110 else 0
+            memory[at : at + rows, : part.shape[1]] = old + part
 
     def mvout(self, rs1: int, rs2: int) -> None:
         row, flags, columns, rows = _operand(rs2)
@@ -85,13 +84,12 @@ class Gemmini:
         assert self.store is not None
         assert columns <= DIM
         stride, act, scale = self.store
-        for r in range(rows):
-            values = self.accumulator[row + r, :columns]
-            if flags == 0b100:
-                values = _scaled(values, scale)
-                values = np.maximum(values, 0) if act else values
-            bytes_ = values.copy().view(np.uint8)
-            self._row(rs1, r * stride, bytes_.size)[:] = bytes_
+        values = self.accumulator[row : row + rows, :columns]
+        if flags == 0b100:
+            values = _scaled(values, scale)
+            values = np.maximum(values, 0) if act else values
+        bytes_ = np.ascontiguousarray(values).view(np.uint8)
+        self._host(rs1, rows, stride, bytes_.shape[1])[:] = bytes_
 
     def preload(self, rs1: int, rs2: int) -> None:
         self.preloaded = rs1, rs2
