@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import Dialect, SSAValue
+from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from byocir.dialects.graph.base import FLOAT, number_of
 from byocir.dialects.graph.unary import UnaryOp
-from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.tir.scalar import Emitted
 from byocir.evaluate.interpreter import Interpreter, evaluates
 from byocir.frontend.onnx.entry import regular
 from byocir.frontend.onnx.properties import number
-from byocir.lowering.graph_to_tir import lowers
-from byocir.lowering.graph_to_tir.unary import mapped
 from byocir.patterns import composite, op, optional, wildcard
 from byocir.targets.json import JsonTarget, Step
 
@@ -35,6 +33,10 @@ class SquareOp(UnaryOp):
 
     scale = prop_def(FLOAT)
 
+    def body(self, x: Emitted) -> Emitted:
+        """Says what the op computes of each element: on the host in C, and in the evaluator."""
+        return x * x * number_of(self.scale)
+
 
 Foo = Dialect("foo", [SquareOp])
 
@@ -44,12 +46,6 @@ def evaluate(_: Interpreter, op: SquareOp, arguments: Sequence[np.ndarray]) -> l
     """Says what the op means: the evaluator, `--check-each` and `bisect` ask this."""
     (x,) = arguments
     return [x * x * x.dtype.type(number_of(op.scale))]
-
-
-@lowers(SquareOp)
-def lower(emit: Emitter, op: SquareOp) -> SSAValue:
-    """Says which block computes the op where no target takes it, as on the host in C."""
-    return mapped(emit, op, lambda x: x * x * number_of(op.scale))
 
 
 def kernel(step: Step, arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -15,7 +15,7 @@ from xdsl.utils.test_value import create_ssa_value
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.graph_to_tir import ConvertGraphToTirPass
-from byocir.lowering.graph_to_tir.registry import STAYS
+from byocir.lowering.graph_to_tir.lower_op import STAYS
 from byocir.lowering.tir_to_c.comparisons import extreme_float
 
 RTOL = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-3}

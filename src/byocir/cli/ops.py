@@ -27,10 +27,11 @@ from byocir.dialects.byoc import Byoc
 from byocir.dialects.context import load_context
 from byocir.dialects.docstrings import example_of, fields_of, meaning_of, module_of_example
 from byocir.dialects.graph import Graph, GraphOp
+from byocir.dialects.graph.base import Way
 from byocir.dialects.tir import Tir
 from byocir.dialects.types import element_type_of, has_element, named_elements, shape_of, tensor
 from byocir.errors import ByocirError, did_you_mean
-from byocir.lowering.graph_to_tir.registry import STAYS, WAYS, Way
+from byocir.lowering.graph_to_tir.lower_op import STAYS
 
 DIALECTS: dict[str, tuple[Dialect, str]] = {
     "graph": (Graph, "Operators on tensors, as ONNX has them in normalised form."),
@@ -197,12 +198,11 @@ def _places(kind: type[IRDLOperation], form: OnnxForm) -> Iterator[str]:
         yield f"- In ONNX: {', '.join(form.read)}."
     elif form.written:
         yield f"- In ONNX: no operator alone; written as {', '.join(form.written)}."
-    way = WAYS.get(kind)
-    if way is None:
+    if not issubclass(kind, GraphOp):
         yield f"- At the tensor level it stays: {STAYS[kind]}."
         yield "- Hosts: `reference` evaluates it; the code of `c` calls the evaluator back."
         return
-    yield f"- At the tensor level it becomes {_WAYS[way]}."
+    yield f"- At the tensor level it becomes {_WAYS[kind.WAY]}."
     yield "- Hosts: `reference` evaluates it; `c` compiles what it became."
 
 

@@ -38,6 +38,7 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
+from byocir.dialects.graph.pool import window_counts
 from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.locations import place
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
@@ -47,10 +48,8 @@ from byocir.evaluate.graph_elementwise import ELEMENTWISE_RULES
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
 from byocir.evaluate.graph_reduce import REDUCE_RULES
 from byocir.evaluate.resize import resize
-from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
-from byocir.evaluate.windows import window_counts
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import NotComputed, Reference
 from byocir.memory import refused
@@ -121,7 +120,7 @@ def _slices(
     ]
     ends = [max(r - b - d, 0) for r, b, d in zip(reach, begins, x.shape[2:], strict=True)]
     padding = [(0, 0), (0, 0), *zip(begins, ends, strict=True)]
-    ask_for(op, [n + sum(pad) for n, pad in zip(x.shape, padding, strict=True)], x.dtype)
+    op.ask_for([n + sum(pad) for n, pad in zip(x.shape, padding, strict=True)], x.dtype)
     padded = np.pad(x, padding, constant_values=fill)
     for position in product(*map(range, kernel)):
         starts = [p * d for p, d in zip(position, dilations, strict=True)]
@@ -185,7 +184,7 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     group, out = op.group.value.data, shape_of(op.result.type)
     whole = element_type_of(op.input.type) in BYTES
     wide = np.dtype(np.float64) if whole else np.promote_types(x.dtype, np.float32)
-    ask_for(op, out, wide)
+    op.ask_for(out, wide)
     # Kernel positions first, so that each is a contiguous matrix: numpy has no BLAS for others.
     weights = np.moveaxis(w, (0, 1), (-2, -1)).astype(wide, order="C")
     weights = weights.reshape(*w.shape[2:], group, w.shape[0] // group, w.shape[1])

@@ -25,7 +25,6 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import shape_of
-from byocir.evaluate.room import ask_for
 from byocir.evaluate.rule import Rule
 
 
@@ -120,7 +119,7 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
         for n, s, k, d, b, o in zip(sizes, strides, kernel, dilations, begins, out[2:], strict=True)
     ]
     wide = np.promote_types(x.dtype, np.float32)
-    ask_for(op, (x.shape[0], w.shape[1] * group, *reach), wide)
+    op.ask_for((x.shape[0], w.shape[1] * group, *reach), wide)
     total = np.zeros((x.shape[0], group, outputs, *reach), wide)
     flat = (x.shape[0], group, x.shape[1] // group, prod(sizes))  # an empty batch, too
     columns = x.reshape(flat).astype(wide)

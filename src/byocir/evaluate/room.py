@@ -3,8 +3,8 @@
 What is told by types is asked for when a block is first run, all of it before its first op, and
 again before each op together with what is held then (`Held`). What only values tell, as the shape
 that an Expand is given, is inferred from them by ONNX's own rules. What a rule needs beside its
-results it asks for itself (`ask_for`). Of a whole program `ask_for_program` asks by types alone,
-before it is compiled.
+results it asks for itself (`GraphOp.ask_for`). Of a whole program `ask_for_program` asks by types
+alone, before it is compiled.
 """
 
 from __future__ import annotations
@@ -159,12 +159,6 @@ def nbytes_of(type_: Attribute) -> int:
     if DYNAMIC in shape:
         return 0
     return math.prod(shape) * (dtype_of(element).itemsize if holds_numbers(element) else 8)
-
-
-def ask_for(op: Operation, shape: Sequence[int], dtype: np.dtype) -> None:
-    """Raises ByocirError B140 for an array of this shape that the rule of an op works on, if it
-    would take too much memory."""
-    ask(math.prod(shape) * dtype.itemsize, f"what {op.name} works on", place(op.location))
 
 
 def told_of(value: Any) -> Hashable:

@@ -83,9 +83,6 @@ _COMBINE: dict[int, np.ufunc] = {1: np.add, 2: np.multiply, 3: np.minimum, 4: np
 """Maps the number `how` of a scatter to what combines two elements; 0 replaces, the last update
 wins."""
 
-HOW = {"none": 0, "add": 1, "mul": 2, "min": 3, "max": 4}
-"""The number of a reduction."""
-
 
 def _scatter(
     x: np.ndarray, places: tuple[np.ndarray, ...], updates: np.ndarray, how: int

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.graph import AddOp, AveragePoolOp, SumPoolOp
 from byocir.dialects.graph.base import int_tuple
-from byocir.evaluate.windows import reached_beyond, window_counts
+from byocir.dialects.graph.pool import reached_beyond, window_counts
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, known_grid

@@ -42,10 +42,10 @@ from byocir.dialects.graph import (
     SplitOp,
     TransposeOp,
 )
+from byocir.dialects.graph.pool import window_counts
 from byocir.dialects.locations import fuse
 from byocir.dialects.types import dtype_of, f32, shape_of
 from byocir.dialects.uses import set_operand
-from byocir.evaluate.windows import window_counts
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern

@@ -24,8 +24,8 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, CompositeOp, RegionOp
+from byocir.dialects.graph.base import is_defined
 from byocir.errors import ByocirError, did_you_mean
-from byocir.lowering.graph_to_tir import LOWERINGS
 from byocir.machine import Machine
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.targets import targets_of
@@ -110,7 +110,7 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
     kinds = {type(op) for block in host_blocks(module) for op in block.ops}
     left = levels_left(module)
     # A module that does not say: what is at the graph level was not seen by a second hand-off.
-    tensor = "tensor" in left if left is not None else not kinds.isdisjoint(LOWERINGS)
+    tensor = "tensor" in left if left is not None else any(map(is_defined, kinds))
     passes: list[ModulePass] = []
     if CompositeOp in kinds:
         passes += passes_at(instances, "after-match")

@@ -1,220 +1,38 @@
-"""The graph dialect: operators on ranked tensors, ONNX's semantics in normalised form."""
+"""The graph dialect: operators on ranked tensors, ONNX's semantics in normalised form.
 
+Each family of ops has a module, whose public names are names of this package, too.
+"""
+
+# ruff: noqa: F403
 from xdsl.ir import Dialect, Operation
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph import (
-    activation,
-    const,
-    elementwise,
-    gather,
-    logic,
-    movement,
-    nn,
-    norm,
-    pool,
-    quant,
-    recurrent,
-    reduce,
-    resize,
-    shape,
-    unary,
-    values,
-)
-from byocir.dialects.graph.activation import (
-    CeluOp,
-    ClipOp,
-    EluOp,
-    GeluOp,
-    HardSigmoidOp,
-    LeakyReluOp,
-    PreluOp,
-    SeluOp,
-    ShrinkOp,
-    ThresholdedReluOp,
-)
+from byocir.dialects.graph import values
+from byocir.dialects.graph.activation import *
 from byocir.dialects.graph.base import GraphOp
-from byocir.dialects.graph.const import (
-    ConstantOp,
-)
-from byocir.dialects.graph.elementwise import (
-    AddOp,
-    BinaryOp,
-    CastOp,
-    DivOp,
-    MaxOp,
-    MinOp,
-    ModOp,
-    MulOp,
-    PowOp,
-    SubOp,
-    WhereOp,
-)
+from byocir.dialects.graph.const import *
+from byocir.dialects.graph.elementwise import *
 from byocir.dialects.graph.foreign import ForeignOp, YieldOp
-from byocir.dialects.graph.gather import (
-    GatherElementsOp,
-    GatherNdOp,
-    GatherOp,
-    OneHotOp,
-    ScatterElementsOp,
-    ScatterNdOp,
-    TopKOp,
-)
-from byocir.dialects.graph.logic import (
-    AndOp,
-    BitShiftOp,
-    BitwiseAndOp,
-    BitwiseNotOp,
-    BitwiseOrOp,
-    BitwiseXorOp,
-    CompareOp,
-    EqualOp,
-    GreaterOp,
-    GreaterOrEqualOp,
-    IsInfOp,
-    IsNanOp,
-    LessOp,
-    LessOrEqualOp,
-    NotOp,
-    OrOp,
-    XorOp,
-)
-from byocir.dialects.graph.movement import (
-    DepthToSpaceOp,
-    ExpandOp,
-    PadOp,
-    ReverseSequenceOp,
-    SliceOp,
-    SpaceToDepthOp,
-    SplitOp,
-    TileOp,
-    TriluOp,
-)
-from byocir.dialects.graph.nn import (
-    ConvOp,
-    ConvTransposeOp,
-    MatmulOp,
-)
-from byocir.dialects.graph.norm import (
-    BatchNormOp,
-    GroupNormOp,
-    InstanceNormOp,
-    LayerNormOp,
-    LrnOp,
-    RmsNormOp,
-)
-from byocir.dialects.graph.pool import (
-    AveragePoolOp,
-    GlobalAveragePoolOp,
-    GlobalMaxPoolOp,
-    LpPoolOp,
-    MaxPoolOp,
-    PoolOp,
-    SumPoolOp,
-)
-from byocir.dialects.graph.quant import (
-    DequantizeOp,
-    FixedAttr,
-    FloatHalfEvenAttr,
-    QuantizeOp,
-    RequantizeOp,
-)
-from byocir.dialects.graph.recurrent import (
-    GruOp,
-    LstmOp,
-    RecurrentOp,
-    RnnOp,
-)
-from byocir.dialects.graph.reduce import (
-    ArgMaxOp,
-    ArgMinOp,
-    CumSumOp,
-    HardmaxOp,
-    LogSoftmaxOp,
-    LpNormOp,
-    ReduceL1Op,
-    ReduceL2Op,
-    ReduceLogSumExpOp,
-    ReduceLogSumOp,
-    ReduceMaxOp,
-    ReduceMeanOp,
-    ReduceMinOp,
-    ReduceOp,
-    ReduceProdOp,
-    ReduceSumOp,
-    ReduceSumSquareOp,
-    SoftmaxOp,
-)
-from byocir.dialects.graph.resize import (
-    ResizeOp,
-)
-from byocir.dialects.graph.shape import (
-    ConcatOp,
-    FlattenOp,
-    ReshapeOp,
-    ShapeOp,
-    SqueezeOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from byocir.dialects.graph.unary import (
-    AbsOp,
-    AcoshOp,
-    AcosOp,
-    AsinhOp,
-    AsinOp,
-    AtanhOp,
-    AtanOp,
-    CeilOp,
-    CoshOp,
-    CosOp,
-    ErfOp,
-    ExpOp,
-    FloorOp,
-    HardSwishOp,
-    LogOp,
-    MishOp,
-    NegOp,
-    ReciprocalOp,
-    ReluOp,
-    RoundOp,
-    SigmoidOp,
-    SignOp,
-    SinhOp,
-    SinOp,
-    SoftplusOp,
-    SoftsignOp,
-    SqrtOp,
-    TanhOp,
-    TanOp,
-    UnaryOp,
-)
-
-_FAMILIES = (
-    elementwise,
-    unary,
-    activation,
-    logic,
-    nn,
-    pool,
-    quant,
-    reduce,
-    norm,
-    shape,
-    movement,
-    resize,
-    gather,
-    recurrent,
-    const,
-)
+from byocir.dialects.graph.gather import *
+from byocir.dialects.graph.logic import *
+from byocir.dialects.graph.movement import *
+from byocir.dialects.graph.nn import *
+from byocir.dialects.graph.norm import *
+from byocir.dialects.graph.pool import *
+from byocir.dialects.graph.quant import *
+from byocir.dialects.graph.quant import FixedAttr, FloatHalfEvenAttr
+from byocir.dialects.graph.recurrent import *
+from byocir.dialects.graph.reduce import *
+from byocir.dialects.graph.resize import *
+from byocir.dialects.graph.shape import *
+from byocir.dialects.graph.unary import *
 
 
 def _ops() -> list[type[Operation]]:
     """The ops of all families, in order of name: every class that has an op name of its own."""
     classes: set[type[Operation]] = {
         value
-        for family in _FAMILIES
-        for value in vars(family).values()
+        for value in globals().values()
         if isinstance(value, type) and issubclass(value, GraphOp) and "name" in vars(value)
     }
     return sorted(classes, key=lambda op: op.name)
@@ -225,146 +43,3 @@ Graph = Dialect(
     [*_ops(), ForeignOp, YieldOp],
     [ArrayAttr, FixedAttr, FloatHalfEvenAttr, *values.ATTRIBUTES, *values.TYPES],
 )
-
-__all__ = [
-    "AbsOp",
-    "AcosOp",
-    "AcoshOp",
-    "AddOp",
-    "AndOp",
-    "ArgMaxOp",
-    "ArgMinOp",
-    "ArrayAttr",
-    "AsinOp",
-    "AsinhOp",
-    "AtanOp",
-    "AtanhOp",
-    "AveragePoolOp",
-    "BatchNormOp",
-    "BinaryOp",
-    "BitShiftOp",
-    "BitwiseAndOp",
-    "BitwiseNotOp",
-    "BitwiseOrOp",
-    "BitwiseXorOp",
-    "CastOp",
-    "CeilOp",
-    "CeluOp",
-    "ClipOp",
-    "CompareOp",
-    "ConcatOp",
-    "ConstantOp",
-    "ConvOp",
-    "ConvTransposeOp",
-    "CosOp",
-    "CoshOp",
-    "CumSumOp",
-    "DepthToSpaceOp",
-    "DequantizeOp",
-    "DivOp",
-    "EluOp",
-    "EqualOp",
-    "ErfOp",
-    "ExpOp",
-    "ExpandOp",
-    "FixedAttr",
-    "FlattenOp",
-    "FloatHalfEvenAttr",
-    "FloorOp",
-    "ForeignOp",
-    "GatherElementsOp",
-    "GatherNdOp",
-    "GatherOp",
-    "GeluOp",
-    "GlobalAveragePoolOp",
-    "GlobalMaxPoolOp",
-    "Graph",
-    "GraphOp",
-    "GreaterOp",
-    "GreaterOrEqualOp",
-    "GroupNormOp",
-    "GruOp",
-    "HardSigmoidOp",
-    "HardSwishOp",
-    "HardmaxOp",
-    "InstanceNormOp",
-    "IsInfOp",
-    "IsNanOp",
-    "LayerNormOp",
-    "LeakyReluOp",
-    "LessOp",
-    "LessOrEqualOp",
-    "LogOp",
-    "LogSoftmaxOp",
-    "LpNormOp",
-    "LpPoolOp",
-    "LrnOp",
-    "LstmOp",
-    "MatmulOp",
-    "MaxOp",
-    "MaxPoolOp",
-    "MinOp",
-    "MishOp",
-    "ModOp",
-    "MulOp",
-    "NegOp",
-    "NotOp",
-    "OneHotOp",
-    "OrOp",
-    "PadOp",
-    "PoolOp",
-    "PowOp",
-    "PreluOp",
-    "QuantizeOp",
-    "ReciprocalOp",
-    "RecurrentOp",
-    "ReduceL1Op",
-    "ReduceL2Op",
-    "ReduceLogSumExpOp",
-    "ReduceLogSumOp",
-    "ReduceMaxOp",
-    "ReduceMeanOp",
-    "ReduceMinOp",
-    "ReduceOp",
-    "ReduceProdOp",
-    "ReduceSumOp",
-    "ReduceSumSquareOp",
-    "ReluOp",
-    "RequantizeOp",
-    "ReshapeOp",
-    "ResizeOp",
-    "ReverseSequenceOp",
-    "RmsNormOp",
-    "RnnOp",
-    "RoundOp",
-    "ScatterElementsOp",
-    "ScatterNdOp",
-    "SeluOp",
-    "ShapeOp",
-    "ShrinkOp",
-    "SigmoidOp",
-    "SignOp",
-    "SinOp",
-    "SinhOp",
-    "SliceOp",
-    "SoftmaxOp",
-    "SoftplusOp",
-    "SoftsignOp",
-    "SpaceToDepthOp",
-    "SplitOp",
-    "SqrtOp",
-    "SqueezeOp",
-    "SubOp",
-    "SumPoolOp",
-    "TanOp",
-    "TanhOp",
-    "ThresholdedReluOp",
-    "TileOp",
-    "TopKOp",
-    "TransposeOp",
-    "TriluOp",
-    "UnaryOp",
-    "UnsqueezeOp",
-    "WhereOp",
-    "XorOp",
-]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -26,8 +28,11 @@ from byocir.dialects.graph.base import (
     dims,
     is_number,
 )
-from byocir.dialects.graph.unary import NumberUnaryOp, UnaryOp
-from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.graph.elementwise import computed_in, unsigned
+from byocir.dialects.graph.unary import NumberUnaryOp, UnaryOp, hard_sigmoid
+from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of, shape_of, tensor, ui64
 
 
 @irdl_op_definition
@@ -37,6 +42,8 @@ class ClipOp(Exact, NumberUnaryOp):
     (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.clip"
+
+    WIDENS: ClassVar[bool] = False
 
     min = opt_prop_def(ArrayAttr)
     max = opt_prop_def(ArrayAttr)
@@ -48,6 +55,15 @@ class ClipOp(Exact, NumberUnaryOp):
             found = value.data.type if value is not None else bound
             expect(found == bound, f"expected {name} of type {bound}, found {found}")
 
+    def body(self, x: Emitted) -> Emitted:
+        element = x.type
+        y = x if element == ui64 else x.to(computed_in(element))
+        for name, bound in (("max", self.min), ("min", self.max)):
+            if bound is not None:
+                number = bound.data.values().item()
+                y = unsigned(y, name, number) if element == ui64 else y.binary(name, number)
+        return y.to(element)
+
 
 @irdl_op_definition
 class LeakyReluOp(UnaryOp):
@@ -57,6 +73,9 @@ class LeakyReluOp(UnaryOp):
     name = "graph.leaky_relu"
 
     alpha = prop_def(FLOAT)
+
+    def body(self, x: Emitted) -> Emitted:
+        return _unless_negative(x, x * self.alpha.value.data)
 
 
 @irdl_op_definition
@@ -68,6 +87,9 @@ class ThresholdedReluOp(Exact, UnaryOp):
 
     alpha = prop_def(FLOAT)
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.compare("gt", self.alpha.value.data).select(x, 0)
+
 
 @irdl_op_definition
 class EluOp(UnaryOp):
@@ -78,6 +100,9 @@ class EluOp(UnaryOp):
 
     alpha = prop_def(FLOAT)
 
+    def body(self, x: Emitted) -> Emitted:
+        return _unless_negative(x, x.unary("expm1") * self.alpha.value.data)
+
 
 @irdl_op_definition
 class CeluOp(UnaryOp):
@@ -87,6 +112,10 @@ class CeluOp(UnaryOp):
     name = "graph.celu"
 
     alpha = prop_def(FLOAT)
+
+    def body(self, x: Emitted) -> Emitted:
+        alpha = self.alpha.value.data
+        return x.max(0) + ((x / alpha).unary("expm1") * alpha).min(0)
 
 
 @irdl_op_definition
@@ -100,6 +129,10 @@ class SeluOp(UnaryOp):
     alpha = prop_def(FLOAT)
     gamma = prop_def(FLOAT)
 
+    def body(self, x: Emitted) -> Emitted:
+        alpha, gamma = self.alpha.value.data, self.gamma.value.data
+        return x.compare("gt", 0).select(x * gamma, x.unary("expm1") * (gamma * alpha))
+
 
 @irdl_op_definition
 class HardSigmoidOp(UnaryOp):
@@ -111,6 +144,9 @@ class HardSigmoidOp(UnaryOp):
     alpha = prop_def(FLOAT)
     beta = prop_def(FLOAT)
 
+    def body(self, x: Emitted) -> Emitted:
+        return hard_sigmoid(x, self.alpha.value.data, self.beta.value.data)
+
 
 @irdl_op_definition
 class ShrinkOp(UnaryOp):
@@ -121,6 +157,11 @@ class ShrinkOp(UnaryOp):
 
     bias = prop_def(FLOAT)
     lambd = prop_def(FLOAT)
+
+    def body(self, x: Emitted) -> Emitted:
+        bias, lambd = self.bias.value.data, self.lambd.value.data
+        low = x.compare("lt", -lambd).select(x + bias, 0)
+        return x.compare("gt", lambd).select(x - bias, low)
 
 
 @irdl_op_definition
@@ -137,6 +178,12 @@ class GeluOp(UnaryOp):
         super().check(element)
         found = self.approximate.data
         expect(found in ("none", "tanh"), f"expected approximate none or tanh, found {found}")
+
+    def body(self, x: Emitted) -> Emitted:
+        if self.approximate.data == "tanh":
+            inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+            return x * 0.5 * (inner.unary("tanh") + 1)
+        return x * 0.5 * ((x * math.sqrt(0.5)).unary("erf") + 1)
 
 
 @irdl_op_definition
@@ -161,3 +208,17 @@ class PreluOp(GraphOp):
             broadcast(x, s) == x, f"expected a slope that broadcasts to {dims(x)}, found {dims(s)}"
         )
         return [tensor(element, x)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+
+        def body(x: Emitted, slope: Emitted) -> Emitted:
+            # Low bits of a product are the same for signed and unsigned integers.
+            bits = (x.to(element), (x.signless() * slope.signless()).cast(element))
+            return x.compare("ge", x.constant(0)).select(*bits)
+
+        return emit.elementwise(shape, element, [self.input, self.slope], body)
+
+
+def _unless_negative(x: Emitted, otherwise: Emitted) -> Emitted:
+    return x.compare("ge", 0).select(x, otherwise)

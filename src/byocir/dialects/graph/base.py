@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 from xdsl.dialects.builtin import (
     I64,
     DenseArrayBase,
@@ -17,11 +19,14 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import EqAttrConstraint, IRDLOperation, ParsePropInAttrDict
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
+from byocir.dialects.locations import names, place
+from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
     Shape,
     element_type_of,
@@ -38,6 +43,8 @@ from byocir.dialects.types import (
     ui32,
     ui64,
 )
+from byocir.errors import ByocirError
+from byocir.memory import ask
 
 INT = IntegerAttr.constr(i64)
 """A property that holds one 64-bit integer, e.g. `group = 1 : i64`."""
@@ -53,12 +60,40 @@ PropertyValue = Attribute | int | float | str | Sequence[int]
 """The Python values that properties can be made from; see `attribute_of`."""
 
 
+_MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
+
+Lowered = SSAValue | Sequence[SSAValue]
+"""An op's only result, or all its results."""
+
+
+class Way(StrEnum):
+    """The form that an op is lowered to."""
+
+    BLOCKS = "blocks"
+    """Blocks, one after the other."""
+    LOOP = "for"
+    """A loop that carries values, with blocks inside and around."""
+    EXTERN = "extern"
+    """A call of a routine of the runtime's C sources."""
+
+
+_LACKING: set[object] = set()
+"""The methods that stand for parts of a definition that a class lacks."""
+
+
+def may_lack(method: _MethodT) -> _MethodT:
+    """Marks a method, of a base class, without which an op has no definition."""
+    _LACKING.add(method)
+    return method
+
+
 class GraphOp(IRDLOperation):
     """An operator on ranked tensors.
 
-    A subclass is a table: docstring with one line of MLIR, typed fields, `infer`. Properties follow
-    ONNX's names and meanings in normalised form: what ONNX passes as constant inputs (axes, pads,
-    clip bounds) is a property, defaults are written out, `auto_pad` is gone.
+    A subclass is a table: docstring with one line of MLIR, typed fields, `infer` and
+    `define`. Properties follow ONNX's names and meanings in normalised form: what ONNX passes as
+    constant inputs (axes, pads, clip bounds) is a property, defaults are written out, `auto_pad`
+    is gone.
     """
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -67,6 +102,15 @@ class GraphOp(IRDLOperation):
     def infer(self) -> Sequence[TensorType]:
         """The result types, from operands and properties; raises VerifyException, one sentence,
         when they do not fit each other."""
+
+    WAY: ClassVar[Way] = Way.BLOCKS
+    """The form that `define` gives to the op."""
+
+    @may_lack
+    def define(self, emit: Emitter) -> Lowered:
+        """Emits what computes the results, at the tensor level, and returns them: the definition
+        of the op. An op of a user's dialect may lack one; it then stays at the graph level."""
+        raise undefined(self, "it has no definition")
 
     @classmethod
     def make(
@@ -110,6 +154,12 @@ class GraphOp(IRDLOperation):
         contraction."""
         return 0
 
+    def ask_for(self, shape: Sequence[int], dtype: np.dtype) -> None:
+        """Raises ByocirError B140 for an array of this shape that computing the op works on, if it
+        would take too much memory."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        ask(nbytes, f"what {self.name} works on", place(self.location))
+
     def expect_core(self) -> None:
         """Raises VerifyException for an operand whose element type can only be held."""
         held = [v.type for v in self.operands if not has_element(element_type_of(v.type))]
@@ -130,6 +180,25 @@ class GraphOp(IRDLOperation):
             raise VerifyException(
                 f"expected result type {_types(expected)} to match operands, found {_types(found)}"
             )
+
+
+def is_defined(kind: type[Operation]) -> bool:
+    """Tells if ops of a class are graph ops with a definition, without a part that is left out."""
+    if not issubclass(kind, GraphOp):
+        return False
+    owner = next(base for base in kind.__mro__ if "define" in vars(base))
+    parts = {getattr(kind, name) for name in ("define", "body") if name in vars(owner)}
+    return parts.isdisjoint(_LACKING)
+
+
+def undefined(op: Operation, reason: str) -> ByocirError:
+    """The error for an op that has no form at the tensor level."""
+    return ByocirError(
+        "B305",
+        f"expected an op with a tensor-level form, found {op.name}: {reason}",
+        where=", ".join(names(op.location)),
+        help="give it to a target that takes it at graph level",
+    )
 
 
 class Exact:

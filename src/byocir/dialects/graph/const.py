@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr, TensorType
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 
 from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.byoc import keep_stored
 from byocir.dialects.graph.base import GraphOp
+from byocir.dialects.tir.emit import Emitter
 
 
 @irdl_op_definition
@@ -52,3 +55,9 @@ class ConstantOp(GraphOp):
         """The constant with these values."""
         array = values if isinstance(values, Array) else Array.of(values)
         return ConstantOp.make(value=ArrayAttr(array), location=location)
+
+    def define(self, emit: Emitter) -> SSAValue:
+        made = emit.constant(self.value.data)
+        assert isinstance(made.owner, Operation)
+        keep_stored(self, made.owner)
+        return made

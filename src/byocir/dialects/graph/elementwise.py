@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -14,12 +16,37 @@ from byocir.dialects.graph.base import (
     INT,
     Exact,
     GraphOp,
+    Way,
     broadcast,
     expect_flag,
     is_number,
+    may_lack,
     shapes,
+    undefined,
 )
-from byocir.dialects.types import element_type_of, has_element, i1, is_float, shape_of, tensor
+from byocir.dialects.graph.operands import accumulator_of, known_values
+from byocir.dialects.intervals import integer_range
+from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.tir.scalar import Emitted, signless
+from byocir.dialects.types import (
+    dtype_of,
+    element_type_of,
+    f64,
+    has_element,
+    i1,
+    i32,
+    i64,
+    is_float,
+    is_integer,
+    is_unsigned,
+    shape_of,
+    tensor,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+    width_of,
+)
 
 
 class BinaryOp(GraphOp):
@@ -46,6 +73,16 @@ class BinaryOp(GraphOp):
         self.check(lhs, rhs)
         return [tensor(self.element(lhs), broadcast(*shapes([self.lhs, self.rhs])))]
 
+    @may_lack
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        """The function of two elements."""
+        raise undefined(self, "it has no definition")
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """One block over all elements of the result."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        return emit.elementwise(shape, element, [self.lhs, self.rhs], self.body)
+
 
 @irdl_op_definition
 class AddOp(Exact, BinaryOp):
@@ -53,6 +90,9 @@ class AddOp(Exact, BinaryOp):
     Integers wrap around."""
 
     name = "graph.add"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _arithmetic("add", x, y)
 
 
 @irdl_op_definition
@@ -62,6 +102,9 @@ class SubOp(Exact, BinaryOp):
 
     name = "graph.sub"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _arithmetic("sub", x, y)
+
 
 @irdl_op_definition
 class MulOp(Exact, BinaryOp):
@@ -69,6 +112,9 @@ class MulOp(Exact, BinaryOp):
     Integers wrap around."""
 
     name = "graph.mul"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _arithmetic("mul", x, y)
 
 
 @irdl_op_definition
@@ -78,6 +124,9 @@ class DivOp(Exact, BinaryOp):
 
     name = "graph.div"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _arithmetic("div", x, y)
+
 
 @irdl_op_definition
 class MaxOp(Exact, BinaryOp):
@@ -85,6 +134,9 @@ class MaxOp(Exact, BinaryOp):
     -> tensor<8x4xf32>`."""
 
     name = "graph.max"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.max(y) if is_float(x.type) else x.compare("gt", y).select(x, y)
 
 
 @irdl_op_definition
@@ -94,6 +146,9 @@ class MinOp(Exact, BinaryOp):
 
     name = "graph.min"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.min(y) if is_float(x.type) else x.compare("lt", y).select(x, y)
+
 
 @irdl_op_definition
 class ModOp(Exact, BinaryOp):
@@ -102,6 +157,7 @@ class ModOp(Exact, BinaryOp):
     (tensor<8x4xi32>, tensor<4xi32>) -> tensor<8x4xi32>`."""
 
     name = "graph.mod"
+    WAY: ClassVar[Way] = Way.EXTERN
 
     fmod = prop_def(INT)
 
@@ -109,6 +165,28 @@ class ModOp(Exact, BinaryOp):
         super().check(lhs, rhs)
         fmod = expect_flag("fmod", self.fmod)
         expect(bool(fmod) or not is_float(lhs), f"expected fmod 1 for {lhs}, found 0")
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """Emits a call of a routine for floats, for there is no scalar op."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        if not is_float(element):
+            return super().define(emit)
+        both = [emit.elementwise(shape, element, [x], lambda x: x) for x in (self.lhs, self.rhs)]
+        numbers = {"towards_zero": self.fmod.value.data}
+        return emit.extern("float_remainder", both, [self.result.type], **numbers)[0]
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        """A remainder that has another sign than the divisor is one divisor off."""
+        element = x.type
+        if element == ui64:
+            return unsigned(x, "rem", y)
+        divisor = y.to(computed_in(element))
+        rest = x.to(divisor.type).binary("rem", divisor)
+        if self.fmod.value.data:
+            return rest.to(element)
+        differs = rest.compare("lt", 0).binary("xor", divisor.compare("lt", 0))
+        off = rest.compare("ne", 0).binary("and", differs)
+        return off.select(rest + divisor, rest).to(element)
 
 
 @irdl_op_definition
@@ -122,6 +200,29 @@ class PowOp(BinaryOp):
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
         for element in (lhs, rhs):
             expect(is_number(element), f"expected operands of numbers, found {element}")
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """Emits a product for the square."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        exponent = known_values(self.rhs)
+        if exponent is None or exponent.size != 1 or exponent.item() != 2:
+            return super().define(emit)
+        wide = accumulator_of(signless(element))
+        return emit.elementwise(
+            shape, element, [self.lhs], lambda x: (x.to(wide) * x.to(wide)).to(element)
+        )
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        """Integers to the power of one are a product for each bit of the exponent."""
+        element, power = x.type, y.type
+        if is_float(element) or is_float(power):
+            wide = accumulator_of(element) if is_float(element) else f64
+            return _narrowed(x.to(wide).binary("pow", y.to(wide)), element)
+        raised = _integer_power(x.to(i64), y.to(i64), width_of(power))
+        exponent = known_values(self.rhs)
+        if not is_unsigned(power) and (exponent is None or bool((exponent < 0).any())):
+            raised = _inverse(x.to(i64), y, raised, is_signed=not is_unsigned(element))
+        return raised.to(element)
 
 
 @irdl_op_definition
@@ -146,6 +247,12 @@ class WhereOp(Exact, GraphOp):
         expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
         return [tensor(lhs, broadcast(*shapes(self.operands)))]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        return emit.elementwise(
+            shape, element, [self.condition, self.lhs, self.rhs], lambda c, x, y: c.select(x, y)
+        )
+
 
 @irdl_op_definition
 class CastOp(Exact, GraphOp):
@@ -164,3 +271,81 @@ class CastOp(Exact, GraphOp):
     def infer(self) -> Sequence[TensorType]:
         expect(has_element(self.to), f"expected to of a number type or i1, found {self.to}")
         return [tensor(self.to, shape_of(self.input.type))]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        source, target = element_type_of(self.input.type), self.to
+
+        def body(x: Emitted) -> Emitted:
+            if target == i1 and source != i1:
+                return x.compare("ne", x.constant(0))
+            if is_float(source) and is_integer(target):
+                return to_integer(x.to(accumulator_of(source)), target)
+            return x.to(target)
+
+        return emit.elementwise(shape_of(self.result.type), target, [self.input], body)
+
+
+_SIGNED: dict[Attribute, Attribute] = {ui8: i32, ui16: i32, ui32: i64, ui64: i64}
+"""The type that unsigned integers are computed in, for bodies know signed ones only."""
+
+
+def computed_in(element: Attribute) -> Attribute:
+    """The type in which bodies compute integers: a signed one for those without sign."""
+    return _SIGNED.get(element, element)
+
+
+def unsigned(x: Emitted, name: str, y: Emitted | int) -> Emitted:
+    """An operator on 64-bit unsigned integers, whose bits bodies hold as signed ones."""
+    other = y.signless() if isinstance(y, Emitted) else x.signless().constant(y)
+    return x.signless().binary(f"{name}u", other).cast(ui64)
+
+
+def _arithmetic(name: str, x: Emitted, y: Emitted) -> Emitted:
+    """An operator on two numbers of one type, of which integers keep the low bits."""
+    element, wide = x.type, computed_in(x.type)
+    if element == ui64 and name == "div":
+        return unsigned(x, name, y)
+    return x.to(wide).binary(name, y.to(wide)).to(element)
+
+
+def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
+    """`x` to the power of an exponent, with the low bits of the product; of a negative one right
+    for 1 and -1, whose powers ask for its last bit alone."""
+    result = x.constant(1)
+    for bit in range(bits):
+        odd = (exponent >> bit).binary("and", 1).compare("ne", 0)
+        result = odd.select(result * x, result)
+        x = x * x
+    return result
+
+
+def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool) -> Emitted:
+    """The power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1, which
+    in bits is the largest number of a type without sign."""
+    is_unit = x.compare("eq", 1)
+    if is_signed:
+        is_unit = is_unit.binary("or", x.compare("eq", -1))
+    is_cut = exponent.compare("lt", 0).binary("and", is_unit.compare("eq", 0))
+    return is_cut.select(x.constant(0), raised)
+
+
+def _narrowed(x: Emitted, element: Attribute) -> Emitted:
+    """A float as a number of a type, towards zero."""
+    return x.to(element) if is_float(element) else x.to(i64).to(element)
+
+
+def to_integer(x: Emitted, target: Attribute) -> Emitted:
+    """Towards zero, saturating, by way of i64, for bodies know no unsigned ones. What is clamped is
+    a float that fits."""
+    if target == ui64:
+        return x.to(ui64)  # which saturates, NaN to 0
+    low, high = integer_range(target)
+    dtype = dtype_of(x.type)
+    ceiling = dtype.type(high)
+    if int(ceiling) > high:  # rounded to the power of two above
+        ceiling = np.nextafter(ceiling, dtype.type(0))
+    number = x.compare("eq", x).select(x, 0)
+    fits = number.clamp(float(low), float(ceiling)).to(i64)
+    if int(ceiling) != high:
+        fits = number.compare("gt", float(ceiling)).select(fits.constant(high), fits)
+    return fits.to(target)

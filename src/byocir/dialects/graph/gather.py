@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -14,15 +17,32 @@ from byocir.dialects.graph.base import (
     INT,
     Exact,
     GraphOp,
+    Way,
     dims,
     expect_axis,
     expect_flag,
     is_number,
+    undefined,
 )
-from byocir.dialects.types import Shape, element_type_of, i32, i64, shape_of, tensor
+from byocir.dialects.graph.lookup import counter, is_regular, selected, take
+from byocir.dialects.graph.operands import known_values
+from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import (
+    Shape,
+    dtype_of,
+    element_type_of,
+    i32,
+    i64,
+    is_float,
+    shape_of,
+    tensor,
+    ui64,
+)
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
-"""Ways of a scatter to treat the element that is there: it replaces it, or combines both."""
+"""Ways of a scatter to treat the element that is there: it replaces it, or combines both. Routines
+take the place in this list."""
 
 
 def _expect_indices(value: SSAValue) -> Shape:
@@ -64,6 +84,30 @@ class GatherOp(GatherBaseOp):
         expect_axis(axis, len(x))
         return *x[:axis], *indices, *x[axis + 1 :]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        """By regular constants: index maps."""
+        given, axis = known_values(self.indices), self.axis.value.data
+        source, shape = shape_of(self.input.type), shape_of(self.result.type)
+        element = element_type_of(self.input.type)
+        if 0 in shape:
+            return emit.empty(element, shape)
+        table = (
+            [] if given is None else [int(i + source[axis] * (i < 0)) for i in given.reshape(-1)]
+        )
+        inside = given is not None and all(0 <= i < source[axis] for i in table)
+        if given is None or not inside or not is_regular(table):
+            return take(emit, self.input, axis, self.indices)
+        chosen = selected(emit, self.input, axis, table)
+        if given.ndim == 1:
+            return chosen
+        # The dimensions of the indices are one in what was chosen.
+        at = Space.over(shape).parallel
+        flat = AffineExpr.constant(0)
+        for i, size in enumerate(given.shape):
+            flat = flat * size + at[axis + i]
+        index = [*at[:axis], flat, *at[axis + given.ndim :]]
+        return emit.elementwise(shape, element, [Read(chosen, index)], lambda x: x)
+
 
 @irdl_op_definition
 class GatherElementsOp(GatherBaseOp):
@@ -78,6 +122,19 @@ class GatherElementsOp(GatherBaseOp):
     def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
         _expect_within(x, indices, self.axis.value.data)
         return indices
+
+    def define(self, emit: Emitter) -> SSAValue:
+        axis, source, shape = (
+            self.axis.value.data,
+            shape_of(self.input.type),
+            shape_of(self.result.type),
+        )
+        at = Space.over(shape).parallel
+        reads = [
+            counter(emit, size, expr) if i != axis else Read(self.indices, at)
+            for i, (size, expr) in enumerate(zip(source, at, strict=True))
+        ]
+        return _looked_up(emit, self.input, shape, reads, [axis])
 
 
 def _expect_within(x: Shape, indices: Shape, axis: int) -> None:
@@ -111,10 +168,25 @@ class GatherNdOp(GatherBaseOp):
         )
         return *indices[:-1], *x[batch + depth :]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        source, shape = shape_of(self.input.type), shape_of(self.result.type)
+        batch, own = self.batch_dims.value.data, shape_of(self.indices.type)
+        depth, at = own[-1], Space.over(shape).parallel
+        last = batch + depth
+        reads = [counter(emit, source[i], at[i]) for i in range(batch)]
+        reads += [
+            Read(self.indices, [*at[: len(own) - 1], AffineExpr.constant(i)]) for i in range(depth)
+        ]
+        tail = zip(source[last:], at[len(own) - 1 :], strict=True)
+        reads += [counter(emit, size, expr) for size, expr in tail]
+        return _looked_up(emit, self.input, shape, reads, range(batch, last))
+
 
 class ScatterBaseOp(GraphOp):
     """Base of the writes of `updates` into `input` at `indices`. With reduction `none` no place may
     be written twice."""
+
+    WAY: ClassVar[Way] = Way.EXTERN
 
     input = operand_def(TensorType)
     indices = operand_def(TensorType)
@@ -157,6 +229,10 @@ class ScatterElementsOp(ScatterBaseOp):
         _expect_within(x, indices, self.axis.value.data)
         return indices
 
+    def define(self, emit: Emitter) -> Sequence[SSAValue]:
+        numbers = {"axis": self.axis.value.data, "how": REDUCTIONS.index(self.reduction.data)}
+        return emit.extern("scatter_elements", list(self.operands), [self.result.type], **numbers)
+
 
 @irdl_op_definition
 class ScatterNdOp(ScatterBaseOp):
@@ -169,6 +245,10 @@ class ScatterNdOp(ScatterBaseOp):
         depth = indices[-1] if indices else 0
         expect(1 <= depth <= len(x), f"expected positions of 1 to {len(x)} indices, found {depth}")
         return *indices[:-1], *x[depth:]
+
+    def define(self, emit: Emitter) -> Sequence[SSAValue]:
+        how = REDUCTIONS.index(self.reduction.data)
+        return emit.extern("scatter_nd", list(self.operands), [self.result.type], how=how)
 
 
 @irdl_op_definition
@@ -196,6 +276,34 @@ class OneHotOp(Exact, GraphOp):
         expect(depth >= 1, f"expected depth >= 1, found {depth}")
         return [tensor(element_type_of(self.values.type), (*x[:axis], depth, *x[axis:]))]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        kind, axis, depth = (
+            element_type_of(self.indices.type),
+            self.axis.value.data,
+            self.depth.value.data,
+        )
+        if depth > DEEPEST:
+            raise undefined(self, f"a depth of {depth} is more than memory holds")
+        wide = kind if is_float(kind) or kind == ui64 else i64
+        counter = emit.constant(np.arange(depth).astype(dtype_of(wide)))
+        at = Space.over(shape).parallel
+        reads = [
+            Read(self.indices, [*at[:axis], *at[axis + 1 :]]),
+            Read(counter, [at[axis]]),
+            Read(self.values, [ZERO]),
+            Read(self.values, [ZERO + 1]),
+        ]
+
+        def body(i: Emitted, place: Emitted, off: Emitted, on: Emitted) -> Emitted:
+            index = i.to(wide)
+            if kind == ui64:
+                return index.compare("eq", place).select(on, off)
+            from_end = index.compare("eq", place - depth)
+            return index.compare("eq", place).binary("or", from_end).select(on, off)
+
+        return emit.elementwise(shape, element, reads, body)
+
 
 @irdl_op_definition
 class TopKOp(Exact, GraphOp):
@@ -205,6 +313,7 @@ class TopKOp(Exact, GraphOp):
     `sorted` the order is not defined."""
 
     name = "graph.top_k"
+    WAY: ClassVar[Way] = Way.EXTERN
 
     input = operand_def(TensorType)
     axis = prop_def(INT)
@@ -226,3 +335,29 @@ class TopKOp(Exact, GraphOp):
         expect_flag("sorted", self.sorted)
         shape = (*x[:axis], k, *x[axis + 1 :])
         return [tensor(element, shape), tensor(i64, shape)]
+
+    def define(self, emit: Emitter) -> Sequence[SSAValue]:
+        """In order also where none is asked for."""
+        axis, k, largest = (value.value.data for value in (self.axis, self.k, self.largest))
+        types = [result.type for result in self.results]
+        return emit.extern("top_k", [self.input], types, axis=axis, k=k, largest=largest)
+
+
+def _looked_up(
+    emit: Emitter, x: SSAValue, shape: Shape, places: Sequence[Read], indices: Iterable[int]
+) -> SSAValue:
+    """The elements of an array at these places, one for each dimension; those of the dimensions
+    `indices` may be negative, which counts from the end."""
+    source = shape_of(x.type)
+
+    def body(*scalars: Emitted) -> Emitted:
+        *at, table = scalars
+        for i in indices:
+            at[i] = at[i].to(i64).wrapped(source[i])
+        return table.read(*at)
+
+    return emit.elementwise(shape, element_type_of(x.type), [*places, Read.whole(x)], body)
+
+
+DEEPEST = 2**32
+"""One-hot vectors of more elements are more than memory holds."""

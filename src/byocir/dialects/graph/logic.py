@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
-from byocir.dialects.graph.base import INT, Exact, GraphOp, expect_flag, expect_float
+from byocir.dialects.graph.base import (
+    INT,
+    Exact,
+    GraphOp,
+    expect_flag,
+    expect_float,
+    may_lack,
+    undefined,
+)
 from byocir.dialects.graph.elementwise import BinaryOp
 from byocir.dialects.graph.unary import UnaryOp
-from byocir.dialects.types import i1, is_integer, shape_of, tensor, ui8, ui16, ui32, ui64
+from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import (
+    i1,
+    i64,
+    is_integer,
+    shape_of,
+    tensor,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+    width_of,
+)
 
 # -- comparisons
 
@@ -35,6 +57,9 @@ class EqualOp(CompareOp):
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
         expect(lhs == rhs, f"expected operands of one element type, found {lhs} and {rhs}")
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.compare("eq", y)
+
 
 @irdl_op_definition
 class LessOp(CompareOp):
@@ -42,6 +67,9 @@ class LessOp(CompareOp):
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.less"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.compare("lt", y)
 
 
 @irdl_op_definition
@@ -51,6 +79,9 @@ class LessOrEqualOp(CompareOp):
 
     name = "graph.less_or_equal"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.compare("le", y)
+
 
 @irdl_op_definition
 class GreaterOp(CompareOp):
@@ -59,6 +90,9 @@ class GreaterOp(CompareOp):
 
     name = "graph.greater"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.compare("gt", y)
+
 
 @irdl_op_definition
 class GreaterOrEqualOp(CompareOp):
@@ -66,6 +100,9 @@ class GreaterOrEqualOp(CompareOp):
     (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.greater_or_equal"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return x.compare("ge", y)
 
 
 class ClassifyOp(Exact, GraphOp):
@@ -80,12 +117,23 @@ class ClassifyOp(Exact, GraphOp):
         expect_float(self.input)
         return [tensor(i1, shape_of(self.input.type))]
 
+    @may_lack
+    def body(self, x: Emitted) -> Emitted:
+        """The answer for one element."""
+        raise undefined(self, "it has no definition")
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return emit.elementwise(shape_of(self.result.type), i1, [self.input], self.body)
+
 
 @irdl_op_definition
 class IsNanOp(ClassifyOp):
     """Tests if an element is NaN, e.g. `graph.is_nan %x : (tensor<8x4xf32>) -> tensor<8x4xi1>`."""
 
     name = "graph.is_nan"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.compare("ne", x)
 
 
 @irdl_op_definition
@@ -103,6 +151,15 @@ class IsInfOp(ClassifyOp):
         expect_flag("detect_negative", self.detect_negative)
         expect_flag("detect_positive", self.detect_positive)
         return super().infer()
+
+    def body(self, x: Emitted) -> Emitted:
+        flags = (self.detect_negative, self.detect_positive)
+        numbers = zip(flags, (-math.inf, math.inf), strict=True)
+        asked = [number for flag, number in numbers if flag.value.data]
+        result = x.compare("eq", asked[0]) if asked else x.compare("lt", -math.inf)
+        for number in asked[1:]:
+            result = result.binary("or", x.compare("eq", number))
+        return result
 
 
 # -- logic
@@ -122,6 +179,9 @@ class AndOp(LogicOp):
 
     name = "graph.and"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("and", x, y)
+
 
 @irdl_op_definition
 class OrOp(LogicOp):
@@ -130,6 +190,9 @@ class OrOp(LogicOp):
 
     name = "graph.or"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("or", x, y)
+
 
 @irdl_op_definition
 class XorOp(LogicOp):
@@ -137,6 +200,9 @@ class XorOp(LogicOp):
     -> tensor<8x4xi1>`."""
 
     name = "graph.xor"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("xor", x, y)
 
 
 @irdl_op_definition
@@ -147,6 +213,9 @@ class NotOp(Exact, UnaryOp):
 
     def check(self, element: Attribute) -> None:
         expect(element == i1, f"expected an input of i1, found {element}")
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.signless().binary("xor", 1)
 
 
 # -- bits
@@ -167,6 +236,9 @@ class BitwiseAndOp(BitwiseOp):
 
     name = "graph.bitwise_and"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("and", x, y)
+
 
 @irdl_op_definition
 class BitwiseOrOp(BitwiseOp):
@@ -175,6 +247,9 @@ class BitwiseOrOp(BitwiseOp):
 
     name = "graph.bitwise_or"
 
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("or", x, y)
+
 
 @irdl_op_definition
 class BitwiseXorOp(BitwiseOp):
@@ -182,6 +257,9 @@ class BitwiseXorOp(BitwiseOp):
     tensor<4xi32>) -> tensor<8x4xi32>`."""
 
     name = "graph.bitwise_xor"
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        return _bits("xor", x, y)
 
 
 @irdl_op_definition
@@ -195,6 +273,9 @@ class BitwiseNotOp(Exact, UnaryOp):
         expect(
             is_integer(element) and element != i1, f"expected an input of integers, found {element}"
         )
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.signless().binary("xor", -1).cast(x.type)
 
 
 @irdl_op_definition
@@ -214,3 +295,17 @@ class BitShiftOp(Exact, BinaryOp):
         )
         found = self.direction.data
         expect(found in ("LEFT", "RIGHT"), f"expected direction LEFT or RIGHT, found {found}")
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        """In a wider type, which knows unsigned numbers from negative ones, if there is one."""
+        element, width, left = x.type, width_of(x.type), self.direction.data == "LEFT"
+        if width == 64:  # a distance beyond 2^63 is negative, and gives 0 as it should
+            name = "shl" if left else "shru"
+            return x.signless().binary(name, y.signless()).cast(element)
+        wide, far = x.to(i64), y.to(i64)
+        shifted = wide.binary("shl" if left else "shr", far.min(width - 1))
+        return far.compare("lt", width).select(shifted, 0).to(element)
+
+
+def _bits(name: str, x: Emitted, y: Emitted) -> Emitted:
+    return x.signless().binary(name, y.signless()).cast(x.type)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -29,7 +31,12 @@ from byocir.dialects.graph.base import (
     expect_flag,
     int_tuple,
 )
+from byocir.dialects.graph.lookup import Table, at_axis, counter, looked_up
 from byocir.dialects.graph.shape import ShapeOp
+from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space, broadcast_index
+from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import Shape, element_type_of, i64, shape_of, tensor
 
 
@@ -51,6 +58,11 @@ class ExpandOp(ShapeOp):
         )
         return shape
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return self.copied(
+            emit, broadcast_index(shape_of(self.input.type), shape_of(self.result.type))
+        )
+
 
 @irdl_op_definition
 class TileOp(ShapeOp):
@@ -66,6 +78,11 @@ class TileOp(ShapeOp):
         expect(len(repeats) == len(x), f"expected {len(x)} repeats, found {len(repeats)}")
         expect(min(repeats, default=0) >= 0, f"expected repeats >= 0, found {list(repeats)}")
         return [size * count for size, count in zip(x, repeats, strict=True)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        at = Space.over(shape_of(self.result.type)).parallel
+        rows = zip(at, shape_of(self.input.type), int_tuple(self.repeats), strict=True)
+        return self.copied(emit, [modulo(i, size) if count > 1 else i for i, size, count in rows])
 
 
 @irdl_op_definition
@@ -93,6 +110,11 @@ class SliceOp(ShapeOp):
                 f"expected elements 0 to {x[axis] - 1} of axis {axis}, found {start} to {last}",
             )
         return sizes
+
+    def define(self, emit: Emitter) -> SSAValue:
+        at = Space.over(shape_of(self.result.type)).parallel
+        rows = zip(at, int_tuple(self.steps), int_tuple(self.starts), strict=True)
+        return self.copied(emit, [i * step + start for i, step, start in rows])
 
 
 def sliced(start: int, end: int, step: int, size: int) -> range:
@@ -131,6 +153,17 @@ class SplitOp(Exact, GraphOp):
         )
         element = element_type_of(self.input.type)
         return [tensor(element, (*x[:axis], size, *x[axis + 1 :])) for size in split]
+
+    def define(self, emit: Emitter) -> Sequence[SSAValue]:
+        axis, start = self.axis.value.data, 0
+        pieces: list[SSAValue] = []
+        for piece in self.pieces:
+            shape, element = shape_of(piece.type), element_type_of(piece.type)
+            index = list(Space.over(shape).parallel)
+            index[axis] = index[axis] + start
+            pieces.append(emit.elementwise(shape, element, [Read(self.input, index)], lambda x: x))
+            start += shape[axis]
+        return pieces
 
 
 @irdl_op_definition
@@ -174,6 +207,17 @@ class PadOp(ShapeOp):
             )
         return sizes
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        if self.mode.data != "constant":
+            return _extended_by(emit, self)
+        pads = int_tuple(self.pads)
+        index = [i - begin for i, begin in zip(Space.over(shape).parallel, pads, strict=False)]
+        value = self.value.data.values().item() if self.value is not None else 0
+        if 0 in shape_of(self.input.type):
+            return emit.fill(value, element, shape)
+        return emit.elementwise(shape, element, [Read(self.input, index, pad=value)], lambda x: x)
+
 
 class BlocksOp(ShapeOp):
     """Base of the moves between the channels and the plane of `[N,C,H,W]`."""
@@ -204,6 +248,13 @@ class DepthToSpaceOp(BlocksOp):
         expect(x[1] % block**2 == 0, f"expected channels divisible by {block**2}, found {x[1]}")
         return x[0], x[1] // block**2, x[2] * block, x[3] * block
 
+    def define(self, emit: Emitter) -> SSAValue:
+        block, channels = self.blocksize.value.data, shape_of(self.result.type)[1]
+        n, c, h, w = Space.over(shape_of(self.result.type)).parallel
+        place = modulo(h, block) * block + modulo(w, block)
+        depth = place * channels + c if self.mode.data == "DCR" else c * block**2 + place
+        return self.copied(emit, [n, depth, divided(h, block), divided(w, block)])
+
 
 @irdl_op_definition
 class SpaceToDepthOp(BlocksOp):
@@ -221,6 +272,13 @@ class SpaceToDepthOp(BlocksOp):
         )
         return x[0], x[1] * block**2, x[2] // block, x[3] // block
 
+    def define(self, emit: Emitter) -> SSAValue:
+        block, channels = self.blocksize.value.data, shape_of(self.input.type)[1]
+        n, c, h, w = Space.over(shape_of(self.result.type)).parallel
+        place = divided(c, channels)
+        row, column = divided(place, block), modulo(place, block)
+        return self.copied(emit, [n, modulo(c, channels), h * block + row, w * block + column])
+
 
 @irdl_op_definition
 class TriluOp(ShapeOp):
@@ -237,6 +295,15 @@ class TriluOp(ShapeOp):
         expect(len(x) >= 2, f"expected an input of rank >= 2, found {dims(x)}")
         expect_flag("upper", self.upper)
         return x
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """The triangle is copied, where the guard holds, over zeros."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        space, k = Space.over(shape), self.k.value.data
+        row, column = space.parallel[-2:]
+        kept = column + row * -1 - k if self.upper.value.data else row + column * -1 + k
+        zeros = emit.fill(0, element, shape)
+        return emit.block(space, [Read(self.input, space.parallel)], zeros, first, where=[kept])
 
 
 @irdl_op_definition
@@ -264,3 +331,83 @@ class ReverseSequenceOp(Exact, GraphOp):
         wanted = tensor(i64, [x[batch.value.data]])
         expect(self.lengths.type == wanted, f"expected {wanted}, found {self.lengths.type}")
         return [tensor(element_type_of(self.input.type), x)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """A step before the length reads the one as far from it; others read themselves."""
+        shape, time = shape_of(self.result.type), self.time_axis.value.data
+        at = Space.over(shape).parallel
+        reads = [counter(emit, size, expr) for size, expr in zip(shape, at, strict=True)]
+        lengths = Read(self.lengths, [at[self.batch_axis.value.data]])
+
+        def body(*scalars: Emitted) -> Emitted:
+            *places, length, table = scalars
+            here = places[time]
+            places[time] = here.compare("lt", length).select(length - here - 1, here)
+            return table.read(*places)
+
+        element = element_type_of(self.input.type)
+        return emit.elementwise(shape, element, [*reads, lengths, Read.whole(self.input)], body)
+
+
+def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
+    """One dimension after the other: what is kept of it, then what stands before and behind."""
+    pads, source = int_tuple(op.pads), shape_of(op.input.type)
+    value, rank = op.input, len(source)
+    for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around
+        value = _cut(emit, value, axis, -min(pads[axis], 0), -min(pads[rank + axis], 0))
+    if 0 in shape_of(value.type):
+        return emit.empty(element_type_of(value.type), shape_of(op.result.type))
+    for axis in range(rank):
+        begin, end = max(pads[axis], 0), max(pads[rank + axis], 0)
+        if begin or end:
+            value = _extended(emit, value, axis, begin, end, op.mode.data)
+    return value
+
+
+def _part(
+    emit: Emitter, value: SSAValue, into: SSAValue, axis: int, size: int, to: int, index: Index
+) -> SSAValue:
+    """Writes `size` elements along a dimension, from `to` on, of what is at `index`, in which the
+    dimension counts from 0."""
+    shape = list(shape_of(value.type))
+    shape[axis] = size
+    space = Space.over(tuple(shape))
+    out = list(space.parallel)
+    out[axis] = out[axis] + to
+    return emit.block(space, [Read(value, index)], into, first, out)
+
+
+def _cut(emit: Emitter, value: SSAValue, axis: int, begin: int, end: int) -> SSAValue:
+    if not (begin or end):
+        return value
+    shape, element = list(shape_of(value.type)), element_type_of(value.type)
+    shape[axis] -= begin + end
+    index = at_axis(shape, axis, AffineExpr.dimension(axis) + begin)
+    return emit.elementwise(tuple(shape), element, [Read(value, index)], lambda x: x)
+
+
+def _extended(
+    emit: Emitter, value: SSAValue, axis: int, begin: int, end: int, mode: str
+) -> SSAValue:
+    shape, element = shape_of(value.type), element_type_of(value.type)
+    size, i = shape[axis], AffineExpr.dimension(axis)
+    most = {"reflect": size - 1, "wrap": size}.get(mode)
+    if most is not None and max(begin, end) > most:  # more than once
+        return looked_up(emit, value, axis, _repeated(size, begin, end, mode))
+    before = {"edge": AffineExpr.constant(0), "reflect": i * -1 + begin, "wrap": i + size - begin}
+    behind = {"edge": AffineExpr.constant(size - 1), "reflect": i * -1 + size - 2, "wrap": i}
+    result = emit.empty(element, (*shape[:axis], begin + size + end, *shape[axis + 1 :]))
+    parts = [(size, begin, i), (begin, 0, before[mode]), (end, begin + size, behind[mode])]
+    for count, to, expr in parts:
+        if count:
+            index = at_axis(shape, axis, expr)
+            result = _part(emit, value, result, axis, count, to, index)
+    return result
+
+
+def _repeated(size: int, begin: int, end: int, mode: str) -> Table:
+    """Lists the source index of each element of a padded dimension: size 3 with 1 before and after,
+    reflected → [1, 0, 1, 2, 1]."""
+    period = size if mode == "wrap" else max(2 * (size - 1), 1)
+    found = [i % period for i in range(-begin, size + end)]
+    return found if mode == "wrap" else [min(i, period - i) if size > 1 else 0 for i in found]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -28,7 +29,13 @@ from byocir.dialects.graph.base import (
     expect_axis,
     expect_float,
 )
-from byocir.dialects.types import Shape, shape_of, tensor
+from byocir.dialects.graph.nn import spatial_names
+from byocir.dialects.graph.operands import accumulator_of, axis_read
+from byocir.dialects.graph.reducing import others, reduced
+from byocir.dialects.tir.affine import divided
+from byocir.dialects.tir.emit import Emitter, Index, Read, Space, broadcast_index
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import Shape, element_type_of, f32, f64, shape_of, tensor
 
 
 def _expect_channels(x: SSAValue, **parameters: SSAValue) -> TensorType:
@@ -75,6 +82,18 @@ class BatchNormOp(GraphOp):
             )
         ]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, epsilon = accumulator_of(element), self.epsilon.value.data
+        columns = [self.scale, self.bias, self.mean, self.variance]
+
+        def body(x: Emitted, *column: Emitted) -> Emitted:
+            scale, bias, mean, variance = (value.to(wide) for value in column)
+            return ((x.to(wide) - mean) / (variance + epsilon).sqrt() * scale + bias).to(element)
+
+        reads = [self.input, *(axis_read(value, 1) for value in columns)]
+        return emit.elementwise(shape, element, reads, body)
+
 
 @irdl_op_definition
 class InstanceNormOp(GraphOp):
@@ -98,6 +117,10 @@ class InstanceNormOp(GraphOp):
         expect(len(x) >= 3, f"expected an input of rank >= 3, found {dims(x)}")
         expect(math.prod(x[2:]) > 0, f"expected values to average, found {dims(x)}")
         return [type_]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """A group norm with one channel in each group."""
+        return _group_norm(emit, self, shape_of(self.result.type)[1])
 
 
 @irdl_op_definition
@@ -126,6 +149,9 @@ class GroupNormOp(GraphOp):
         )
         expect(math.prod(x[1:]) > 0, f"expected values to average, found {dims(x)}")
         return [type_]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _group_norm(emit, self, self.num_groups.value.data)
 
 
 def _expect_tail(x: Shape, axis: int, name: str, value: SSAValue) -> None:
@@ -166,6 +192,21 @@ class LayerNormOp(GraphOp):
             _expect_tail(x, axis, name, value)
         return [tensor(element, x)]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, axis = _computed_in(element), self.axis.value.data
+        if 0 in shape:
+            return emit.empty(element, shape)
+        rows = Space(
+            {f"i{i}": size for i, size in enumerate(shape[:axis])},
+            {f"r{i}": size for i, size in enumerate(shape[axis:], axis)},
+        )
+        index = [rows[f"i{i}" if i < axis else f"r{i}"] for i in range(len(shape))]
+        moments = _moments(emit, self.input, rows, index, shape[:axis], wide)
+        values = [self.scale, *([self.bias] if self.bias is not None else [])]
+        at = Space.over(shape).parallel[:axis]
+        return _normalised(emit, self, moments, at, _tail_reads(shape, values), wide)
+
 
 @irdl_op_definition
 class RmsNormOp(GraphOp):
@@ -191,6 +232,24 @@ class RmsNormOp(GraphOp):
         _expect_tail(x, axis, "scale", self.scale)
         return [tensor(element, x)]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, axes = _computed_in(element), range(self.axis.value.data, len(shape))
+        if 0 in shape:
+            return emit.empty(element, shape)
+        count, epsilon = prod(shape[axis] for axis in axes), self.epsilon.value.data
+        total = reduced(
+            emit, [self.input], shape, axes, 0, wide, lambda x, acc: acc + x.to(wide) * x.to(wide)
+        )
+
+        def body(x: Emitted, total: Emitted, scale: Emitted) -> Emitted:
+            return (x.to(wide) / (total / count + epsilon).sqrt() * scale.to(wide)).to(element)
+
+        at = Read(total, others(len(shape), axes))
+        return emit.elementwise(
+            shape, element, [self.input, at, *_tail_reads(shape, [self.scale])], body
+        )
+
 
 @irdl_op_definition
 class LrnOp(GraphOp):
@@ -213,3 +272,90 @@ class LrnOp(GraphOp):
     def infer(self) -> Sequence[TensorType]:
         expect(self.size.value.data >= 1, f"expected size >= 1, found {self.size.value.data}")
         return [_expect_channels(self.input)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """The squares of neighbouring channels are a window; there are none beyond the last."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, size = accumulator_of(element), self.size.value.data
+        space = Space({f"i{i}": n for i, n in enumerate(shape)}, {"r": size})
+        index = list(space.parallel)
+        index[1] = index[1] + space["r"] - (size - 1) // 2
+
+        def add(x: Emitted, acc: Emitted) -> Emitted:
+            return acc + x.to(wide) * x.to(wide)
+
+        read = Read(self.input, index, pad=0)
+        squares = emit.block(space, [read], emit.fill(0, wide, shape), add)
+        alpha, beta, bias = (value.value.data for value in (self.alpha, self.beta, self.bias))
+
+        def body(x: Emitted, s: Emitted) -> Emitted:
+            return (x.to(wide) / (s * (alpha / size) + bias).binary("pow", beta)).to(element)
+
+        return emit.elementwise(shape, element, [self.input, squares], body)
+
+
+def _group_norm(emit: Emitter, op: InstanceNormOp | GroupNormOp, groups: int) -> SSAValue:
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    if 0 in shape:
+        return emit.empty(element, shape)
+    wide, inner = accumulator_of(element), shape[1] // groups
+    names = spatial_names(len(shape) - 2)
+    plane = dict(zip(names, shape[2:], strict=True))
+    space = Space({"n": shape[0], "g": groups}, {"c": inner, **plane})
+    channel = space["g"] * inner + space["c"]
+    index = [space["n"], channel, *(space[name] for name in names)]
+    moments = _moments(emit, op.input, space, index, (shape[0], groups), wide)
+    n, c = Space.over(shape).parallel[:2]
+    parameters = [axis_read(op.scale, 1), axis_read(op.bias, 1)]
+    return _normalised(emit, op, moments, [n, divided(c, inner)], parameters, wide)
+
+
+def _moments(
+    emit: Emitter, value: SSAValue, space: Space, index: Index, rest: Shape, wide: Attribute
+) -> tuple[SSAValue, SSAValue]:
+    """The sum of a group's elements over their number, and that of their squared distances to it;
+    `rest` is the shape of the groups, over which the parallel iterators run."""
+    count = prod(space.extents[len(rest) :])
+
+    def mean(total: SSAValue) -> SSAValue:
+        return emit.elementwise(rest, wide, [total], lambda x: x / count)
+
+    def squares(x: Emitted, m: Emitted, acc: Emitted) -> Emitted:
+        distance = x.to(wide) - m
+        return acc + distance * distance
+
+    zeros = emit.fill(0, wide, rest)
+    total = emit.block(space, [Read(value, index)], zeros, lambda x, acc: acc + x.to(wide))
+    centre = mean(total)
+    reads = [Read(value, index), Read(centre, space.parallel)]
+    return centre, mean(emit.block(space, reads, emit.fill(0, wide, rest), squares))
+
+
+def _normalised(
+    emit: Emitter,
+    op: InstanceNormOp | GroupNormOp | LayerNormOp,
+    moments: tuple[SSAValue, SSAValue],
+    at: Index,
+    parameters: Sequence[Read],
+    wide: Attribute,
+) -> SSAValue:
+    """`(x - mean) / sqrt(variance + epsilon)`, times scale and plus bias if there is one."""
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    epsilon = op.epsilon.value.data
+
+    def body(x: Emitted, mean: Emitted, variance: Emitted, *given: Emitted) -> Emitted:
+        y = (x.to(wide) - mean) / (variance + epsilon).sqrt() * given[0].to(wide)
+        return (y + given[1].to(wide) if len(given) > 1 else y).to(element)
+
+    reads = [op.input, *(Read(moment, at) for moment in moments), *parameters]
+    return emit.elementwise(shape, element, reads, body)
+
+
+def _tail_reads(shape: Shape, values: Sequence[SSAValue]) -> list[Read]:
+    """Parameters that broadcast to the last dimensions."""
+    return [Read(value, broadcast_index(shape_of(value.type), shape)) for value in values]
+
+
+def _computed_in(element: Attribute) -> Attribute:
+    """ONNX's stash type: f32, but f64 keeps its own."""
+    return f64 if element == f64 else f32

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Self
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -22,8 +26,21 @@ from byocir.dialects.graph.base import (
     expect_float,
     int_tuple,
 )
-from byocir.dialects.graph.nn import BYTES, window_shape
-from byocir.dialects.types import element_type_of, i32, is_float, shape_of, tensor
+from byocir.dialects.graph.nn import BYTES, kernel_names, spatial_names, window, window_shape
+from byocir.dialects.graph.operands import accumulator_of
+from byocir.dialects.graph.reducing import Step, along, extreme, lowest
+from byocir.dialects.tir.bodies import widen_add
+from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
+from byocir.dialects.tir.scalar import Emitted, Number
+from byocir.dialects.types import (
+    dtype_of,
+    element_type_of,
+    i32,
+    is_float,
+    is_unsigned,
+    shape_of,
+    tensor,
+)
 
 
 class PoolOp(GraphOp):
@@ -84,6 +101,15 @@ class MaxPoolOp(Exact, PoolOp):
         )
         return element
 
+    def define(self, emit: Emitter) -> SSAValue:
+        element = element_type_of(self.result.type)
+        wide = i32 if is_unsigned(element) else element
+
+        def body(x: Emitted, acc: Emitted) -> Emitted:
+            return acc.to(wide).max(x.to(wide)).to(element)
+
+        return _pool(emit, self, element, lowest(element), body)
+
 
 @irdl_op_definition
 class AveragePoolOp(PoolOp):
@@ -100,6 +126,21 @@ class AveragePoolOp(PoolOp):
         expect_flag("count_include_pad", self.count_include_pad)
         return expect_float(self.input)
 
+    def define(self, emit: Emitter) -> SSAValue:
+        """Emits sums over windows and their division by counts. The count is a number in the body
+        where all windows have the same, else an array with one for each window."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide = accumulator_of(element)
+        total = _pool(emit, self, wide, 0, lambda x, acc: acc + x.to(wide))
+        counts = window_counts(self, bool(self.count_include_pad.value.data))
+        if counts.size and counts.min() == counts.max():
+            count = int(counts.flat[0])
+            return emit.elementwise(shape, element, [total], lambda x: (x / count).to(element))
+        divisor = emit.constant(counts.astype(dtype_of(wide)))
+        index = [AffineExpr.dimension(axis) for axis in range(2, len(shape))]
+        reads = [total, Read(divisor, index)]
+        return emit.elementwise(shape, element, reads, lambda x, count: (x / count).to(element))
+
 
 @irdl_op_definition
 class SumPoolOp(Exact, PoolOp):
@@ -114,6 +155,9 @@ class SumPoolOp(Exact, PoolOp):
         element = element_type_of(self.input.type)
         expect(element in BYTES, f"expected an 8-bit input, found {element}")
         return i32
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _pool(emit, self, i32, 0, widen_add)
 
 
 @irdl_op_definition
@@ -130,6 +174,19 @@ class LpPoolOp(PoolOp):
     def element(self) -> Attribute:
         expect(self.p.value.data >= 1, f"expected p >= 1, found {self.p.value.data}")
         return expect_float(self.input)
+
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, p = accumulator_of(element), self.p.value.data
+
+        def power(x: Emitted, acc: Emitted) -> Emitted:
+            size = x.to(wide).unary("abs")
+            return acc + (size if p == 1 else size * size if p == 2 else size.binary("pow", p))
+
+        def root(x: Emitted) -> Emitted:
+            return (x if p == 1 else x.sqrt() if p == 2 else x.binary("pow", 1 / p)).to(element)
+
+        return emit.elementwise(shape, element, [_pool(emit, self, wide, 0, power)], root)
 
 
 class GlobalPoolOp(GraphOp):
@@ -154,6 +211,13 @@ class GlobalAveragePoolOp(GlobalPoolOp):
 
     name = "graph.global_average_pool"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        element, source = element_type_of(self.result.type), shape_of(self.input.type)
+        wide, count = accumulator_of(element), prod(source[2:])
+        return _over_plane(
+            emit, self, 0, wide, lambda x, acc: acc + x.to(wide), lambda x: (x / count).to(element)
+        )
+
 
 @irdl_op_definition
 class GlobalMaxPoolOp(Exact, GlobalPoolOp):
@@ -161,3 +225,83 @@ class GlobalMaxPoolOp(Exact, GlobalPoolOp):
     (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`."""
 
     name = "graph.global_max_pool"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        element = element_type_of(self.result.type)
+        initial, step = extreme("max", element)
+        return _over_plane(emit, self, initial, element, step, None)
+
+
+def _pool(
+    emit: Emitter,
+    op: PoolOp,
+    element: Attribute,
+    initial: Number,
+    body: Callable[[Emitted, Emitted], Emitted],
+) -> SSAValue:
+    """Windows reduced by `body(x, acc)` from `initial`, which is also read from pads."""
+    shape = shape_of(op.result.type)
+    spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
+    space = Space(
+        dict(zip(["n", "c", *spatial], shape, strict=True)),
+        dict(zip(kernel, int_tuple(op.kernel_shape), strict=True)),
+    )
+    rows = window(space, int_tuple(op.strides), int_tuple(op.dilations), int_tuple(op.pads))
+    x = Read(op.input, [space["n"], space["c"], *rows], pad=initial)
+    return emit.block(space, [x], emit.fill(initial, element, shape), body)
+
+
+def _over_plane(
+    emit: Emitter,
+    op: GlobalAveragePoolOp | GlobalMaxPoolOp,
+    initial: Number,
+    wide: Attribute,
+    body: Step,
+    finish: Callable[[Emitted], Emitted] | None,
+) -> SSAValue:
+    source, shape = shape_of(op.input.type), shape_of(op.result.type)
+    axes = range(2, len(source))
+    space, index = along(source, axes)
+    init = emit.fill(initial, wide, shape)
+    out = [*index[:2], *(ZERO for _ in axes)]
+    total = emit.block(space, [Read(op.input, index)], init, body, out)
+    if finish is None:
+        return total
+    return emit.elementwise(shape, element_type_of(op.result.type), [total], finish)
+
+
+def window_counts(op: PoolOp, include_pads: bool) -> np.ndarray:
+    """Counts the positions of each window that lie in the input, or in the padded input: int64 of
+    the result's spatial shape. Positions past the padded input, which windows of ceil_mode reach,
+    never count. Raises ByocirError B140 for more windows than there is memory for."""
+    sizes = shape_of(op.result.type)[2:]
+    op.ask_for(sizes, np.dtype(np.int64))
+    per_axis = [_axis_counts(op, axis, len(sizes), include_pads) for axis in range(len(sizes))]
+    return functools.reduce(np.multiply.outer, per_axis)
+
+
+def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.ndarray:
+    """Positions of a window that are before the end, without those that are before the first."""
+    size, windows = shape_of(op.input.type)[2 + axis], shape_of(op.result.type)[2 + axis]
+    kernel, stride = int_tuple(op.kernel_shape)[axis], int_tuple(op.strides)[axis]
+    pads, dilation = int_tuple(op.pads), int_tuple(op.dilations)[axis]
+    before, after = pads[axis], pads[axis + rank]
+    first, end = (-before, size + after) if include_pads else (0, size)
+    reach = max(size + before + after, windows * stride, kernel * dilation)
+    dtype = np.int64 if reach < 2**60 else object  # Python's integers do not overflow
+    starts = np.arange(windows, dtype=dtype) * stride - before
+    lows, highs = (np.clip(-((starts - edge) // dilation), 0, kernel) for edge in (first, end))
+    return (highs - lows).astype(np.int64)
+
+
+def reached_beyond(op: PoolOp) -> list[int]:
+    """Counts the positions that windows reach past the input: before it along each spatial
+    dimension, then behind it along each."""
+    sizes = shape_of(op.input.type)[2:]
+    pads, kernel = int_tuple(op.pads), int_tuple(op.kernel_shape)
+    windows = zip(int_tuple(op.strides), int_tuple(op.dilations), kernel, strict=True)
+    behind: list[int] = []
+    for axis, (stride, dilation, taps) in enumerate(windows):
+        last = (shape_of(op.result.type)[2 + axis] - 1) * stride + (taps - 1) * dilation
+        behind.append(max(last + 1 - pads[axis] - sizes[axis], 0))
+    return [*pads[: len(sizes)], *behind]

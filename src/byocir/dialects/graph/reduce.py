@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf, prod
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -23,7 +25,20 @@ from byocir.dialects.graph.base import (
     int_tuple,
     is_number,
 )
-from byocir.dialects.types import element_type_of, i64, shape_of, tensor
+from byocir.dialects.graph.operands import accumulator_of
+from byocir.dialects.graph.reducing import Step, along, extreme, lowest, others, reduced
+from byocir.dialects.graph.unary import absolute
+from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
+from byocir.dialects.tir.scalar import Emitted, Number
+from byocir.dialects.types import (
+    Shape,
+    element_type_of,
+    i64,
+    is_float,
+    is_unsigned,
+    shape_of,
+    tensor,
+)
 
 
 class ReduceOp(GraphOp):
@@ -74,6 +89,9 @@ class ReduceSumOp(ExactOnIntegers, NumberReduceOp):
 
     name = "graph.reduce_sum"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self)
+
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceOp):
@@ -81,6 +99,17 @@ class ReduceMeanOp(ReduceOp):
     i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.reduce_mean"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """Divides the sum, in a type that is wide enough, by their number, 0 of nothing."""
+        element, source = element_type_of(self.result.type), shape_of(self.input.type)
+        wide, count = (
+            accumulator_of(element),
+            prod(source[axis] for axis in int_tuple(self.axes)) or 1,
+        )
+        return _finished(
+            emit, self, 0, wide, lambda x, acc: acc + x.to(wide), lambda x: (x / count).to(element)
+        )
 
 
 @irdl_op_definition
@@ -90,6 +119,9 @@ class ReduceMaxOp(ExtremeReduceOp):
 
     name = "graph.reduce_max"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _extreme(emit, self, "max")
+
 
 @irdl_op_definition
 class ReduceMinOp(ExtremeReduceOp):
@@ -97,6 +129,9 @@ class ReduceMinOp(ExtremeReduceOp):
     = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.reduce_min"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _extreme(emit, self, "min")
 
 
 @irdl_op_definition
@@ -106,6 +141,9 @@ class ReduceProdOp(ExactOnIntegers, NumberReduceOp):
 
     name = "graph.reduce_prod"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self, combine="mul")
+
 
 @irdl_op_definition
 class ReduceL1Op(ExactOnIntegers, NumberReduceOp):
@@ -113,6 +151,9 @@ class ReduceL1Op(ExactOnIntegers, NumberReduceOp):
     keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.reduce_l1"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self, absolute)
 
 
 @irdl_op_definition
@@ -122,6 +163,9 @@ class ReduceL2Op(ReduceOp):
 
     name = "graph.reduce_l2"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self, lambda x: x * x, finish=lambda x: x.sqrt())
+
 
 @irdl_op_definition
 class ReduceSumSquareOp(ExactOnIntegers, NumberReduceOp):
@@ -129,6 +173,9 @@ class ReduceSumSquareOp(ExactOnIntegers, NumberReduceOp):
     keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.reduce_sum_square"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self, lambda x: x * x)
 
 
 @irdl_op_definition
@@ -138,6 +185,9 @@ class ReduceLogSumOp(ReduceOp):
 
     name = "graph.reduce_log_sum"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _reduction(emit, self, finish=lambda x: x.unary("log"))
+
 
 @irdl_op_definition
 class ReduceLogSumExpOp(ReduceOp):
@@ -145,6 +195,28 @@ class ReduceLogSumExpOp(ReduceOp):
     array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.reduce_log_sum_exp"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """The greatest value, subtracted first, keeps exp from overflowing; one that is infinite is
+        not subtracted, for `inf - inf` is NaN."""
+        source, axes = shape_of(self.input.type), int_tuple(self.axes)
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        if 0 in source:
+            return emit.fill(-inf, element, shape)
+        wide = accumulator_of(element)
+        most = _most(emit, self.input, axes, wide)
+        rest = shape_of(most.type)
+
+        def finite(m: Emitted) -> Emitted:
+            infinite = m.compare("eq", inf).binary("or", m.compare("eq", -inf))
+            return infinite.select(m.constant(0), m)
+
+        shift = emit.elementwise(rest, wide, [most], finite)
+        total = _sum_of_powers(emit, self.input, shift, axes, wide)
+        logs = emit.elementwise(
+            rest, element, [total, shift], lambda s, m: (s.unary("log") + m).to(element)
+        )
+        return logs if shape == rest else _with_ones(emit, logs, shape, axes)
 
 
 class ArgOp(Exact, GraphOp):
@@ -177,6 +249,9 @@ class ArgMaxOp(ArgOp):
 
     name = "graph.arg_max"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        return _arg(emit, self, "max")
+
 
 @irdl_op_definition
 class ArgMinOp(ArgOp):
@@ -184,6 +259,9 @@ class ArgMinOp(ArgOp):
     keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`."""
 
     name = "graph.arg_min"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return _arg(emit, self, "min")
 
 
 class AlongOp(GraphOp):
@@ -208,6 +286,20 @@ class SoftmaxOp(AlongOp):
 
     name = "graph.softmax"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        """The greatest value, subtracted first, keeps exp from overflowing."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, axis = accumulator_of(element), self.axis.value.data
+        most = _most(emit, self.input, [axis], wide)
+        at = others(len(shape), [axis])
+        powers = emit.elementwise(
+            shape, wide, [self.input, Read(most, at)], lambda x, m: (x.to(wide) - m).exp()
+        )
+        total = reduced(emit, [powers], shape, [axis], 0, wide, lambda x, acc: acc + x)
+        return emit.elementwise(
+            shape, element, [powers, Read(total, at)], lambda x, s: (x / s).to(element)
+        )
+
 
 @irdl_op_definition
 class LogSoftmaxOp(AlongOp):
@@ -216,6 +308,18 @@ class LogSoftmaxOp(AlongOp):
 
     name = "graph.log_softmax"
 
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, axis = accumulator_of(element), self.axis.value.data
+        most = _most(emit, self.input, [axis], wide)
+        total = _sum_of_powers(emit, self.input, most, [axis], wide)
+        at = others(len(shape), [axis])
+
+        def body(x: Emitted, m: Emitted, s: Emitted) -> Emitted:
+            return ((x.to(wide) - m) - s.unary("log")).to(element)
+
+        return emit.elementwise(shape, element, [self.input, Read(most, at), Read(total, at)], body)
+
 
 @irdl_op_definition
 class HardmaxOp(Exact, AlongOp):
@@ -223,6 +327,23 @@ class HardmaxOp(Exact, AlongOp):
     i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
 
     name = "graph.hardmax"
+
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element, axis = (
+            shape_of(self.result.type),
+            element_type_of(self.input.type),
+            self.axis,
+        )
+        axis = self.axis.value.data
+        if 0 in shape:
+            return emit.empty(element, shape)
+        found = _index_of(emit, self.input, axis, "max", last=False)
+        counter = emit.constant(np.arange(shape[axis], dtype=np.int64))
+        here = Space.over(shape).parallel[axis]
+        reads = [Read(found, others(len(shape), [axis])), Read(counter, [here])]
+        return emit.elementwise(
+            shape, element, reads, lambda place, i: place.compare("eq", i).to(element)
+        )
 
 
 @irdl_op_definition
@@ -238,6 +359,24 @@ class LpNormOp(AlongOp):
     def infer(self) -> Sequence[TensorType]:
         expect(self.p.value.data in (1, 2), f"expected p 1 or 2, found {self.p.value.data}")
         return super().infer()
+
+    def define(self, emit: Emitter) -> SSAValue:
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide, axis, p = accumulator_of(element), self.axis.value.data, self.p.value.data
+
+        def add(x: Emitted, acc: Emitted) -> Emitted:
+            value = x.to(wide)
+            return acc + (value.unary("abs") if p == 1 else value * value)
+
+        total = reduced(emit, [self.input], shape, [axis], 0, wide, add)
+
+        def body(x: Emitted, total: Emitted) -> Emitted:
+            norm = total if p == 1 else total.sqrt()
+            return norm.compare("eq", 0).select(norm, x.to(wide) / norm).to(element)
+
+        return emit.elementwise(
+            shape, element, [self.input, Read(total, others(len(shape), [axis]))], body
+        )
 
 
 @irdl_op_definition
@@ -263,3 +402,133 @@ class CumSumOp(ExactOnIntegers, GraphOp):
         expect_flag("exclusive", self.exclusive)
         expect_flag("reverse", self.reverse)
         return [tensor(element, x)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """The sum, at each place, of the elements that a guard lets through."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        wide = i64 if is_unsigned(element) else accumulator_of(element)
+        axis = self.axis.value.data
+        space = Space({f"i{i}": size for i, size in enumerate(shape)}, {"r": shape[axis]})
+        index = list(space.parallel)
+        at, other = index[axis], space["r"]
+        index[axis] = other
+        before = other + at * -1 if self.reverse.value.data else at + other * -1
+        init = emit.fill(0, wide, shape)
+
+        def add(x: Emitted, acc: Emitted) -> Emitted:
+            return acc + x.to(wide)
+
+        where = [before - self.exclusive.value.data]
+        total = emit.block(space, [Read(self.input, index)], init, add, where=where)
+        return emit.elementwise(shape, element, [total], lambda x: x.to(element))
+
+
+def _reduction(
+    emit: Emitter,
+    op: ReduceOp,
+    term: Callable[[Emitted], Emitted] = lambda x: x,
+    combine: str = "add",
+    finish: Callable[[Emitted], Emitted] = lambda x: x,
+) -> SSAValue:
+    """`finish` of the sum or product of `term` of all elements. Unsigned integers are combined in a
+    signed type: the low bits are the same."""
+    element = element_type_of(op.result.type)
+    wide = i64 if is_unsigned(element) else accumulator_of(element)
+    initial = 0 if combine == "add" else 1
+
+    def body(x: Emitted, acc: Emitted) -> Emitted:
+        return acc.binary(combine, term(x.to(wide)))
+
+    return _finished(emit, op, initial, wide, body, lambda x: finish(x).to(element))
+
+
+def _extreme(emit: Emitter, op: ReduceOp, name: str) -> SSAValue:
+    element = element_type_of(op.result.type)
+    initial, step = extreme(name, element)
+    return _finished(emit, op, initial, element, step, None)
+
+
+def _finished(
+    emit: Emitter,
+    op: ReduceOp,
+    initial: Number,
+    wide: Attribute,
+    body: Step,
+    finish: Callable[[Emitted], Emitted] | None,
+) -> SSAValue:
+    """The reduction with its axes kept or not, `finish` applied in the end."""
+    source, axes = shape_of(op.input.type), int_tuple(op.axes)
+    shape, element = shape_of(op.result.type), element_type_of(op.result.type)
+    space, index = along(source, axes)
+    keeps = len(shape) == len(source)
+    out = [ZERO if axis in axes else index[axis] for axis in range(len(source))]
+    init = emit.fill(initial, wide, shape)
+    total = emit.block(space, [Read(op.input, index)], init, body, out if keeps else None)
+    if finish is None:
+        return total
+    return emit.elementwise(shape, element, [total], finish)
+
+
+def _with_ones(emit: Emitter, value: SSAValue, shape: Shape, axes: Sequence[int]) -> SSAValue:
+    read = Read(value, others(len(shape), axes))
+    return emit.elementwise(shape, element_type_of(value.type), [read], lambda x: x)
+
+
+def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) -> SSAValue:
+    """The greatest value along these axes, which it lacks."""
+    return reduced(
+        emit,
+        [value],
+        shape_of(value.type),
+        axes,
+        lowest(wide),
+        wide,
+        lambda x, acc: acc.max(x.to(wide)),
+    )
+
+
+def _sum_of_powers(
+    emit: Emitter, value: SSAValue, shift: SSAValue, axes: Sequence[int], wide: Attribute
+) -> SSAValue:
+    """The sum of `e^(x - shift)` along these axes, which it lacks, as the shift does."""
+    shape = shape_of(value.type)
+    _, index = along(shape, axes)
+    at = [expr for axis, expr in enumerate(index) if axis not in axes]
+
+    def body(x: Emitted, m: Emitted, acc: Emitted) -> Emitted:
+        return acc + (x.to(wide) - m).exp()
+
+    return reduced(emit, [value, Read(shift, at)], shape, axes, 0, wide, body)
+
+
+def _arg(emit: Emitter, op: ArgOp, name: str) -> SSAValue:
+    axis, last = op.axis.value.data, bool(op.select_last_index.value.data)
+    found = _index_of(emit, op.input, axis, name, last=last)
+    shape = shape_of(op.result.type)
+    if not op.keepdims.value.data:
+        return found
+    return emit.elementwise(
+        shape, i64, [Read(found, others(len(shape), [axis]))], lambda place: place
+    )
+
+
+def _index_of(emit: Emitter, value: SSAValue, axis: int, name: str, *, last: bool) -> SSAValue:
+    """The index of the first, or last, greatest or least element along an axis, which it lacks:
+    the least, or greatest, index of an element that equals it. NaN is beyond all others."""
+    shape, element = shape_of(value.type), element_type_of(value.type)
+    initial, step = extreme(name, element)
+    most = reduced(emit, [value], shape, [axis], initial, element, step)
+    space, index = along(shape, [axis])
+    counter = emit.constant(np.arange(shape[axis], dtype=np.int64))
+    nowhere = -1 if last else shape[axis]
+    at = [expr for i, expr in enumerate(index) if i != axis]
+
+    def body(x: Emitted, m: Emitted, place: Emitted, acc: Emitted) -> Emitted:
+        found = x.compare("eq", m)
+        if is_float(element):
+            found = found.binary("or", x.compare("ne", x))
+        here = found.select(place, nowhere)
+        return acc.max(here) if last else acc.min(here)
+
+    reads = [Read(value, index), Read(most, at), Read(counter, [space[f"r{axis}"]])]
+    return reduced(emit, reads, shape, [axis], nowhere, i64, body)

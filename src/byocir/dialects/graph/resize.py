@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type, StringAttr
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import FLOAT, INT, INTS, dims, expect_flag, int_tuple
+from byocir.dialects.graph.coordinates import coordinates
+from byocir.dialects.graph.elementwise import to_integer
+from byocir.dialects.graph.lookup import looked_up, weighted
+from byocir.dialects.graph.operands import accumulator_of, narrowed
 from byocir.dialects.graph.shape import ShapeOp
-from byocir.dialects.types import Shape, f32
+from byocir.dialects.tir.emit import Emitter, Read, Space
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import Shape, dtype_of, element_type_of, f32, f64, is_float, shape_of
 
 MODES = ("nearest", "linear", "cubic")
 NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -93,3 +103,131 @@ class ResizeOp(ShapeOp):
             crops or wanted == sizes,
             f"expected sizes {dims(wanted)} for these scales, found {dims(sizes)}",
         )
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """Interpolated integers are rounded to even in the end, and saturate."""
+        element = element_type_of(self.input.type)
+        along = _along_nearest if self.mode.data == "nearest" else _interpolated
+        value = self.input
+        for axis in range(len(shape_of(self.input.type))):
+            value = along(emit, self, value, axis)
+        value = _in_type(emit, value, element)
+        if self.roi is not None:
+            return _extrapolated(emit, self, value)
+        if value is not self.input:
+            return value
+        return emit.elementwise(shape_of(self.result.type), element, [value], lambda x: x)
+
+
+def _along_nearest(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> SSAValue:
+    found = taps_along(op, axis)
+    table = [] if found is None else [int(i) for i in found.indices[:, 0]]
+    stays = found is None or table == [*range(shape_of(value.type)[axis])]
+    return value if stays else looked_up(emit, value, axis, table)
+
+
+def _interpolated(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> SSAValue:
+    """Each element is a weighted sum of those that count."""
+    found, size = taps_along(op, axis), shape_of(value.type)[axis]
+    if found is None:
+        return value
+    matrix = np.zeros((len(found.indices), size))
+    np.add.at(matrix, (np.arange(len(matrix))[:, None], found.indices), found.weights)
+    if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
+        return value
+    taps = max(int(np.count_nonzero(matrix, axis=1).max()), 1)
+    indices = np.sort(np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps], axis=1)
+    weights = np.take_along_axis(matrix, indices, axis=1)
+    element = element_type_of(op.input.type)
+    wide = dtype_of(accumulator_of(element) if is_float(element) else f64)
+    return weighted(emit, value, axis, indices, weights.astype(wide))
+
+
+def _in_type(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
+    if is_float(element) or element_type_of(value.type) == element:
+        return narrowed(emit, value, element)
+    shape = shape_of(value.type)
+    return emit.elementwise(shape, element, [value], lambda x: to_integer(x.roundeven(), element))
+
+
+def _extrapolated(emit: Emitter, op: ResizeOp, value: SSAValue) -> SSAValue:
+    """A number where a coordinate along any dimension is outside of the input."""
+    shape, element = shape_of(value.type), element_type_of(value.type)
+    number = op.extrapolation_value.value.data
+    at, reads = Space.over(shape).parallel, [Read(value, Space.over(shape).parallel)]
+    for axis in range(len(shape)):
+        found = taps_along(op, axis)
+        if found is not None and found.beyond.any():
+            reads.append(Read(emit.constant(found.beyond), [at[axis]]))
+
+    def body(x: Emitted, *outside: Emitted) -> Emitted:
+        for flag in outside:
+            x = flag.select(x.constant(number), x)
+        return x
+
+    return emit.elementwise(shape, element, reads, body)
+
+
+class Taps(NamedTuple):
+    """The elements of one dimension that each element of the result is made of."""
+
+    indices: NDArray[np.int64]
+    """[results, taps], all inside of the input."""
+    weights: NDArray[np.float64]
+    """[results, taps]."""
+    beyond: NDArray[np.bool_]
+    """[results]: marks those outside of the input, which are extrapolated."""
+
+
+def taps_along(op: ResizeOp, axis: int) -> Taps | None:
+    """The taps of a dimension; None for one that stays as it is."""
+    size, made = shape_of(op.input.type)[axis], int_tuple(op.sizes)[axis]
+    scale = None if op.scales is None else float(op.scales.get_values()[axis])
+    part = (0.0, 1.0)
+    if op.roi is not None:
+        part = (op.roi.get_values()[axis], op.roi.get_values()[axis - len(int_tuple(op.sizes))])
+    if size == made and scale in (None, 1.0) and part == (0.0, 1.0):
+        return None
+    at = coordinates(op.coordinate_transformation_mode.data, size, made, scale, part)
+    beyond = (at < 0) | (at > size - 1) if op.roi is not None else np.zeros(made, np.bool_)
+    before = np.ceil(at) - 1
+    after = at - before  # above 0, and at most 1: the element before is never the one here
+    offsets, weights = _taps(op, after, made / size if scale is None else scale)
+    indices = before.astype(np.int64)[:, None] + offsets
+    if op.exclude_outside.value.data and op.mode.data != "nearest":
+        weights = np.where((indices < 0) | (indices >= size), 0.0, weights)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return Taps(np.clip(indices, 0, size - 1), weights, beyond)
+
+
+def _taps(
+    op: ResizeOp, after: NDArray[np.float64], scale: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Finds the taps, counted from the element before, [taps] or [results, taps], and their weights
+    [results, taps]. `after` is the distance from that element."""
+    if op.mode.data == "nearest":
+        return _nearest(op.nearest_mode.data, after)[:, None], np.ones((len(after), 1))
+    is_linear, is_smooth = op.mode.data == "linear", bool(op.antialias.value.data)
+    support, shrunk = 1 if is_linear else 2, min(scale, 1.0) if is_smooth else 1.0
+    first = int(np.floor(-support / shrunk)) + 1
+    op.ask_for((len(after), 2 - 2 * first), np.dtype(np.float64))
+    offsets = np.arange(first, 2 - first)
+    distances = np.abs(offsets - after[:, None]) * shrunk
+    if is_linear:
+        weights = np.clip(1 - distances, 0, 1)
+    else:
+        weights = _cubic(distances, op.cubic_coeff_a.value.data)
+    return offsets, weights / weights.sum(axis=1, keepdims=True) if is_smooth else weights
+
+
+def _nearest(mode: str, after: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Finds the nearest element: 0 is the one before, 1 the one behind."""
+    least = {"round_prefer_floor": np.nextafter(0.5, 1), "round_prefer_ceil": 0.5, "ceil": 0.0}
+    return (after >= least.get(mode, 1.0)).astype(np.int64)
+
+
+def _cubic(x: NDArray[np.float64], a: float) -> NDArray[np.float64]:
+    """The cubic convolution kernel at some distances."""
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))

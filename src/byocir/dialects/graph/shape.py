@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -28,6 +31,9 @@ from byocir.dialects.graph.base import (
     int_tuple,
     shapes,
 )
+from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, Space
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
@@ -47,9 +53,23 @@ class ShapeOp(Exact, GraphOp):
         shape = self.shape(shape_of(self.input.type))
         return [tensor(element_type_of(self.input.type), shape)]
 
+    def copied(self, emit: Emitter, index: Index) -> SSAValue:
+        """The result as a block that copies its elements from `index` in the input."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        return emit.elementwise(shape, element, [Read(self.input, index)], lambda x: x)
+
+
+class InOrderOp(ShapeOp):
+    """Base of the shape ops whose result has the same elements in the same order."""
+
+    def define(self, emit: Emitter) -> SSAValue:
+        return self.copied(
+            emit, reshape_index(shape_of(self.input.type), shape_of(self.result.type))
+        )
+
 
 @irdl_op_definition
-class ReshapeOp(ShapeOp):
+class ReshapeOp(InOrderOp):
     """The same elements in another shape, e.g. `graph.reshape %x {shape = array<i64: 4, 2>} :
     (tensor<8xf32>) -> tensor<4x2xf32>`. All sizes are written out: no 0, no -1 with a meaning."""
 
@@ -68,7 +88,7 @@ class ReshapeOp(ShapeOp):
 
 
 @irdl_op_definition
-class FlattenOp(ShapeOp):
+class FlattenOp(InOrderOp):
     """The dimensions before `axis` as one and those from it on as another, e.g. `graph.flatten %x
     {axis = 1 : i64} : (tensor<1x4x2x2xf32>) -> tensor<1x16xf32>`."""
 
@@ -83,7 +103,7 @@ class FlattenOp(ShapeOp):
 
 
 @irdl_op_definition
-class SqueezeOp(ShapeOp):
+class SqueezeOp(InOrderOp):
     """Without the dimensions `axes`, each of size 1, e.g. `graph.squeeze %x {axes =
     array<i64: 2, 3>} : (tensor<1x4x1x1xf32>) -> tensor<1x4xf32>`."""
 
@@ -100,7 +120,7 @@ class SqueezeOp(ShapeOp):
 
 
 @irdl_op_definition
-class UnsqueezeOp(ShapeOp):
+class UnsqueezeOp(InOrderOp):
     """With new dimensions of size 1 at `axes` of the result, e.g. `graph.unsqueeze %x {axes =
     array<i64: 0>} : (tensor<4xf32>) -> tensor<1x4xf32>`."""
 
@@ -133,6 +153,12 @@ class TransposeOp(ShapeOp):
         )
         return [x[axis] for axis in perm]
 
+    def define(self, emit: Emitter) -> SSAValue:
+        perm = int_tuple(self.perm)
+        return self.copied(
+            emit, [AffineExpr.dimension(perm.index(axis)) for axis in range(len(perm))]
+        )
+
 
 @irdl_op_definition
 class ConcatOp(Exact, GraphOp):
@@ -163,3 +189,67 @@ class ConcatOp(Exact, GraphOp):
         joined = list(all_shapes[0])
         joined[axis] = sum(shape[axis] for shape in all_shapes)
         return [tensor(next(iter(elements)), joined)]
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """One block for each input, which writes its part and hands the rest on."""
+        shape, element = shape_of(self.result.type), element_type_of(self.result.type)
+        axis, start = self.axis.value.data, 0
+        result = emit.empty(element, shape)
+        for value in self.inputs:
+            own = shape_of(value.type)
+            space = Space.over(own)
+            out = list(space.parallel)
+            out[axis] = out[axis] + start
+            result = emit.block(space, [Read(value, space.parallel)], result, first, out)
+            start += own[axis]
+        return result
+
+
+def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
+    """Gives the index into an array of shape `source` of each element of its reshape to `result`.
+
+    Dimensions that correspond are copied; only where some are split or joined does the index divide
+    or take remainders, and within these alone.
+    """
+    index = [ZERO] * len(source)
+    if 0 in source:  # there is nothing to find
+        return index
+    inner = [axis for axis, size in enumerate(source) if size != 1]
+    outer = [axis for axis, size in enumerate(result) if size != 1]
+    while inner:
+        before, after = _corresponding(inner, source, outer, result)
+        flat = _flat_index(after, result)
+        for place, axis in enumerate(before):
+            stride = prod(source[a] for a in before[place + 1 :])
+            index[axis] = _digit(flat, stride, source[axis] if place else None)
+        inner, outer = inner[len(before) :], outer[len(after) :]
+    return index
+
+
+def _corresponding(
+    inner: Sequence[int], source: Shape, outer: Sequence[int], result: Shape
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The fewest leading axes on both sides that hold the same number of elements."""
+    before, after = 1, 1
+    while (have := prod(source[a] for a in inner[:before])) != (
+        want := prod(result[a] for a in outer[:after])
+    ):
+        if have < want:
+            before += 1
+        else:
+            after += 1
+    return inner[:before], outer[:after]
+
+
+def _flat_index(axes: Sequence[int], shape: Shape) -> AffineExpr:
+    """The number, in row-major order, of an element among those of these axes."""
+    flat = ZERO
+    for axis in axes:
+        flat = flat * shape[axis] + AffineExpr.dimension(axis)
+    return flat
+
+
+def _digit(flat: AffineExpr, stride: int, size: int | None) -> AffineExpr:
+    """`(flat floordiv stride) mod size`; the first digit needs no mod."""
+    digit = divided(flat, stride)
+    return digit if size is None else modulo(digit, size)

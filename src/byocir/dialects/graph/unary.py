@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
-from byocir.dialects.graph.base import Exact, GraphOp, is_number, is_signed
-from byocir.dialects.types import element_type_of, is_float, shape_of, tensor
+from byocir.dialects.graph.base import Exact, GraphOp, is_number, is_signed, may_lack, undefined
+from byocir.dialects.graph.operands import accumulator_of
+from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of, is_float, is_unsigned, shape_of, tensor
 
 
 class UnaryOp(GraphOp):
@@ -33,6 +37,23 @@ class UnaryOp(GraphOp):
         element = element_type_of(self.input.type)
         self.check(element)
         return [tensor(element, shape_of(self.input.type))]
+
+    WIDENS: ClassVar[bool] = True
+    """Tells if the function is computed of floats of 32 bits at least."""
+
+    @may_lack
+    def body(self, x: Emitted) -> Emitted:
+        """The function of one element."""
+        raise undefined(self, "it has no definition")
+
+    def define(self, emit: Emitter) -> SSAValue:
+        """One block over all elements."""
+        element = element_type_of(self.result.type)
+        shape = shape_of(self.result.type)
+        wide = accumulator_of(element) if self.WIDENS else element
+        return emit.elementwise(
+            shape, element, [self.input], lambda x: self.body(x.to(wide)).to(element)
+        )
 
 
 class SignedUnaryOp(UnaryOp):
@@ -59,6 +80,9 @@ class AbsOp(Exact, NumberUnaryOp):
 
     name = "graph.abs"
 
+    def body(self, x: Emitted) -> Emitted:
+        return absolute(x)
+
 
 @irdl_op_definition
 class NegOp(Exact, SignedUnaryOp):
@@ -67,6 +91,9 @@ class NegOp(Exact, SignedUnaryOp):
 
     name = "graph.neg"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("neg") if is_float(x.type) else x.constant(0) - x
+
 
 @irdl_op_definition
 class SignOp(Exact, NumberUnaryOp):
@@ -74,12 +101,25 @@ class SignOp(Exact, NumberUnaryOp):
 
     name = "graph.sign"
 
+    def body(self, x: Emitted) -> Emitted:
+        if is_unsigned(x.type):
+            return x.compare("gt", x.constant(0)).to(x.type)
+        if not is_float(x.type):
+            return x.clamp(-1, 1)
+        negative = x.compare("lt", 0).select(x.constant(-1), x * 0)  # keeps NaN
+        return x.compare("gt", 0).select(x.constant(1), negative)
+
 
 @irdl_op_definition
 class ReluOp(Exact, SignedUnaryOp):
     """`max(x, 0)`, e.g. `graph.relu %x : (tensor<8x4xi32>) -> tensor<8x4xi32>`."""
 
     name = "graph.relu"
+
+    WIDENS: ClassVar[bool] = False
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.max(0)
 
 
 @irdl_op_definition
@@ -89,6 +129,9 @@ class FloorOp(Exact, UnaryOp):
 
     name = "graph.floor"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("floor")
+
 
 @irdl_op_definition
 class CeilOp(Exact, UnaryOp):
@@ -96,6 +139,9 @@ class CeilOp(Exact, UnaryOp):
     tensor<8x4xf32>`."""
 
     name = "graph.ceil"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("ceil")
 
 
 @irdl_op_definition
@@ -105,6 +151,9 @@ class RoundOp(Exact, UnaryOp):
 
     name = "graph.round"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.roundeven()
+
 
 @irdl_op_definition
 class SqrtOp(Exact, UnaryOp):
@@ -113,12 +162,18 @@ class SqrtOp(Exact, UnaryOp):
 
     name = "graph.sqrt"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.sqrt()
+
 
 @irdl_op_definition
 class ReciprocalOp(Exact, UnaryOp):
     """`1 / x`, e.g. `graph.reciprocal %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.reciprocal"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.constant(1) / x
 
 
 # -- what a mathematical library computes
@@ -130,12 +185,18 @@ class ExpOp(UnaryOp):
 
     name = "graph.exp"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.exp()
+
 
 @irdl_op_definition
 class LogOp(UnaryOp):
     """The natural logarithm, e.g. `graph.log %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.log"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("log")
 
 
 @irdl_op_definition
@@ -145,6 +206,9 @@ class ErfOp(UnaryOp):
 
     name = "graph.erf"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("erf")
+
 
 @irdl_op_definition
 class SinOp(UnaryOp):
@@ -152,6 +216,9 @@ class SinOp(UnaryOp):
     `graph.sin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.sin"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("sin")
 
 
 @irdl_op_definition
@@ -161,6 +228,9 @@ class CosOp(UnaryOp):
 
     name = "graph.cos"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("cos")
+
 
 @irdl_op_definition
 class TanOp(UnaryOp):
@@ -169,12 +239,18 @@ class TanOp(UnaryOp):
 
     name = "graph.tan"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("tan")
+
 
 @irdl_op_definition
 class AsinOp(UnaryOp):
     """The arcsine, in radians, e.g. `graph.asin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.asin"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("asin")
 
 
 @irdl_op_definition
@@ -183,12 +259,18 @@ class AcosOp(UnaryOp):
 
     name = "graph.acos"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("acos")
+
 
 @irdl_op_definition
 class AtanOp(UnaryOp):
     """The arctangent, in radians, e.g. `graph.atan %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.atan"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("atan")
 
 
 @irdl_op_definition
@@ -197,6 +279,9 @@ class SinhOp(UnaryOp):
 
     name = "graph.sinh"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("sinh")
+
 
 @irdl_op_definition
 class CoshOp(UnaryOp):
@@ -204,12 +289,18 @@ class CoshOp(UnaryOp):
 
     name = "graph.cosh"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("cosh")
+
 
 @irdl_op_definition
 class TanhOp(UnaryOp):
     """The hyperbolic tangent, e.g. `graph.tanh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.tanh"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("tanh")
 
 
 @irdl_op_definition
@@ -219,6 +310,9 @@ class AsinhOp(UnaryOp):
 
     name = "graph.asinh"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("asinh")
+
 
 @irdl_op_definition
 class AcoshOp(UnaryOp):
@@ -226,6 +320,9 @@ class AcoshOp(UnaryOp):
     tensor<8x4xf32>`."""
 
     name = "graph.acosh"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("acosh")
 
 
 @irdl_op_definition
@@ -235,12 +332,18 @@ class AtanhOp(UnaryOp):
 
     name = "graph.atanh"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary("atanh")
+
 
 @irdl_op_definition
 class SigmoidOp(UnaryOp):
     """`1 / (1 + e^-x)`, e.g. `graph.sigmoid %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.sigmoid"
+
+    def body(self, x: Emitted) -> Emitted:
+        return sigmoid(x)
 
 
 @irdl_op_definition
@@ -249,12 +352,18 @@ class SoftplusOp(UnaryOp):
 
     name = "graph.softplus"
 
+    def body(self, x: Emitted) -> Emitted:
+        return _softplus(x)
+
 
 @irdl_op_definition
 class SoftsignOp(UnaryOp):
     """`x / (1 + |x|)`, e.g. `graph.softsign %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.softsign"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x / (x.unary("abs") + 1)
 
 
 @irdl_op_definition
@@ -263,6 +372,9 @@ class MishOp(UnaryOp):
 
     name = "graph.mish"
 
+    def body(self, x: Emitted) -> Emitted:
+        return x * _softplus(x).unary("tanh")
+
 
 @irdl_op_definition
 class HardSwishOp(UnaryOp):
@@ -270,3 +382,28 @@ class HardSwishOp(UnaryOp):
     tensor<8x4xf32>`."""
 
     name = "graph.hard_swish"
+
+    def body(self, x: Emitted) -> Emitted:
+        return x * hard_sigmoid(x, 1 / 6, 0.5)
+
+
+def absolute(x: Emitted) -> Emitted:
+    """`|x|`; the least integer stays as it is."""
+    if is_float(x.type):
+        return x.unary("abs")
+    return x if is_unsigned(x.type) else x.max(x.constant(0) - x)
+
+
+def sigmoid(x: Emitted) -> Emitted:
+    """`1 / (1 + e^-x)`"""
+    return x.constant(1) / (x.unary("neg").exp() + 1)
+
+
+def _softplus(x: Emitted) -> Emitted:
+    """`log(1 + e^x)` without overflow."""
+    return x.max(0) + x.unary("abs").unary("neg").exp().unary("log1p")
+
+
+def hard_sigmoid(x: Emitted, slope: float, offset: float) -> Emitted:
+    """`clip(x * slope + offset, 0, 1)`"""
+    return (x * slope + offset).clamp(0, 1)

@@ -14,8 +14,7 @@ requantize, are bit for bit those of the graph ops; floats differ by the order o
 the last bits of a mathematical library's functions at most; every new op has the location of the op
 it stands for.
 
-Each op family has a module; a lowering is one function marked `@lowers(Op)`, which also says what
-the op becomes: blocks, a loop that carries values, or a call of a routine.
+The blocks of an op are its definition, which stands beside its class (`GraphOp.define`).
 """
 
 from __future__ import annotations
@@ -29,52 +28,13 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.dialects.graph import ForeignOp
-from byocir.lowering.graph_to_tir import (
-    contraction,
-    convert,
-    elementwise,
-    logic,
-    lookup,
-    movement,
-    norm,
-    pads,
-    pool,
-    quant,
-    recurrent,
-    reduce,
-    resize,
-    routines,
-    search,
-    shape,
-    unary,
-)
+from byocir.dialects.graph.base import is_defined
 from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
-from byocir.lowering.graph_to_tir.registry import LOWERINGS, lower_op, lowers
+from byocir.lowering.graph_to_tir.lower_op import lower_op
 from byocir.patterns.targets import Taker, find
 
-FAMILIES = (
-    contraction,
-    convert,
-    elementwise,
-    logic,
-    lookup,
-    movement,
-    norm,
-    pads,
-    pool,
-    quant,
-    recurrent,
-    reduce,
-    resize,
-    routines,
-    search,
-    shape,
-    unary,
-)
-"""The modules that register lowerings."""
-
-__all__ = ["ConvertGraphToTirPass", "lower_op", "lowers"]
+__all__ = ["ConvertGraphToTirPass", "lower_op"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +52,7 @@ class ConvertGraphToTirPass(ModulePass):
             if target is None or target.codegen_level != "graph":
                 if target is not None:
                     lower_composites(top, target)
-                for inner in [inner for inner in top.walk() if type(inner) in LOWERINGS]:
+                for inner in [inner for inner in top.walk() if is_defined(type(inner))]:
                     if not _is_foreign(inner):
                         lower_op(inner)
         if self.bodies:

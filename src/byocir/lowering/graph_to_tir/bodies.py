@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.byoc import TARGETS, DecisionAttr, RegionOp, TrailOp
 from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import names
-from byocir.lowering.graph_to_tir.registry import LOWERINGS, lower_op
+from byocir.lowering.graph_to_tir.lower_op import lower_op
 from byocir.patterns.targets import composites_of, targets_of
 from byocir.patterns.trail import DECLINED, append
 from byocir.rewrites.byoc.assign_targets import AssignTargetsPass
@@ -67,7 +68,7 @@ def _takes_blocks(module: ModuleOp) -> bool:
 def _lower(flow: ForeignOp) -> None:
     """Lowers what has a form at the tensor level in the graphs of control flow."""
     for block in blocks_in(flow):
-        for op in [op for op in block.ops if type(op) in LOWERINGS]:
+        for op in [op for op in block.ops if is_defined(type(op))]:
             lower_op(op)
 
 

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.gather import REDUCTIONS
 from byocir.dialects.graph.movement import sliced
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
@@ -24,7 +25,6 @@ from byocir.dialects.types import (
     tensor,
 )
 from byocir.evaluate.open_routines import order_of
-from byocir.evaluate.routines import HOW
 from byocir.lowering.graph_to_tir.bounded.numbers import integer_of, integers_of
 from byocir.lowering.graph_to_tir.bounded.sizes import (
     Bounded,
@@ -322,10 +322,10 @@ def _scatter(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
     if x is None or indices is None or updates is None or not x.is_static:
         return None
     how = op.attrs.data.get("reduction")
-    number = HOW.get(how.data) if isinstance(how, StringAttr) else 0
-    if number is None or element_type_of(indices.type) not in (i32, i64):
+    name = how.data if isinstance(how, StringAttr) else REDUCTIONS[0]
+    if name not in REDUCTIONS or element_type_of(indices.type) not in (i32, i64):
         return None
-    routine, numbers = "scatter_nd", {"how": number}
+    routine, numbers = "scatter_nd", {"how": REDUCTIONS.index(name)}
     if op.op_type.data == "ScatterElements":
         axis = _axis(integer_of(op, "axis") or 0, x.dims)
         if axis is None or indices.dims != updates.dims or len(indices.dims) != len(x.dims):
@@ -336,7 +336,7 @@ def _scatter(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
             if a != axis
         ):
             return None
-        routine, numbers = "scatter_elements", {"axis": axis, "how": number}
+        routine, numbers = "scatter_elements", {"axis": axis, "how": REDUCTIONS.index(name)}
     elif not _names_slices(x.dims, indices.dims, updates.dims):
         return None
     return _call(emit, op, routine, _packed(arrays), x.dims, **numbers)

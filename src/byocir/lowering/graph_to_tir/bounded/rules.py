@@ -16,12 +16,12 @@ from byocir.dialects import graph as g
 from byocir.dialects.array import Array
 from byocir.dialects.graph import GraphOp
 from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import dtype_of, element_type_of, i64, is_float, shape_of, tensor
 from byocir.dialects.uses import replace_uses, set_operand
 from byocir.frontend.onnx.reader import Value
 from byocir.lowering.graph_to_tir.bounded.sizes import Dim, Size, bound_of, bounds_of, number_of
-from byocir.lowering.graph_to_tir.operands import accumulator_of
 
 Dims = tuple[Dim, ...]
 Along = g.CumSumOp | g.HardmaxOp | g.LogSoftmaxOp | g.LpNormOp | g.SoftmaxOp

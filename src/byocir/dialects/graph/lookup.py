@@ -1,17 +1,20 @@
-"""Elements at indices known at compile time: regular tables as index maps."""
+"""Blocks that take elements of one dimension by index, for definitions of ops: by index maps where
+the indices are a regular table, else by look-ups in bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir.affine import divided
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Index, Read, Space
-from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import element_type_of, i64, shape_of
 
 MOST_RUNS = 16
 """Blocks that one dimension may be put together from."""
@@ -79,3 +82,61 @@ def _runs(table: Table) -> Iterator[tuple[int, Table]]:
             stop += 1
         yield start, table[start:stop]
         start = stop
+
+
+def counter(emit: Emitter, size: int, at: AffineExpr) -> Read:
+    """The number of an index itself, as bodies see it."""
+    return Read(emit.constant(np.arange(size, dtype=np.int64)), [at])
+
+
+def looked_up(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:
+    """The elements of a dimension that a table names, in its order."""
+    if is_regular(table):
+        return selected(emit, value, axis, table)
+    indices = emit.constant(np.asarray(table, np.int64))
+    return take(emit, value, axis, indices, wrap=False)
+
+
+def take(
+    emit: Emitter, value: SSAValue, axis: int, indices: SSAValue, *, wrap: bool = True
+) -> SSAValue:
+    """The elements of a dimension at these indices, whose dimensions take its place; negative ones
+    count from the end."""
+    source, own = shape_of(value.type), shape_of(indices.type)
+    shape = (*source[:axis], *own, *source[axis + 1 :])
+    at = Space.over(shape).parallel
+    kept = [*at[:axis], *at[axis + len(own) :]]
+    sizes = [*source[:axis], *source[axis + 1 :]]
+    reads = [Read(indices, at[axis : axis + len(own)])]
+    reads += [counter(emit, size, expr) for size, expr in zip(sizes, kept, strict=True)]
+
+    def body(index: Emitted, *others: Emitted) -> Emitted:
+        *places, table = others
+        index = index.to(i64)
+        index = index.wrapped(source[axis]) if wrap else index
+        return table.read(*places[:axis], index, *places[axis:])
+
+    return emit.elementwise(shape, element_type_of(value.type), [*reads, Read.whole(value)], body)
+
+
+def weighted(
+    emit: Emitter, value: SSAValue, axis: int, indices: np.ndarray, weights: np.ndarray
+) -> SSAValue:
+    """Along a dimension the sums of elements at `indices` [count,taps] times `weights`, whose type
+    is that of the result."""
+    source, (count, taps) = shape_of(value.type), indices.shape
+    shape = (*source[:axis], count, *source[axis + 1 :])
+    space = Space({f"i{i}": size for i, size in enumerate(shape)}, {"t": taps})
+    at, given = space.parallel, emit.constant(np.ascontiguousarray(weights))
+    element = element_type_of(given.type)
+    tap = [at[axis], space["t"]]
+    reads = [Read(given, tap), Read(emit.constant(np.ascontiguousarray(indices)), tap)]
+    others: Sequence[int] = [i for i in range(len(shape)) if i != axis]
+    reads += [counter(emit, shape[i], at[i]) for i in others]
+
+    def body(weight: Emitted, index: Emitted, *rest: Emitted) -> Emitted:
+        *places, table, acc = rest
+        return acc + weight * table.read(*places[:axis], index, *places[axis:]).to(element)
+
+    zero = emit.fill(0, element, shape)
+    return emit.block(space, [*reads, Read.whole(value)], zero, body)

@@ -1,4 +1,4 @@
-"""Questions that lowerings ask about the operands of graph ops."""
+"""Questions that definitions of graph ops ask about operands, and types they compute in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.graph import ConstantOp as GraphConstantOp
+from byocir.dialects.graph.const import ConstantOp as GraphConstantOp
 from byocir.dialects.tir import ConstantOp
-from byocir.dialects.tir.emit import Read
-from byocir.dialects.types import bf16, f16, f32, shape_of
+from byocir.dialects.tir.emit import Emitter, Read
+from byocir.dialects.types import bf16, element_type_of, f16, f32, shape_of
 
 
 def known_values(value: SSAValue) -> np.ndarray | None:
@@ -28,3 +28,10 @@ def axis_read(value: SSAValue, axis: int) -> Read:
 def accumulator_of(element: Attribute) -> Attribute:
     """The type in which elements are summed: f32 for narrower floats, else their own."""
     return f32 if element in (f16, bf16) else element
+
+
+def narrowed(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
+    """A value in this element type."""
+    if element_type_of(value.type) == element:
+        return value
+    return emit.elementwise(shape_of(value.type), element, [value], lambda x: x.to(element))
