@@ -20,9 +20,9 @@ from random_qdq_nets import draw_window
 from rewrite_nets import Net, evaluate, located, op_names, run_passes
 
 from byocir.dialects.graph import AddOp, AveragePoolOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp
+from byocir.dialects.graph.pool import window_counts
 from byocir.dialects.types import i8, ui8
 from byocir.errors import ByocirError
-from byocir.dialects.graph.pool import window_counts
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
