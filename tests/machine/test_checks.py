@@ -49,8 +49,23 @@ def without_tokens(machine: Machine) -> None:
     machine.order(Tokens((machine.units[:2],), capacity=0))
 
 
+def never_begun(machine: Machine) -> None:
+    sums, x = machine.memory("sums", i8, row=(4,), rows=8), machine.memories[0]("x")["m n"]
+    machine.copy(
+        "out", sums, MAIN, unit=machine.units[0], cycles=lambda s: 1, rows=up_to(4), lanes=up_to(4)
+    )
+
+    @machine.instruction(machine.units[0], cycles=lambda s: 1)
+    def add() -> Any:
+        return block("m n", x, lambda old, x: old + x, init=sums("sums"))
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"unfed": True}, "an instruction that brings what npu.store reads into npu.near, found none"),
+    ({"unfed": True}, "an instruction that brings what npu.double reads into npu.near, found none"),
+    (
+        {"more": never_begun},
+        "brings what npu.add reads into npu.sums, found none that anything feeds",
+    ),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
     ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
     (

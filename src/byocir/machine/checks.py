@@ -11,8 +11,9 @@ from typing import Any
 from byocir.dialects.types import Shape
 from byocir.errors import FAILURES, ByocirError
 from byocir.machine.description import Machine
-from byocir.machine.instructions import Instruction
+from byocir.machine.instructions import Instruction, init_of
 from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Order, Tokens, Unit
+from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
 
 
@@ -183,6 +184,12 @@ def _memory(pattern: Any) -> Memory:
     return pattern.memory if isinstance(pattern, Operand) else MAIN
 
 
+def _read(form: BlockPattern) -> set[Memory]:
+    """The memories that a form reads, and begins with what they hold."""
+    start = init_of(form)
+    return {_memory(read.pattern) for read in form.reads} | ({start.memory} if start else set())
+
+
 def _reached(index: Index, sizes: dict[str, int]) -> Shape:
     """The box that an index reaches, where unknown steps are 1."""
     shape: list[int] = []
@@ -194,14 +201,17 @@ def _reached(index: Index, sizes: dict[str, int]) -> Shape:
 
 
 def _feeding(machine: Machine) -> None:
-    fed, pending = {MAIN}, list(machine.instructions)
-    while ready := [each for each in pending if {*each.operands.values()} <= fed]:
-        fed |= {each.into for each in ready}
-        pending = [each for each in pending if each not in ready]
+    fed = {MAIN}
+    pending = [(each, _read(form)) for each in machine.instructions for form in each.forms]
+    while ready := [pair for pair in pending if pair[1] <= fed]:
+        fed |= {each.into for each, _ in ready}
+        pending = [pair for pair in pending if pair not in ready]
     if pending:
-        missing = next(m for m in pending[0].operands.values() if m not in fed)
-        told = f"an instruction that brings what {pending[0].name} reads into {missing.called}"
-        raise _wrong(machine, told, "none that anything feeds", "declare a copy into it: copy(…)")
+        each, memories = next((p for p in pending if p[0].into in p[1] - fed), pending[0])
+        missing = next(memory for memory in machine.memories if memory in memories - fed)
+        told = f"an instruction that brings what {each.name} reads into {missing.called}"
+        help = "declare a copy into it, copy(…), or for sums a pattern that begins with a number"
+        raise _wrong(machine, told, "none that anything feeds", help)
     back = {MAIN}
     for _ in product(machine.memories):
         back |= {
