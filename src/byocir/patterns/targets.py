@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args, get_type_hints
 
@@ -276,7 +276,19 @@ def find(attribute: TargetAttr) -> Taker:
         near = did_you_mean(name, names())
         typo = f"{near}; " if near.startswith("did") else ""
         raise _unknown(name, f"{typo}the module names it: one that was in a file is {_IN_A_FILE}")
-    return instantiate(ArgSpec(name, _options_of(attribute)))
+    kind = find_class(name)
+    # One that cannot change may be one object for all that ask.
+    frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+    return _found(kind, attribute) if frozen else _made(attribute)
+
+
+@lru_cache(maxsize=256)
+def _found(kind: TakerClass, attribute: TargetAttr) -> Taker:
+    return _made(attribute)
+
+
+def _made(attribute: TargetAttr) -> Taker:
+    return instantiate(ArgSpec(attribute.target_name.data, _options_of(attribute)))
 
 
 def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
