@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -33,9 +34,8 @@ from byocir.dialects.vta import (
 from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
-from byocir.lowering.tir_to_vta.tokens_accesses import Access, Space
-from byocir.lowering.tir_to_vta.tokens_order import Ordering, Step
+from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass, tokens_of, vta_ordering
+from byocir.rewrites.order import Access, Space
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.tokens import Queue
 
@@ -43,6 +43,15 @@ from byocir.vta_sim.tokens import Queue
 
 PREV = {Queue.LOAD: None, Queue.COMPUTE: Queue.LOAD, Queue.STORE: Queue.COMPUTE}
 NEXT = {Queue.LOAD: Queue.COMPUTE, Queue.COMPUTE: Queue.STORE, Queue.STORE: None}
+
+
+@dataclass
+class Step:
+    """A step of a stream with its flags."""
+
+    queue: Queue
+    source: int | None
+    tokens: set[str]
 
 
 def orders_of(steps: Sequence[Step]) -> list[int]:
@@ -78,7 +87,7 @@ def orders_of(steps: Sequence[Step]) -> list[int]:
 
 
 def elements(accesses: tuple[tuple[Space, object], ...]) -> dict[object, set[int]]:
-    return {space.key: set(np.arange(space.size)[index].tolist()) for space, index in accesses}
+    return {space.key: set(np.arange(space.shape)[index].tolist()) for space, index in accesses}
 
 
 def conflict(a: Access, b: Access) -> bool:
@@ -101,10 +110,10 @@ def violations(steps: Sequence[Step], accesses: Sequence[Access]) -> list[tuple[
 
 
 def ordered(accesses: Sequence[Access]) -> list[Step]:
-    ordering = Ordering()
+    ordering = vta_ordering()
     for index, access in enumerate(accesses):
         ordering.add(access, index)
-    return ordering.steps
+    return [Step(Queue(s.unit), s.source, tokens_of(s)) for s in ordering.steps]
 
 
 SIZE = 12

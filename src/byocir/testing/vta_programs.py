@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.lowering.tir_to_vta.tokens_accesses import Access, Elements, Space
-from byocir.lowering.tir_to_vta.tokens_order import Ordering
+from byocir.lowering.tir_to_vta.tokens import tokens_of, vta_ordering
+from byocir.rewrites.order import Access, Elements, Space
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
 from byocir.vta_sim.isa import INSN_BYTES, Instruction
@@ -172,13 +172,13 @@ def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig)
     """Rows and a FINISH with tokens between conflicting instructions, and only there, as the VTA
     target inserts them. Stores must leave micro-ops in DRAM alone."""
     finished = [*rows, FINISH]
-    ordering = Ordering()
+    ordering = vta_ordering()
     for index, access in enumerate(_accesses(finished, dram, config)):
         ordering.add(access, index)
     result: list[Row] = []
     for step in ordering.steps:
         kind, fields = COMPUTE_NOP if step.source is None else finished[step.source]
-        result.append((kind, fields | dict.fromkeys(sorted(step.tokens), 1)))
+        result.append((kind, fields | dict.fromkeys(sorted(tokens_of(step)), 1)))
     return result
 
 
@@ -190,8 +190,8 @@ def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -
     queues = route(decoded).tolist()
     for insn, queue in zip(decoded.instructions(), queues, strict=True):
         found = reader.read(insn)
-        reads = [(spaces[memory], elements) for memory, elements in found.reads]
-        writes = [(spaces[memory], elements) for memory, elements in found.writes]
+        reads: list[tuple[Space, Elements]] = [(spaces[m], each) for m, each in found.reads]
+        writes: list[tuple[Space, Elements]] = [(spaces[m], each) for m, each in found.writes]
         if insn.opcode in (Opcode.LOAD, Opcode.STORE) and insn.fields["x_size"]:
             moved = (image, _bytes(insn, config))
             (reads if insn.opcode == Opcode.LOAD else writes).append(moved)

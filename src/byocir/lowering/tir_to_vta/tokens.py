@@ -20,7 +20,8 @@ from xdsl.passes import ModulePass
 from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, StoreOp, config_of
 from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.tokens_accesses import AccessReader
-from byocir.lowering.tir_to_vta.tokens_order import Ordering
+from byocir.rewrites.order import Ordering, Step
+from byocir.vta_sim.tokens import TOKEN_FIFOS, Queue
 
 
 @dataclass(frozen=True)
@@ -34,23 +35,37 @@ class VtaInsertTokensPass(ModulePass):
             _insert_tokens(function)
 
 
+def vta_ordering() -> Ordering:
+    """An ordering of load, compute and store. No queue joins load and store: such a pair is ordered
+    by way of a compute instruction between them."""
+    pairs = [(fifo.producer, fifo.consumer) for fifo in TOKEN_FIFOS]
+    return Ordering(len(Queue), pairs, Queue.COMPUTE)
+
+
+def tokens_of(step: Step) -> set[str]:
+    """The dependency flags of a step."""
+    pushes = {f.push for f in TOKEN_FIFOS if f.producer == step.unit and f.consumer in step.pushes}
+    return pushes | {
+        f.pop for f in TOKEN_FIFOS if f.consumer == step.unit and f.producer in step.pops
+    }
+
+
 def _insert_tokens(function: FuncOp) -> None:
     block = function.body.block
     ops = [op for op in block.ops if isinstance(op, InstructionOp)]
     shared = {op.destination for op in ops if isinstance(op, StoreOp) and op.destination}
-    reader, ordering = AccessReader(config_of(function), shared), Ordering()
+    reader, ordering = AccessReader(config_of(function), shared), vta_ordering()
     for index, op in enumerate(ops):
         ordering.add(reader.access(op), index)
     carriers: list[LoadOp] = []
     for step in ordering.steps:
         if step.source is None:
-            # Only compute, between load and store, is ever given an instruction of its own.
             carrier = LoadOp.nop(LoadMemory.UOP)
             carriers.append(carrier)
-            _set_tokens(carrier, step.tokens)
+            _set_tokens(carrier, tokens_of(step))
             continue
         op = ops[step.source]
-        _set_tokens(op, step.tokens)
+        _set_tokens(op, tokens_of(step))
         for carrier in carriers:
             carrier.location = op.location
         block.insert_ops_before(carriers, op)

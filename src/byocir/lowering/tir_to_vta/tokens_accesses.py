@@ -4,7 +4,6 @@ depends."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,31 +13,8 @@ from xdsl.ir import SSAValue
 from byocir.dialects.tir import ConstantOp
 from byocir.dialects.types import nbytes
 from byocir.dialects.vta import AluOp, FinishOp, GemmOp, InstructionOp, LoadOp, NestOp, TransferOp
+from byocir.rewrites.order import Access, Elements, Space, Touched
 from byocir.vta_sim import Memory, VTAConfig, decode_uops
-from byocir.vta_sim.tokens import Queue
-
-Elements = NDArray[np.int64] | slice
-"""Elements of a space: distinct indices or a range."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """A memory whose accesses may conflict: a scratchpad or a DRAM buffer, and how many elements it
-    has. Spaces of equal keys are the same memory."""
-
-    key: object
-    size: int
-
-
-@dataclass(frozen=True)
-class Access:
-    """The module that runs an instruction, and what it reads and writes. `last` is for FINISH,
-    which comes after everything."""
-
-    queue: Queue
-    reads: tuple[tuple[Space, Elements], ...] = ()
-    writes: tuple[tuple[Space, Elements], ...] = ()
-    last: bool = False
 
 
 class AccessReader:
@@ -83,7 +59,7 @@ class AccessReader:
             return Access(op.queue, self._dram(op), scratchpad)
         return Access(op.queue, scratchpad, self._dram(op))
 
-    def _dram(self, op: TransferOp) -> tuple[tuple[Space, Elements], ...]:
+    def _dram(self, op: TransferOp) -> Touched:
         """The window in DRAM, in units of the smallest element that is stored."""
         if op.dram is None or op.dram not in self._shared:
             return ()
@@ -108,23 +84,23 @@ class AccessReader:
     def _nest(self, op: NestOp) -> Access:
         fields = op.operation_fields()
         acc = self._spaces[Memory.ACC]
-        written = ((acc, self._set(fields, "dst", acc)),)
+        written = ((acc, self._set(fields, "dst")),)
         if isinstance(op, GemmOp):
             if op.reset is not None:
                 return Access(op.queue, writes=written)
             inp, wgt = self._spaces[Memory.INP], self._spaces[Memory.WGT]
-            factors = ((inp, self._set(fields, "src", inp)), (wgt, self._set(fields, "wgt", wgt)))
+            factors = ((inp, self._set(fields, "src")), (wgt, self._set(fields, "wgt")))
             return Access(op.queue, (*written, *factors), written)
         if cast(AluOp, op).imm is not None:
             return Access(op.queue, written, written)
-        return Access(op.queue, (*written, (acc, self._set(fields, "src", acc))), written)
+        return Access(op.queue, (*written, (acc, self._set(fields, "src"))), written)
 
-    def _set(self, fields: dict[str, int], operand: str, space: Space) -> Elements:
+    def _set(self, fields: dict[str, int], operand: str) -> Elements:
         """The elements that an operand of a nest takes; all of them if its micro-ops are not
         known."""
         uops = slice(fields["uop_bgn"], fields["uop_end"])
         if not self._uops_known[uops].all():
-            return slice(0, space.size)
+            return slice(None)
         kernel = self._uops[uops]
         loops = (fields["iter_out"], fields["iter_in"])
         factors = (fields[f"{operand}_factor_out"], fields[f"{operand}_factor_in"])

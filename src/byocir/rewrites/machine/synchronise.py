@@ -14,13 +14,11 @@ implies is not waited for again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
@@ -28,6 +26,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
+from byocir.rewrites.order import Access, History, Ordering, Space, Touched, UnorderedError
 
 
 @dataclass(frozen=True)
@@ -46,117 +45,66 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     order = machine.ordered
     if isinstance(order, InOrder):
         return
+    units = [unit.name for unit in machine.units]
     watched = order.memories if isinstance(order, Interlocked) else ()
-    needs = Needs(machine, watched).of(calls)
+    accesses = (_access(units, call, watched) for call in calls)
     if isinstance(order, Tokens):
-        _exchange(order, calls, needs)
+        _exchange(order, units, calls, accesses)
     else:
-        _count(calls, needs)
+        _count(units, calls, accesses)
 
 
-class Needs:
-    """For each call the last ones of other units that must have ended when it begins."""
+def _access(units: Sequence[str], call: Calls, watched: Collection[Memory]) -> Access:
+    """What a call reads and writes, but for the memories that the machine itself watches."""
 
-    def __init__(self, machine: Machine, ignored: Sequence[Memory] = ()) -> None:
-        self._units = [unit.name for unit in machine.units]
-        self._ignored = ignored
-        self._reads: dict[tuple[SSAValue | Memory, str], np.ndarray] = {}
-        self._writes: dict[tuple[SSAValue | Memory, str], np.ndarray] = {}
+    def touched(places: Sequence[Place]) -> Touched:
+        return [each for at in places if at.memory not in watched for each in _touched(at)]
 
-    def of(self, calls: Sequence[Calls]) -> list[dict[str, int]]:
-        """By the unit's name, the position of the call."""
-        return [self._of(at, call) for at, call in enumerate(calls)]
-
-    def _of(self, at: int, call: Calls) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for unit in self._units:
-            if unit == call.unit.name:
-                continue
-            last = max((self._last(self._writes, p, unit) for p in call.read), default=-1)
-            for accesses in (self._reads, self._writes):
-                last = max(last, self._last(accesses, call.result, unit))
-            if last >= 0:
-                found[unit] = last
-        for place_ in call.read:
-            self._note(self._reads, place_, call.unit.name, at)
-        self._note(self._writes, call.result, call.unit.name, at)
-        return found
-
-    def _key(self, place_: Place) -> SSAValue | Memory:
-        return place_.buffer if place_.memory.is_main else place_.memory
-
-    def _boxes(self, place_: Place) -> list[tuple[slice, ...]]:
-        if place_.memory.is_main:
-            return [tuple(slice(*side) for side in place_.box)]
-        return [(slice(*rows),) for rows in place_.rows()]
-
-    def _last(
-        self, accesses: dict[tuple[SSAValue | Memory, str], np.ndarray], place_: Place, unit: str
-    ) -> int:
-        found = accesses.get((self._key(place_), unit))
-        if found is None or place_.memory in self._ignored:
-            return -1
-        return max(int(found[box].max()) for box in self._boxes(place_))
-
-    def _note(
-        self,
-        accesses: dict[tuple[SSAValue | Memory, str], np.ndarray],
-        place_: Place,
-        unit: str,
-        at: int,
-    ) -> None:
-        key = (self._key(place_), unit)
-        if key not in accesses:
-            shape = place_.shape if place_.memory.is_main else (place_.memory.rows,)
-            accesses[key] = np.full(shape, -1, np.int32)
-        for box in self._boxes(place_):
-            accesses[key][box] = at
+    return Access(units.index(call.unit.name), touched(call.read), touched([call.result]))
 
 
-def _count(calls: Sequence[Calls], needs: Sequence[dict[str, int]]) -> None:
+def _touched(place_: Place) -> Touched:
+    memory = place_.memory
+    if memory.is_main:
+        return [(Space(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))]
+    return [(Space(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
+
+
+def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Access]) -> None:
     """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
     has waited for, all later ones have."""
-    outstanding: Counter[str] = Counter()
+    history, needs = History(len(units)), list[dict[int, int]]()
+    for at, access in enumerate(accesses):
+        needs.append(history.conflicts(access))
+        history.note(access, at)
+    outstanding: Counter[int] = Counter()
     number: dict[int, int] = {}
-    known: dict[str, int] = {}
+    known: dict[int, int] = {}
     for at in issued(calls):
-        unit = calls[at].unit.name
+        unit = units.index(calls[at].unit.name)
         if at not in number:
             waits = {each: last for each, last in needs[at].items() if last > known.get(each, -1)}
             known |= waits
             counts = {each: outstanding[each] - number[last] for each, last in waits.items()}
-            calls[at].op.set_order(counts)
+            calls[at].op.set_order({units[each]: counts[each] for each in sorted(counts)})
         outstanding[unit] += 1
         number[at] = outstanding[unit]
 
 
-@dataclass
-class _Tokens:
-    pops: list[str] = field(default_factory=list[str])
-    pushes: list[str] = field(default_factory=list[str])
-
-
-def _exchange(order: Tokens, calls: Sequence[Calls], needs: Sequence[dict[str, int]]) -> None:
-    """Lets calls pop tokens that those before them pushed. A unit that pops knows all that the
-    other one knew."""
-    pairs = {(one.name, other.name) for one, other in order.pairs}
-    known: dict[str, dict[str, int]] = {}
-    knew: list[dict[str, int]] = []
-    tokens = [_Tokens() for _ in calls]
-    for at, (call, need) in enumerate(zip(calls, needs, strict=True)):
-        own = known.setdefault(call.unit.name, {})
-        for unit, last in sorted(need.items(), key=lambda each: -each[1]):
-            if last <= own.get(unit, -1):
-                continue
-            if (unit, call.unit.name) not in pairs:
-                raise _unordered(call, calls[last])
-            tokens[last].pushes.append(call.unit.name)
-            tokens[at].pops.append(unit)
-            for other, position in {**knew[last], unit: last}.items():
-                own[other] = max(own.get(other, -1), position)
-        knew.append(dict(own))
-    for call, found in zip(calls, tokens, strict=True):
-        call.op.set_order({}, found.pops, found.pushes)
+def _exchange(
+    order: Tokens, units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Access]
+) -> None:
+    """Lets calls pop tokens that those before them pushed."""
+    pairs = [(units.index(one.name), units.index(other.name)) for one, other in order.pairs]
+    ordering = Ordering(len(units), pairs)
+    for at, access in enumerate(accesses):
+        try:
+            ordering.add(access, at)
+        except UnorderedError as error:
+            raise _unordered(calls[at], calls[error.first.source or 0]) from None
+    for call, step in zip(calls, ordering.steps, strict=True):
+        pops, pushes = ([units[each] for each in side] for side in (step.pops, step.pushes))
+        call.op.set_order({}, pops, pushes)
 
 
 def _unordered(call: Calls, before: Calls) -> ByocirError:
