@@ -30,6 +30,7 @@ from nets.resident import most_resident
 
 import byocir
 from byocir.compiler import generate, hand_over
+from byocir.request import Request
 from byocir.rewrites.byoc.grouping import Edge, group_nodes
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.explain import explain
@@ -66,7 +67,7 @@ def measure(shape: str, nodes: int, target: str) -> dict[str, float]:
     model, before = growing(shape, nodes), most_resident()
     module = timed("import", lambda: byocir.import_onnx(model))
     runner, targets = PassRunner(keeps_start=False), TARGETS[target]
-    report = timed("partition", lambda: hand_over(module, targets, runner=runner))
+    report = timed("partition", lambda: hand_over(module, Request(targets), runner))
     timed("report", lambda: report_of(module).to_json())
     timed("explain", lambda: explain(report) + page(report, shape))
     package = timed("evaluator", lambda: generate(module, report, runner=runner))

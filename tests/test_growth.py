@@ -30,6 +30,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
 from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
+from byocir.request import Request
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse
 from byocir.rewrites.pipeline import PassRunner, run_passes
@@ -72,7 +73,7 @@ def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], path, monkeyp
         )
         module = calls.counted("import", lambda: byocir.import_onnx(growing(shape, nodes)))
         runner = PassRunner(keeps_start=False)
-        report = hand_over(module, targets, runner=runner)
+        report = hand_over(module, Request(targets), runner)
         calls.counted("report", lambda: report_of(module).to_json())
         generate(module, report, host="c", runner=runner).save(path)
         loaded = calls.counted("load", lambda: byocir.load(path, targets=targets))
@@ -122,7 +123,7 @@ def test_composites_that_are_alike_are_verified_once(monkeypatch):
     verify = CompositeOp.verify_
     monkeypatch.setattr(CompositeOp, "verify_", lambda op: (seen.append(op), verify(op))[1])
     module = byocir.import_onnx(growing("chain", NODES))
-    hand_over(module, [Npu()], runner=PassRunner(keeps_start=False))
+    hand_over(module, Request([Npu()]), PassRunner(keeps_start=False))
     assert len(seen) == 2  # a sum and a relu
 
 
@@ -136,7 +137,7 @@ def test_blocks_of_the_same_outline_are_held_against_a_pattern_once(shape, monke
     numbers = []
     for nodes in (8, 16):
         held.clear()
-        hand_over(byocir.import_onnx(growing(shape, nodes)), ["vta"])
+        hand_over(byocir.import_onnx(growing(shape, nodes)), Request(["vta"]))
         numbers.append(len(held))
     assert numbers[0] == numbers[1] > 0
 
@@ -151,7 +152,7 @@ def test_replacing_an_operand_of_a_wide_op_copies_no_others(shape, monkeypatch):
         lambda operands, *rest: (copied.append(len(operands)), set_one(operands, *rest))[1],
     )
     module = byocir.import_onnx(growing(shape, 2 * NODES))
-    generate(module, hand_over(module, [Npu()]), host="c")
+    generate(module, hand_over(module, Request([Npu()])), host="c")
     assert max(copied, default=0) < uses.WIDE
 
 
@@ -166,7 +167,7 @@ def test_reading_a_region_copies_no_names_around_it(monkeypatch):
 
     monkeypatch.setattr(Parser, "parse_optional_region", counted)
     module = byocir.import_onnx(growing("elementwise", NODES))
-    hand_over(module, [])
+    hand_over(module, Request([]))
     parse_module(print_module(module))
     assert len(copied) > NODES
     assert max(copied) == 0
@@ -179,7 +180,7 @@ def test_reading_a_report_looks_for_places_once(monkeypatch):
         Report, "placement", property(lambda report: (looked.append(1), place(report))[1])
     )
     module = byocir.import_onnx(growing("alternating", NODES))
-    hand_over(module, [Npu()])
+    hand_over(module, Request([Npu()]))
     data = report_of(module).to_dict()
     looked.clear()
     Report.from_dict(data)
@@ -191,7 +192,7 @@ def test_a_report_names_the_nodes_of_a_decision_once():
     lengths: list[int] = []
     for nodes in (120, 240):
         module = byocir.import_onnx(growing("idle ops", nodes))
-        report = hand_over(module, [Npu()])
+        report = hand_over(module, Request([Npu()]))
         assert len(report.reasons["node_0"][0].nodes) > nodes / 3
         assert all(report.reasons[f"node_{3 * i + 1}"] for i in range(nodes // 3 - 1))
         lengths.append(len(report.to_json()))
@@ -257,7 +258,7 @@ def test_the_op_of_each_quantize_node_is_found_in_one_pass():
 def test_functions_in_c_have_a_number_of_steps():
     nodes = 2 * source.MOST_STEPS
     module = byocir.import_onnx(growing("alternating", nodes))
-    package = generate(module, hand_over(module, []), host="c")
+    package = generate(module, hand_over(module, Request([])), host="c")
     text = host_code(package.module).source
     functions = re.findall(r"^(?:static PART )?int \w+\(.*?^}", text, re.MULTILINE | re.DOTALL)
     calls = [len(re.findall(r"^    k\d+\(", function, re.MULTILINE)) for function in functions]
@@ -306,7 +307,7 @@ def test_rewrites_are_linear_where_they_pass_names_on(shape):
 
 def test_a_long_chain_is_fused_into_bodies_of_a_size():
     module = byocir.import_onnx(growing("elementwise", 100))
-    package = generate(module, hand_over(module, []), host="c")
+    package = generate(module, hand_over(module, Request([])), host="c")
     blocks = [op for op in package.module.walk() if op.name == "tir.block"]
     weights = [sum(fuse.LONG_OPS.get(type(op), 1) for op in block.body.walk()) for block in blocks]
     assert len(blocks) == 2

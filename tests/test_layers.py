@@ -26,6 +26,7 @@ LAYERS = (
     "lowering",
     "targets",
     "runtime",
+    "request",
     "compiler",
     "onnx_backend",
     "quantiser",

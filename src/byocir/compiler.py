@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,6 @@ from xdsl.passes import ModulePass
 from byocir.arguments import (
     CALL,
     FLAG,
-    LEVEL_NAMES,
-    PLACEMENT,
     SHAPES,
     TEXT,
     TEXTS,
@@ -34,15 +31,15 @@ from byocir.dialects.context import load_context
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_program
-from byocir.files import read_whole
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.costs import CostTable, read_costs
+from byocir.request import Request
+from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
-from byocir.rewrites.byoc.tuned import TunedTable, load_tuned
+from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
 from byocir.runtime.called_back import about_calls, called_back
 from byocir.runtime.host_ops import check_host_ops
@@ -114,21 +111,32 @@ def partition(
     take; `costs`, a table or its file (`byocir.rewrites.byoc.costs`), are measured and count before
     what targets tell. `tuned`, a table or its file, has schedules that `tune` found best.
     """
+    request = Request(targets, levels, placement, objective, costs, tuned)
+    return _partition(module, targets, request, runner or PassRunner())
+
+
+def _partition(module: ModuleOp, targets: Targets, request: Request, runner: PassRunner) -> Report:
+    """Does what `partition` says, for `targets` in place of the request's."""
     check(module=(module, MODULE))
-    _check_request(levels, placement, objective, costs, tuned)
     ask_for_program(module)
-    if placement:
-        set_placement(module, placement)
-    passes = partition_pipeline(module, targets, levels, objective, _costs(costs))
+    passes = _passes(module, targets, request)
     with collector_paused():  # each end of a pause looks at all that was made meanwhile
-        (runner or PassRunner()).run(module, passes)
-        return _reported(module, tuned)
+        runner.run(module, passes)
+        return _reported(module, request)
 
 
-def _reported(module: ModuleOp, tuned: str | Path | TunedTable | None) -> Report:
+def _passes(module: ModuleOp, targets: Targets, request: Request) -> Sequence[ModulePass]:
+    """The passes that partition a module, which is told where nodes are placed by hand."""
+    if request.placement:
+        set_placement(module, request.placement)
+    costs = request.cost_table()
+    return partition_pipeline(module, targets, request.levels, request.objective, costs)
+
+
+def _reported(module: ModuleOp, request: Request) -> Report:
     """The report of a partitioned module, once it has tuned schedules. Raises ByocirError B101,
     B264."""
-    table = load_tuned(tuned) if isinstance(tuned, str | PathLike) else tuned
+    table = request.tuned_table()
     notes = follow_tuned(module, table) if table is not None else []
     report = report_of(module)
     report.notes += notes
@@ -136,34 +144,6 @@ def _reported(module: ModuleOp, tuned: str | Path | TunedTable | None) -> Report
 
 
 MODULE = instance_of("a module, as import_onnx gives it,", ModuleOp)
-COSTS = instance_of("a table of costs or the path of its file", str, PathLike, CostTable)
-TUNED = instance_of("a table that tune gives or the path of its file", str, PathLike, TunedTable)
-
-
-def _check_request(
-    levels: object, placement: object, objective: object, costs: object, tuned: object = None
-) -> None:
-    """Raises ByocirError B142 for arguments of `partition` that are of other types."""
-    check(
-        levels=(levels, LEVEL_NAMES),
-        placement=(placement, PLACEMENT.or_none()),
-        objective=(objective, TEXT),
-        costs=(costs, COSTS.or_none()),
-        tuned=(tuned, TUNED.or_none()),
-    )
-
-
-def _costs(given: str | Path | CostTable | None) -> CostTable | None:
-    """A table of costs, read where a file was given. Raises ByocirError B101, B249."""
-    if given is None or isinstance(given, CostTable):
-        return given
-    try:
-        return read_costs(read_whole(given).decode(), str(given))
-    except (OSError, UnicodeDecodeError) as error:
-        found = error.strerror if isinstance(error, OSError) else "no text"
-        raise ByocirError(
-            "B101", f"expected a file with a table of costs, found: {found}", where=str(given)
-        ) from None
 
 
 def export_onnx(
@@ -192,27 +172,15 @@ def export_onnx(
     from byocir.runtime.annotate import annotated_onnx
 
     check(module=(module, MODULE), function=(function, TEXT), rewritten=(rewritten, FLAG))
-    _check_request(levels, placement, objective, costs)
-    saved = targets_of(module) if TARGETS in module.attributes else []
     targets = listed(targets)
+    request = Request(targets or None, levels, placement, objective, costs)
+    saved = targets_of(module) if TARGETS in module.attributes else []
     if not targets and not saved:
         return annotated_onnx(function_named(module, function), report_of(module))
     whole = module.clone()
     if is_handed_over(module):
-        report = hand_over(
-            whole,
-            targets or None,
-            levels=levels,
-            placement=placement,
-            objective=objective,
-            costs=costs,
-        )
-        return annotated_onnx(function_named(module, function), report)
-    if placement:
-        set_placement(whole, placement)
-    passes = partition_pipeline(
-        whole, of_saved(targets or None, saved), levels, objective, _costs(costs)
-    )
+        return annotated_onnx(function_named(module, function), hand_over(whole, request))
+    passes = _passes(whole, of_saved(request.targets, saved), request)
     seen = _partitioned(whole, passes, keep=rewritten or function != MAIN)
     return annotated_onnx(function_named(seen or module, function), report_of(whole))
 
@@ -261,24 +229,14 @@ def compile(
         after_pass=(after_pass, CALL.or_none()),
         on_step=(on_step, CALL),
     )
-    _check_request(levels, placement, objective, costs, tuned)
+    request = Request(targets, levels, placement, objective, costs, tuned, options)
     host_of(host)
 
     def attempt(runner: PassRunner) -> Package:
         on_step("import")
         module = read_model(model, shapes=shapes, targets=targets)
         on_step("partition")
-        report = hand_over(
-            module,
-            targets,
-            levels=levels,
-            placement=placement,
-            objective=objective,
-            costs=costs,
-            tuned=tuned,
-            options=options,
-            runner=runner,
-        )
+        report = hand_over(module, request, runner)
         if host_ops is not None:
             check_host_ops(report, host_ops)
         on_step("generate code")
@@ -287,45 +245,23 @@ def compile(
     return with_care(attempt, after_pass)
 
 
-def hand_over(
-    module: ModuleOp,
-    targets: Targets | None,
-    *,
-    levels: Sequence[str] = LEVELS,
-    placement: Mapping[str, str] | None = None,
-    objective: str = "",
-    costs: str | Path | CostTable | None = None,
-    tuned: str | Path | TunedTable | None = None,
-    options: Mapping[str, Any] | None = None,
-    runner: PassRunner | None = None,
-) -> Report:
-    """Partitions a module, or does what is left of that where it was saved on the way; arguments as
-    `compile`.
+def hand_over(module: ModuleOp, request: Request, runner: PassRunner | None = None) -> Report:
+    """Partitions a module, or does what is left of that where it was saved on the way.
 
     One that is partitioned has its code generated and nothing else, for the targets that it names,
     so that arguments of `partition` are refused (ByocirError B114) and `targets` need to name,
     without options, only those that are not installed."""
+    runner = runner or PassRunner()
     if is_handed_over(module):
-        late = [*levels] != [*LEVELS]
-        own = {"levels": late, "placement": placement, "objective": objective, "costs": costs}
-        take_up(module, targets, {**own, **(options or {})})
-        (runner or PassRunner()).run(module, rest_pipeline(module))
-        return _reported(module, tuned)
+        take_up(module, request.targets, request.too_late)
+        runner.run(module, rest_pipeline(module))
+        return _reported(module, request)
     saved = targets_of(module) if TARGETS in module.attributes else []
-    chosen = with_options(of_saved(targets, saved), options or {})
-    if [*levels] == [*LEVELS]:
-        levels = levels_left(module) or levels
-    report = partition(
-        module,
-        chosen,
-        levels=levels,
-        placement=placement,
-        objective=objective,
-        costs=costs,
-        tuned=tuned,
-        runner=runner,
-    )
-    if targets is not None:
+    chosen = with_options(of_saved(request.targets, saved), request.options)
+    if request.at_all_levels:
+        request = replace(request, levels=levels_left(module) or request.levels)
+    report = _partition(module, chosen, request, runner)
+    if request.targets is not None:
         report.notes = [*told(targets_of(module), saved), *report.notes]
     return report
 

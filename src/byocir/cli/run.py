@@ -35,6 +35,7 @@ from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError, escaped
 from byocir.evaluate.module import expect_type, random_feeds
+from byocir.request import Request
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.explain import summary
@@ -198,16 +199,15 @@ def compile_with_steps(
 
 def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: PassRunner) -> Report:
     """Partitions a module as the command line asks, unless it is partitioned already."""
-    return hand_over(
-        module,
+    request = Request(
         options.target,
-        levels=levels_of(options),
-        placement=placement_of(options),
-        objective=options.objective or "",
-        costs=options.costs,
-        tuned=options.tuned,
-        runner=runner,
+        levels_of(options),
+        placement_of(options),
+        options.objective or "",
+        options.costs,
+        options.tuned,
     )
+    return hand_over(module, request, runner)
 
 
 def write_report(report: Report, path: Path | None) -> None:

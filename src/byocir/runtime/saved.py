@@ -90,14 +90,13 @@ def load_module(path: str | Path) -> ModuleOp:
     return parse_module(text, context, file=str(path))
 
 
-def take_up(module: ModuleOp, targets: Targets | None, given: Mapping[str, object]) -> None:
+def take_up(module: ModuleOp, targets: Targets | None, given: Sequence[str]) -> None:
     """Makes the targets known that a partitioned module names; raises ByocirError B114 for a target
     that it does not name and for arguments `given` that come too late, B210 for a target that
     nobody knows, B213 for options, which the module has, and an instance with others."""
     what = "a module that is partitioned"
-    for name, value in given.items():
-        if value:
-            raise _refused(name, what)
+    if given:
+        raise _refused(given[0], what)
     saved = targets_of(module)
     known = [attribute.target_name.data for attribute in saved]
     given_targets = [] if targets is None else listed(targets)

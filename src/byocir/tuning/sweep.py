@@ -29,6 +29,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError, did_you_mean
+from byocir.request import Request
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.saved import read_model
 from byocir.targets.base import Target, target_of
@@ -143,7 +144,7 @@ def point(job: tuple[Job, Mapping[str, Setting], Sequence[str]]) -> Point:
         module = parse_module(given.module, context)
         target = target_of(attributes_of(given.target)[0]).varied(settings)
         runner = PassRunner(keeps_start=False)
-        report = hand_over(module, [target], levels=levels, runner=runner)
+        report = hand_over(module, Request([target], levels), runner)
         package = generate(module, report, runner=runner)
     except ByocirError as error:
         return Point(settings, refusal=f"{error.message} ({error.code})")

@@ -21,11 +21,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from byocir.arguments import (
     CALL,
     COUNT,
-    LEVEL_NAMES,
-    PLACEMENT,
     SECONDS,
     SHAPES,
-    TEXT,
     check,
     instance_of,
 )
@@ -33,6 +30,7 @@ from byocir.compiler import hand_over
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.locations import names
 from byocir.errors import ByocirError, shortened
+from byocir.request import Request
 from byocir.rewrites.byoc.alone import alone
 from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
@@ -85,9 +83,6 @@ def tune(
     """
     check(
         shapes=(shapes, SHAPES.or_none()),
-        levels=(levels, LEVEL_NAMES),
-        placement=(placement, PLACEMENT.or_none()),
-        objective=(objective, TEXT),
         trials=(trials, COUNT),
         seed=(seed, instance_of("a whole number", int)),
         journal=(journal, instance_of("a path", str, Path).or_none()),
@@ -95,19 +90,12 @@ def tune(
         seconds=(seconds, SECONDS.or_none()),
         executor=(executor, instance_of("a concurrent.futures.Executor", Executor).or_none()),
     )
+    request = Request(targets, levels, placement, objective, costs)
     until = inf if seconds is None else time.monotonic() + seconds
 
     def attempt(runner: PassRunner) -> ModuleOp:
         module = read_model(model, shapes=shapes, targets=targets)
-        hand_over(
-            module,
-            targets,
-            levels=levels,
-            placement=placement,
-            objective=objective,
-            costs=costs,
-            runner=runner,
-        )
+        hand_over(module, request, runner)
         return module
 
     module = with_care(attempt)

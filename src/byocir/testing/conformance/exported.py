@@ -12,6 +12,7 @@ import numpy as np
 
 from byocir.compiler import generate, hand_over
 from byocir.errors import ByocirError
+from byocir.request import Request
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
 from byocir.targets.base import Target
@@ -60,7 +61,7 @@ def run_exported(case: Case, target: Target) -> Arrays | None:
 
 def _compiled(case: Case, target: Target) -> Package:
     module = case.module.clone()
-    report = hand_over(module, [target], levels=case.levels)
+    report = hand_over(module, Request([target], case.levels))
     return generate(module, report, host=HOST)
 
 

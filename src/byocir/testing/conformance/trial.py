@@ -33,6 +33,7 @@ from byocir.evaluate.module import evaluate
 from byocir.isolation import Died, Limits, go_on, isolated, limits_for
 from byocir.machine import Machine
 from byocir.patterns.files import given_file
+from byocir.request import Request
 from byocir.rewrites.check_each import first_difference
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
@@ -214,7 +215,7 @@ def compiled(
     Unmeant and TimeOver."""
     module = case.module.clone()
     with _failing("to be compiled"):
-        report = hand_over(module, [target], levels=case.levels)
+        report = hand_over(module, Request([target], case.levels))
         again = (module.clone(), deepcopy(report)) if twice else None
         in_time(until)
         package = generate(module, report)

@@ -16,6 +16,7 @@ from byocir.compiler import generate, hand_over
 from byocir.dialects.graph import ForeignOp
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
+from byocir.request import Request
 from byocir.runtime.native import HostProgram
 from byocir.runtime.package import Package
 from byocir.runtime.report import C, Report
@@ -80,7 +81,7 @@ def _handed_over(case: Case) -> tuple[ModuleOp, Report] | str:
     """A case partitioned for no target, or what went wrong."""
     try:
         module = byocir.import_onnx(case.model().SerializeToString())
-        return module, hand_over(module, [])
+        return module, hand_over(module, Request([]))
     except Exception as error:
         return _told(error)
 
