@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from xdsl.dialects.func import FuncOp
 
+from byocir.patterns import Composite
 from byocir.targets.base import Point
 from byocir.targets.c import ARRAYS, CTarget
 from byocir.targets.dnnl.net import Net
-from byocir.targets.dnnl.patterns import PATTERNS
+from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
 
 
 def _files() -> dict[str, str]:
@@ -28,7 +29,8 @@ def _files() -> dict[str, str]:
 class Dnnl(CTarget):
     """oneDNN on the processor: `pip install 'byocir[dnnl]'`, or a library that is installed.
 
-    `threads` is how many it computes a primitive with.
+    `threads` is how many it computes a primitive with. With `int8` it takes bytes, too, which needs
+    a processor with VNNI.
     """
 
     name = "dnnl"
@@ -44,10 +46,18 @@ class Dnnl(CTarget):
     search = ("wheels:onednn-cpu-gomp onednn-devel-cpu-gomp", "pkg-config:dnnl")
 
     threads: int = 1
+    int8: bool = True
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ValueError(f"expected threads of at least 1, found {self.threads}")
+
+    def composites(self) -> tuple[Composite, ...]:
+        return PATTERNS if self.int8 else tuple(p for p in PATTERNS if p not in OF_INTEGERS)
+
+    @property
+    def fixed_point(self) -> Literal["", "float_scale"]:
+        return "float_scale" if self.int8 else ""
 
     def passes(self, point: Point) -> Sequence[str]:
         return ["fold-batch-norm"] if point == "before-match" else []

@@ -47,7 +47,7 @@ struct dnnl_net {
     step *steps;
     int value_count, step_count, inputs, outputs;
     then next[MOST_THEN];
-    int next_count, is_read_later;
+    int next_count, is_read_later, zero_point;
     size_t scratch_bytes;
     void *arena, *scratch;
 };
@@ -221,6 +221,16 @@ static void copy(dnnl_net *n, int from, int to, int is_now)
     if (attr) dnnl_primitive_attr_destroy(attr);
 }
 
+/* Makes a value a constant, with memory of its own. */
+static void own(dnnl_net *n, int x)
+{
+    value *v = &n->values[x];
+    v->kind = CONSTANT;
+    v->own = malloc(dnnl_memory_desc_get_size(v->desc) + ALIGN);
+    if (v->own == NULL) fail(n, dnnl_out_of_memory);
+    TRY(dnnl_memory_set_data_handle(v->memory, aligned(v->own)));
+}
+
 /* A value as it is, or its elements in the order that is wanted: constants are reordered now. */
 static int fitted(dnnl_net *n, int x, const_dnnl_memory_desc_t wanted)
 {
@@ -228,12 +238,7 @@ static int fitted(dnnl_net *n, int x, const_dnnl_memory_desc_t wanted)
     const kind kind = n->values[n->values[x].root].kind;
     const int y = add_copy_of_desc(n, wanted, kind == CONSTANT ? CONSTANT : TEMPORARY,
                                    DNNL_NET_NONE);
-    if (n->code == 0 && kind == CONSTANT) {
-        void *own = malloc(dnnl_memory_desc_get_size(wanted) + ALIGN);
-        if (own == NULL) fail(n, dnnl_out_of_memory);
-        n->values[y].own = own;
-        TRY(dnnl_memory_set_data_handle(n->values[y].memory, aligned(own)));
-    }
+    if (n->code == 0 && kind == CONSTANT) own(n, y);
     copy(n, x, y, kind == CONSTANT);
     return y;
 }
@@ -319,10 +324,15 @@ void dnnl_net_then_with(dnnl_net *n, dnnl_alg_kind_t alg, int value)
     add_next(n, (then){dnnl_binary, alg, 0, 0, plain(n, value)});
 }
 
-void dnnl_net_then_add(dnnl_net *n, int value, int is_read_later)
+void dnnl_net_then_add(dnnl_net *n, int value, float scale, int is_read_later)
 {
     n->is_read_later = is_read_later;
-    add_next(n, (then){dnnl_sum, dnnl_alg_kind_undef, 1, 0, value});
+    add_next(n, (then){dnnl_sum, dnnl_alg_kind_undef, scale, 0, value});
+}
+
+void dnnl_net_zero_point(dnnl_net *n, int value)
+{
+    n->zero_point = value;
 }
 
 static dnnl_primitive_attr_t attr_of(dnnl_net *n)
@@ -339,6 +349,8 @@ static dnnl_primitive_attr_t attr_of(dnnl_net *n)
         else
             TRY(dnnl_post_ops_append_sum(ops, t->alpha, 0, dnnl_data_type_undef));
     }
+    if (n->zero_point != DNNL_NET_NONE)
+        TRY(dnnl_primitive_attr_set_zero_points_mask(attr, DNNL_ARG_SRC, 0));
     TRY(dnnl_primitive_attr_set_post_ops(attr, ops));
     if (ops) dnnl_post_ops_destroy(ops);
     return attr;
@@ -366,9 +378,10 @@ static int add_primitive(dnnl_net *n, dnnl_primitive_desc_t made, dnnl_primitive
                          const int *args, const int *xs, int count)
 {
     step s = {0};
-    int y = 0;
+    int y = 0, is_constant = 1;
     for (int i = 0; i < count && n->code == 0; i++) {
         if (xs[i] == DNNL_NET_NONE) continue;
+        is_constant &= n->values[n->values[xs[i]].root].kind == CONSTANT;
         const_dnnl_memory_desc_t wanted =
             dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, args[i]);
         const int x = fitted(n, xs[i], wanted);
@@ -377,15 +390,22 @@ static int add_primitive(dnnl_net *n, dnnl_primitive_desc_t made, dnnl_primitive
                 n->is_read_later = 1;
         use(n, &s, args[i], x);
     }
+    for (int i = 0; i < n->next_count && n->code == 0; i++)
+        is_constant &= n->next[i].kind == dnnl_eltwise ||
+                       n->values[n->values[n->next[i].value].root].kind == CONSTANT;
     for (int i = 0; i < n->next_count; i++)
         if (n->next[i].kind == dnnl_binary)
             use(n, &s, DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, n->next[i].value);
+    if (n->zero_point != DNNL_NET_NONE)
+        use(n, &s, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, n->zero_point);
     if (n->code == 0)
         y = result_of(n, dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, DNNL_ARG_DST));
+    if (n->code == 0 && is_constant) own(n, y);
     use(n, &s, DNNL_ARG_DST, y);
-    add_step(n, made, s, 0);
+    add_step(n, made, s, is_constant);
     if (attr) dnnl_primitive_attr_destroy(attr);
     n->next_count = n->is_read_later = 0;
+    n->zero_point = DNNL_NET_NONE;
     return y;
 }
 
@@ -409,11 +429,27 @@ static void destroy(dnnl_memory_desc_t *descs, int count)
         if (descs[i]) dnnl_memory_desc_destroy(descs[i]);
 }
 
+/* Without VNNI oneDNN adds products of bytes in pairs that saturate. */
+static void check_bytes(dnnl_net *n, int x)
+{
+#if defined(__x86_64__) || defined(_M_X64)
+    const int isa = dnnl_get_effective_cpu_isa();
+    const int vnni = dnnl_cpu_isa_avx2_vnni & ~dnnl_cpu_isa_avx2;
+    const int vnni_512 = dnnl_cpu_isa_avx512_core_vnni & ~dnnl_cpu_isa_avx512_core;
+    const dnnl_data_type_t type = type_of(n->values[x].desc);
+    if ((type == dnnl_s8 || type == dnnl_u8) && (isa & (vnni | vnni_512)) == 0)
+        fail(n, DNNL_NET_NO_VNNI);
+#else
+    (void)n, (void)x;
+#endif
+}
+
 int dnnl_net_conv(dnnl_net *n, int x, int weights, int bias, dnnl_data_type_t type, int rank,
                   const dnnl_dims_t dims, const dnnl_dims_t strides, const dnnl_dims_t dilations,
                   const dnnl_dims_t begins, const dnnl_dims_t ends)
 {
     if (n->code) return 0;
+    check_bytes(n, x);
     dnnl_memory_desc_t d[] = {any_of(n, x), any_of(n, weights), any(n, type, rank, dims)};
     dnnl_primitive_attr_t attr = attr_of(n);
     dnnl_primitive_desc_t made = NULL;
@@ -433,6 +469,7 @@ int dnnl_net_matmul(dnnl_net *n, int x, int weights, dnnl_data_type_t type, int 
     if (n->code) return 0;
     const int is_constant = n->values[n->values[weights].root].kind == CONSTANT;
     if (!is_constant) weights = plain(n, weights);
+    check_bytes(n, x);
     if (n->code) return 0;
     dnnl_memory_desc_t d[] = {is_constant ? any_of(n, weights) : NULL,
                               row_major(n, type, rank, dims)};
@@ -476,29 +513,45 @@ int dnnl_net_eltwise(dnnl_net *n, int x, dnnl_alg_kind_t alg, float alpha, float
     return add_primitive(n, made, attr, args, &x, 1);
 }
 
-int dnnl_net_binary(dnnl_net *n, int x, int y, dnnl_alg_kind_t alg, int rank,
-                    const dnnl_dims_t dims)
+int dnnl_net_binary(dnnl_net *n, int x, int y, dnnl_alg_kind_t alg, dnnl_data_type_t type,
+                    int rank, const dnnl_dims_t dims)
 {
     const size_t bytes = (size_t)rank * sizeof *dims;
     if (n->code) return 0;
     const int is_whole = memcmp(dims_of(n->values[x].desc), dims, bytes) == 0;
+    const int is_alike = type_of(n->values[x].desc) == type_of(n->values[y].desc);
     if (!is_whole) x = plain(n, x);
     if (n->code) return 0;
     /* The second in the order of the first if it is as large, else as rows. */
-    if (is_whole && memcmp(dims_of(n->values[y].desc), dims, bytes) == 0)
+    if (is_whole && is_alike && memcmp(dims_of(n->values[y].desc), dims, bytes) == 0)
         y = fitted(n, y, n->values[x].desc);
     else
         y = plain(n, y);
     if (n->code) return 0;
-    dnnl_memory_desc_t d[] = {is_whole ? NULL : row_major(n, type_of(desc_of(n, x)), rank, dims)};
+    dnnl_memory_desc_t d[] = {is_whole ? any(n, type, rank, dims) : row_major(n, type, rank, dims)};
     dnnl_primitive_attr_t attr = attr_of(n);
     dnnl_primitive_desc_t made = NULL;
     TRY(dnnl_binary_primitive_desc_create(&made, n->engine, alg, desc_of(n, x), desc_of(n, y),
-                                          is_whole ? desc_of(n, x) : d[0], attr));
+                                          d[0], attr));
     const int args[] = {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1};
     const int z = add_primitive(n, made, attr, args, (const int[]){x, y}, 2);
     destroy(d, 1);
     return z;
+}
+
+int dnnl_net_reduce(dnnl_net *n, int x, dnnl_alg_kind_t alg, dnnl_data_type_t type, int rank,
+                    const dnnl_dims_t dims)
+{
+    if (n->code) return 0;
+    dnnl_memory_desc_t d[] = {any(n, type, rank, dims)};
+    dnnl_primitive_attr_t attr = attr_of(n);
+    dnnl_primitive_desc_t made = NULL;
+    TRY(dnnl_reduction_primitive_desc_create(&made, n->engine, alg, desc_of(n, x), d[0], 0, 0,
+                                             attr));
+    const int args[] = {DNNL_ARG_SRC};
+    const int y = add_primitive(n, made, attr, args, &x, 1);
+    destroy(d, 1);
+    return y;
 }
 
 int dnnl_net_softmax(dnnl_net *n, int x, dnnl_alg_kind_t alg, int axis)
@@ -616,6 +669,7 @@ int dnnl_net_open(void **net, dnnl_net_builder build, const void *data, int thre
     dnnl_net *n = *net = calloc(1, sizeof *n);
     if (n == NULL) return dnnl_out_of_memory;
     n->threads = threads;
+    n->zero_point = DNNL_NET_NONE;
     const int before = enter(n);
     TRY(dnnl_engine_create(&n->engine, dnnl_cpu, 0));
     TRY(dnnl_stream_create(&n->stream, n->engine, dnnl_stream_default_flags));

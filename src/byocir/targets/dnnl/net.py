@@ -6,18 +6,31 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, YieldOp, stored
 from byocir.dialects.graph import ConstantOp
-from byocir.dialects.types import Shape, element_type_of, f32, shape_of
+from byocir.dialects.types import (
+    Shape,
+    dtype_of,
+    element_of,
+    element_type_of,
+    f32,
+    i8,
+    i32,
+    shape_of,
+    ui8,
+)
 from byocir.patterns.match import python_value
 from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, VIEWS
 
 ALIGN = 64
-TYPES: dict[Attribute, str] = {f32: "dnnl_f32"}
+TYPES: dict[Attribute, str] = {f32: "dnnl_f32", i8: "dnnl_s8", ui8: "dnnl_u8", i32: "dnnl_s32"}
+LATER = ("graph.dequantize", "graph.pad")
+"""The ops that are written where something reads their result as it is, or not at all."""
 NONE = "DNNL_NET_NONE"
 
 
@@ -28,6 +41,7 @@ class Net:
     def __init__(self, function: FuncOp, last_reads: dict[str, int] | None = None) -> None:
         self.lines: list[str] = []
         self.constants: dict[str, tuple[Array, int]] = {}
+        self._later: dict[SSAValue, Operation] = {}
         self.reads: dict[str, int] = {}
         self._last_reads = last_reads or {}
         self._size = 0
@@ -89,6 +103,8 @@ void {name}_close(void *state)
 
     def _read(self, value: SSAValue) -> str:
         """The name of a value that the next line reads."""
+        if value not in self._names:
+            self._names[value] = self._dequantize(self._later[value])
         return self._noted(self._names[value])
 
     def _noted(self, name: str) -> str:
@@ -121,40 +137,70 @@ void {name}_close(void *state)
             self._composite(op)
 
     def _constant(self, op: ConstantOp) -> None:
-        array = stored(op)
+        self._names[op.result] = self._stored(stored(op))
+
+    def _stored(self, array: Array) -> str:
         if array.digest not in self.constants:
             self.constants[array.digest] = array, self._size
             self._size += -(-array.size * array.dtype.itemsize // ALIGN) * ALIGN
         _, offset = self.constants[array.digest]
-        call = f"dnnl_net_constant(n, {_typed(op.result)}, data + {offset})"
-        self._names[op.result] = self._add(call)
+        type_ = f"{TYPES[element_of(array.dtype)]}, {_dims(array.shape or (1,))}"
+        return self._add(f"dnnl_net_constant(n, {type_}, data + {offset})")
 
     def _composite(self, composite: CompositeOp) -> None:
         body = composite.body.block
-        self._names.update(
-            zip(body.args, (self._names[value] for value in composite.inputs), strict=True)
-        )
-        ops: list[Operation] = []
+        for argument, value in zip(body.args, composite.inputs, strict=True):
+            self._names[argument] = self._names[value]
+        left: list[Operation] = []
         for op in body.ops:
             if isinstance(op, ConstantOp):
                 self._constant(op)
-            elif isinstance(op, YieldOp):
-                made = [self._names[value] for value in op.values]
-                self._names.update(zip(composite.outputs, made, strict=True))
-            else:
-                ops.append(op)
-            if ops and isinstance(op.next_op, YieldOp):
-                self._names[ops[-1].results[0]] = self._primitive(ops[0], ops[1:])
+            elif not isinstance(op, YieldOp):
+                left.append(op)
+        while left:
+            op = left.pop(0)
+            if op.name in LATER and left:
+                self._later[op.results[0]] = op
+                continue
+            after = self._fused(op, left)
+            self._names[[op, *after][-1].results[0]] = self._primitive(op, after)
+            left = [each for each in left if each not in after]
+        last = body.last_op
+        assert isinstance(last, YieldOp)
+        for result, value in zip(composite.outputs, last.values, strict=True):
+            self._names[result] = self._names[value]
+
+    def _fused(self, op: Operation, left: Sequence[Operation]) -> list[Operation]:
+        """The ops that are done with an op, each on the result of the one before: all that keep its
+        shape, but where bytes of another type or shape are added as floats."""
+        made: list[Operation] = []
+        value = op.results[0]
+        while True:
+            following = next((each for each in left if value in each.operands), None)
+            if following is None or sizes(following.results[0]) != sizes(op.results[0]):
+                break
+            made.append(following)
+            value = following.results[0]
+        names = [each.name for each in made]
+        if "graph.requantize" in names:
+            end = names.index("graph.requantize") + 1
+            is_sum = names[end : end + 2] == ["graph.dequantize", "graph.add"]
+            return made if not is_sum or self._adds_alike(made[end:]) else made[:end]
+        kept = [each.name in FUNCTIONS or each.name == "graph.add" for each in made]
+        return made[: kept.index(False)] if False in kept else made
+
+    def _adds_alike(self, tail: Sequence[Operation]) -> bool:
+        """Tells if what is added, in a sum that is quantised, has the type and shape of the result,
+        as its place must."""
+        other = self._later.get(_other(tail[1], tail[0].results[0]))
+        return (
+            other is not None
+            and tail[-1].name == "graph.quantize"
+            and other.operands[0].type == tail[-1].results[0].type
+        )
 
     def _primitive(self, op: Operation, after: Sequence[Operation]) -> str:
-        """Writes an op with what follows it, as far as it keeps the shape; the name of the
-        result."""
-        shape = sizes(op.results[0])
-        kept = [sizes(each.results[0]) == shape for each in after]
-        if False in kept:
-            i = kept.index(False)
-            self._names[(op, *after)[i].results[0]] = self._primitive(op, after[:i])
-            return self._primitive(after[i], after[i + 1 :])
+        """Writes an op with what is done with its result; the name of what that gives."""
         kind = op.name.removeprefix("graph.")
         if op.name in VIEWS:
             return self._view(op)
@@ -168,23 +214,64 @@ void {name}_close(void *state)
     def _follow(self, op: Operation, after: Sequence[Operation], rows: Shape = ()) -> None:
         """Writes what is done with each element of a result. `rows` is the shape in which it is
         computed, if that is another one."""
-        value = op.results[0]
+        shape = sizes(op.results[0])
+        rows, value, zero = rows or shape, op.results[0], 0
         for i, each in enumerate(after):
-            if each.name in FUNCTIONS:
-                self.lines.append(f"dnnl_net_then(n, {_function(each)});")
+            following = after[i + 1] if i + 1 < len(after) else None
+            if each.name == "graph.requantize":
+                zero = self._requantize(each, rows, following)
+            elif each.name == "graph.dequantize":
+                self._to_floats(each, zero, following)
+            elif each.name == "graph.quantize":
+                scale, added = (_one_of(v) for v in each.operands[1:])
+                self._then("linear", 1 / scale, added)
+            elif each.name == "graph.add":
+                self._sum(_other(each, value), rows, shape, is_first=i == 0)
             else:
-                other = each.operands[1 if each.operands[0] is value else 0]
-                self._sum(other, rows or sizes(value), sizes(value), is_first=i == 0)
+                self.lines.append(f"dnnl_net_then(n, {_function(each)});")
             value = each.results[0]
 
-    def _sum(self, other: SSAValue, rows: Shape, shape: Shape, is_first: bool) -> None:
-        if sizes(other) == shape and is_first:
-            name = self._shaped(other, rows)
-            later = int(self._is_read_later(name))
-            self.lines.append(f"dnnl_net_then_add(n, {name}, {later});")
-            return
+    def _then(self, kind: str, alpha: float = 0.0, beta: float = 0.0) -> None:
+        numbers = f"{_number(alpha)}, {_number(beta)}"
+        self.lines.append(f"dnnl_net_then(n, dnnl_eltwise_{kind}, {numbers});")
+
+    def _then_with(self, kind: str, other: SSAValue, rows: Shape) -> None:
         name = self._shaped(other, aligned(sizes(other), len(rows)))
-        self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_add, {name});")
+        self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
+
+    def _requantize(self, op: Operation, rows: Shape, following: Operation | None) -> int:
+        """Writes a requantisation; the zero point that is not added to what it gives."""
+        zero = _attrs(op)["zero_point"]
+        self._then_with("mul", op.operands[1], rows)
+        if following is not None and following.name == "graph.dequantize":
+            limits = np.iinfo(dtype_of(element_type_of(op.results[0].type)))
+            self._then("round")
+            self._then("clip_v2", limits.min - zero, limits.max - zero)
+            return zero
+        if zero != 0:  # to be added to what was rounded
+            self._then("round")
+            self._then("linear", 1.0, zero)
+        return 0
+
+    def _to_floats(self, op: Operation, zero: int, following: Operation | None) -> None:
+        """Writes a dequantisation; the zero point of what is added next is taken off here."""
+        scale, own = (_one_of(v) for v in op.operands[1:])
+        less = 0.0
+        if following is not None and following.name == "graph.add":
+            other = self._later[_other(following, op.results[0])]
+            less = float(np.prod([_one_of(v) for v in other.operands[1:]]))
+        self._then("linear", scale, (zero - own) * scale - less)
+
+    def _sum(self, other: SSAValue, rows: Shape, shape: Shape, is_first: bool) -> None:
+        scale, added = 1.0, self._later.get(other)
+        if added is not None and other not in self._names:
+            scale, other = _one_of(added.operands[1]), added.operands[0]
+        if added is None and not (sizes(other) == shape and is_first and _is_float(other)):
+            self._then_with("add", other, rows)
+            return
+        name = self._shaped(other, rows)
+        later = int(self._is_read_later(name))
+        self.lines.append(f"dnnl_net_then_add(n, {name}, {_number(scale)}, {later});")
 
     def _view(self, op: Operation) -> str:
         name = self._read(op.operands[0])
@@ -198,28 +285,73 @@ void {name}_close(void *state)
         shape = sizes(op.results[0])
         x, y = (self._shaped(v, aligned(sizes(v), len(shape))) for v in op.operands)
         self._follow(op, after)
-        call = f"dnnl_net_binary(n, {x}, {y}, dnnl_binary_{BINARY[op.name]}, {_dims(shape)})"
-        return self._add(call)
+        return self._combined(x, y, BINARY[op.name], [op, *after][-1].results[0])
+
+    def _combined(self, x: str, y: str, kind: str, result: SSAValue) -> str:
+        call = f"{self._noted(x)}, {self._noted(y)}, dnnl_binary_{kind}, {_typed(result)}"
+        return self._add(f"dnnl_net_binary(n, {call})")
+
+    def _quantize(self, op: Operation, _: Sequence[Operation]) -> str:
+        x, scale, zero = op.operands
+        rank, axis = len(sizes(x)), _attrs(op)["axis"]
+        by, name = self._along(scale, rank, axis), self._read(x)
+        self._then("round")
+        zeros = self._as_floats(zero)
+        self._then_with_name("add", self._reshaped(zeros, sizes(zero), _along(zero, rank, axis)))
+        return self._combined(name, by, "div", op.results[0])
+
+    def _dequantize(self, op: Operation, _: Sequence[Operation] = ()) -> str:
+        x, scale, zero = op.operands
+        rank, axis = len(sizes(x)), _attrs(op)["axis"]
+        name, zeros = self._read(x), self._as_floats(zero)
+        less = self._reshaped(zeros, sizes(zero), _along(zero, rank, axis))
+        self._then_with_name("mul", self._along(scale, rank, axis))
+        return self._combined(name, less, "sub", op.results[0])
+
+    def _then_with_name(self, kind: str, name: str) -> None:
+        self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {self._noted(name)});")
+
+    def _along(self, value: SSAValue, rank: int, axis: int) -> str:
+        return self._shaped(value, _along(value, rank, axis))
+
+    def _as_floats(self, value: SSAValue) -> str:
+        """A constant of integers as one of floats."""
+        return self._stored(Array.of(_numbers_of(value).astype(np.float32)))
 
     def _conv(self, op: Operation, after: Sequence[Operation]) -> str:
         attrs, (x, w, *bias) = _attrs(op), op.operands
         shape, groups = sizes(w), attrs["group"]
         if groups > 1:
             shape = (groups, shape[0] // groups, *shape[1:])
-        weights = self._shaped(w, shape)
-        given = self._read(bias[0]) if bias else NONE
         half = len(attrs["pads"]) // 2
-        window = (
-            attrs["strides"],
-            [d - 1 for d in attrs["dilations"]],
-            attrs["pads"][:half],
-            attrs["pads"][half:],
-        )
+        begins, ends = attrs["pads"][:half], attrs["pads"][half:]
+        given = self._read(bias[0]) if bias else NONE
+        zero = NONE
+        if x in self._later:
+            padded = self._later[x]
+            around, (x, *_) = _attrs(padded), padded.operands
+            middle = len(around["pads"]) // 2
+            begins, ends = around["pads"][2:middle], around["pads"][middle + 2 :]
+            given = self._bias_of_pads(around["value"], w, bias) if around["value"] else given
+            zero = self._stored(Array.of(np.array([around["value"]], np.int32)))
+            zero = zero if around["value"] else NONE
+        window = (attrs["strides"], [d - 1 for d in attrs["dilations"]], begins, ends)
+        weights = self._shaped(w, shape)
         self._follow(op, after)
+        if zero != NONE:
+            self.lines.append(f"dnnl_net_zero_point(n, {zero});")
         return self._add(
-            f"dnnl_net_conv(n, {self._read(x)}, {weights}, {given}, {_typed(op.results[0])}, "
-            f"{', '.join(map(_sizes, window))})"
+            f"dnnl_net_conv(n, {self._read(x)}, {self._noted(weights)}, {given}, "
+            f"{_typed([op, *after][-1].results[0])}, {', '.join(map(_sizes, window))})"
         )
+
+    def _bias_of_pads(self, zero: int, w: SSAValue, bias: Sequence[SSAValue]) -> str:
+        """The bias of a convolution that takes a zero point off all that it reads, as pads of that
+        value need: what is taken off comes back here."""
+        weights = _numbers_of(w).astype(np.int32)
+        made = zero * weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32)
+        made = made + _numbers_of(bias[0]) if bias else made
+        return self._stored(Array.of(made.astype(np.int32)))
 
     def _matmul(self, op: Operation, after: Sequence[Operation]) -> str:
         (x, w), shape = op.operands, sizes(op.results[0])
@@ -231,9 +363,15 @@ void {name}_close(void *state)
             rows = shape
             left, right = (self._shaped(v, aligned(sizes(v), len(shape))) for v in (x, w))
         self._follow(op, after, rows)
-        element = TYPES[element_type_of(op.results[0].type)]
-        made = self._add(f"dnnl_net_matmul(n, {left}, {right}, {element}, {_dims(rows)})")
-        return self._reshaped(made, rows, shape)
+        element = TYPES[element_type_of([op, *after][-1].results[0].type)]
+        call = f"{self._noted(left)}, {self._noted(right)}, {element}, {_dims(rows)}"
+        return self._reshaped(self._add(f"dnnl_net_matmul(n, {call})"), rows, shape)
+
+    def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
+        self._follow(op, after)
+        result = _typed([op, *after][-1].results[0])
+        x = self._read(op.operands[0])
+        return self._add(f"dnnl_net_reduce(n, {x}, dnnl_reduction_sum, {result})")
 
     def _pool(self, op: Operation, kind: str, attrs: dict[str, Any]) -> str:
         x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
@@ -302,6 +440,33 @@ def sizes(value: SSAValue) -> Shape:
 def aligned(shape: Shape, rank: int) -> Shape:
     """A shape with as many dimensions as what it is broadcast to."""
     return (*[1] * (rank - len(shape)), *shape)
+
+
+def _along(value: SSAValue, rank: int, axis: int) -> Shape:
+    """The shape of numbers that go along an axis, as what is broadcast."""
+    shape = [1] * rank
+    if shape_of(value.type):
+        (shape[axis],) = shape_of(value.type)
+    return tuple(shape)
+
+
+def _other(op: Operation, value: SSAValue) -> SSAValue:
+    """The operand of an op on two that is not this one."""
+    return op.operands[1 if op.operands[0] is value else 0]
+
+
+def _numbers_of(value: SSAValue) -> np.ndarray:
+    assert isinstance(value.owner, ConstantOp)
+    return stored(value.owner).values()
+
+
+def _one_of(value: SSAValue) -> float:
+    """The one number of a constant."""
+    return float(_numbers_of(value).reshape(-1)[0])
+
+
+def _is_float(value: SSAValue) -> bool:
+    return element_type_of(value.type) == f32
 
 
 def _is_one_of(value: SSAValue, op: Operation, after: Sequence[Operation]) -> bool:

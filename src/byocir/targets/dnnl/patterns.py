@@ -9,7 +9,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from byocir.dialects.types import element_type_of, f32, shape_of, static_shape
+from byocir.dialects.graph import FloatHalfEvenAttr
+from byocir.dialects.types import element_type_of, f32, i8, shape_of, static_shape, ui8
 from byocir.patterns import (
     Match,
     Pattern,
@@ -23,7 +24,7 @@ from byocir.patterns import (
     wildcard,
 )
 from byocir.patterns.structure import repeat
-from byocir.patterns.value_tests import ValueTest
+from byocir.patterns.value_tests import ValueTest, per_tensor
 
 MOST_DIMENSIONS = 6
 """oneDNN has kernels of its own for arrays of so many."""
@@ -85,10 +86,73 @@ def _is_image(value: SSAValue) -> tuple[bool, int]:
 
 
 IMAGE = ValueTest("at most three spatial dimensions", _is_image)
+BYTES = (i8, ui8)
+
+
+def _is_byte(value: SSAValue) -> tuple[bool, str]:
+    return element_type_of(value.type) in BYTES, str(value.type)
+
+
+def _is_number(value: SSAValue) -> tuple[bool, str]:
+    return element_type_of(value.type) in (f32, *BYTES), str(value.type)
+
+
+OF_BYTES = ValueTest("bytes", _is_byte)
+OF_NUMBERS = ValueTest("f32 or bytes", _is_number)
 
 
 def _array(name: str, *tests: ValueTest) -> Pattern:
     return wildcard(name, dtype=f32, where=(SIZED, *tests))
+
+
+def _bytes(name: str, *tests: ValueTest) -> Pattern:
+    return wildcard(name, where=(OF_BYTES, SIZED, *tests))
+
+
+def _numbers(name: str, *tests: ValueTest) -> Pattern:
+    return wildcard(name, where=(OF_NUMBERS, SIZED, *tests))
+
+
+def _around_the_image(pads: tuple[int, ...]) -> bool:
+    """around the spatial dimensions alone"""
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    return min(pads, default=0) >= 0 and not any((*begins[:2], *ends[:2]))
+
+
+def _zero(pads: tuple[int, ...]) -> bool:
+    """of zeros"""
+    return not any(pads)
+
+
+def _in_float(rounding: Any) -> bool:
+    """in float"""
+    return isinstance(rounding, FloatHalfEvenAttr)
+
+
+def _requantized(value: Pattern) -> Pattern:
+    value = optional(value, lambda v: op("graph.relu", v))
+    scale = constant("scale", dtype=f32)
+    return op("graph.requantize", value, scale, rounding=_in_float)
+
+
+def _limited(value: Pattern) -> Pattern:
+    return optional(value, lambda v: op("graph.relu", v) | op("graph.clip", v))
+
+
+def _one(name: str) -> Pattern:
+    return constant(name, where=per_tensor())
+
+
+def _dequantized(value: Pattern, name: str) -> Pattern:
+    return op("graph.dequantize", value, _one(f"scale_{name}"), _one(f"zero_{name}"))
+
+
+def _summed(value: Pattern) -> Pattern:
+    """Bytes with others added as floats, and quantised again."""
+    other = _dequantized(_bytes("added"), "added")
+    total = op("graph.add", _dequantized(value, "result"), other)
+    zero = constant("zero_total", where=(OF_BYTES, per_tensor()))
+    return op("graph.quantize", _limited(total), _one("scale_total"), zero)
 
 
 def _function(value: Pattern) -> Pattern:
@@ -114,10 +178,49 @@ def matmul() -> Pattern:
     return _followed(op("graph.matmul", _array("x"), _array("w")))
 
 
+@composite("conv_bytes", zero_points=True)
+def conv_bytes() -> Pattern:
+    """A convolution of bytes, requantised, and a sum with others."""
+    x, w, b = _bytes("x", IMAGE), constant("w", dtype=i8), optional_operand(constant("b"))
+    padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
+    acc = op("graph.conv", padded, w, b, pads=_zero) | op("graph.conv", x, w, b)
+    made = _requantized(acc)
+    return _summed(made) | _limited(made)
+
+
+@composite("matmul_bytes", zero_points=True)
+def matmul_bytes() -> Pattern:
+    """A product of matrices of bytes, with a bias, requantised."""
+    w = wildcard("w", dtype=i8, where=SIZED)
+    acc = op("graph.matmul", _bytes("x"), w)
+    made = _requantized(optional(acc, lambda v: op("graph.add", v, constant("b"))))
+    return _limited(made)
+
+
+@composite("mean_bytes", zero_points=True)
+def mean_bytes() -> Pattern:
+    """The mean of each channel of bytes."""
+    acc = op("graph.sum_pool", _bytes("x", IMAGE), pads=_zero) @ "pool"
+    return _limited(_requantized(optional(acc, lambda v: op("graph.add", v, constant("b")))))
+
+
+@composite("quantize")
+def quantize() -> Pattern:
+    """Floats to bytes."""
+    zero = constant("zero", where=OF_BYTES)
+    return op("graph.quantize", _array("x"), constant("scale"), zero)
+
+
+@composite("dequantize")
+def dequantize() -> Pattern:
+    """Bytes to floats."""
+    return op("graph.dequantize", _bytes("x"), constant("scale", dtype=f32), constant("zero"))
+
+
 @composite("max_pool")
 def max_pool() -> Pattern:
     """The greatest of each window."""
-    return op("graph.max_pool", _array("x", IMAGE)) @ "pool"
+    return op("graph.max_pool", _numbers("x", IMAGE)) @ "pool"
 
 
 @composite("average_pool")
@@ -162,18 +265,16 @@ def function() -> Pattern:
 
 @supports("graph.concat", fix="join some of the parts before")
 def concat(m: Match) -> tuple[bool, Any]:
-    """At most 32 arrays of f32 of known sizes, none of them 0, are joined."""
+    """At most 32 arrays of f32 or bytes, of known sizes, none of them 0, are joined."""
     parts = m["op"].op.operands
-    others = [
-        str(v.type) for v in parts if element_type_of(v.type) != f32 or not _has_elements(v)[0]
-    ]
+    others = [str(v.type) for v in parts if not (_is_number(v)[0] and _has_elements(v)[0])]
     return len(parts) <= 32 and not others, others or len(parts)
 
 
 @composite("view", glue=True)
 def view() -> Pattern:
     """The same elements in another shape or order."""
-    return either(*(op(name, _array("x")) for name in VIEWS))
+    return either(*(op(name, _numbers("x")) for name in VIEWS))
 
 
 @average_pool.rule(fix="count pads or round sizes up, not both")
@@ -184,7 +285,15 @@ def pads_that_count_are_told(m: Match) -> tuple[bool, Any]:
     return not both, f"ceil_mode {attrs['ceil_mode']}"
 
 
+@mean_bytes.rule(fix="pool over all of the image, or in float")
+def window_is_the_image(m: Match) -> tuple[bool, Any]:
+    """The window is the whole image."""
+    kernel, image = m["pool"].attrs["kernel_shape"], m["x"].type.shape[2:]
+    return tuple(kernel) == tuple(image), f"{kernel} of {image}"
+
+
 @matmul.rule(fix="reshape the vector to a matrix")
+@matmul_bytes.rule(fix="reshape the vector to a matrix")
 def factors_are_matrices(m: Match) -> tuple[bool, Any]:
     """Both factors have at least two dimensions."""
     ranks = m["x"].type.rank, m["w"].type.rank
@@ -199,6 +308,7 @@ def parameters_are_whole(m: Match) -> tuple[bool, Any]:
     return all(prod(shape) == prod(wanted) for shape in found), f"{found} for {wanted}"
 
 
+OF_INTEGERS = (conv_bytes, matmul_bytes, mean_bytes, quantize, dequantize)
 PATTERNS = (
     conv,
     matmul,
@@ -211,4 +321,5 @@ PATTERNS = (
     binary,
     function,
     view,
+    *OF_INTEGERS,
 )

@@ -84,6 +84,7 @@ class Session:
         self.settings = [
             Setting(each, _chosen(each, self.patterns)) for each in settings_of(self.target)
         ]
+        _check_names(self.settings, self.patterns)
         self._matches = Counter[str]()
         self._known: set[tuple[str, str]] = set()
         self._end = inf
@@ -298,15 +299,20 @@ def _shows(target: Target, code: str, case: Case, until: float) -> bool:
 
 
 def _chosen(target: Target, names: Sequence[str]) -> list[Composite]:
-    """The composites of a target with these names, all of them without any; raises ByocirError
-    B388 for a name that none has."""
+    """The composites of a target with these names, all of them without any."""
     listed = [each.of_target(target.name) for each in target.composites()]
-    known = {each.name: each for each in listed}
+    return [each for each in listed if not names or each.name in names]
+
+
+def _check_names(settings: Sequence[Setting], names: Sequence[str]) -> None:
+    """Raises ByocirError B388 for a name that no composite has, whatever the options."""
+    known = {each.name for setting in settings for each in setting.composites}
     for name in names:
         if name not in known:
+            target = settings[0].target
+            listed = [each.of_target(target.name).name for each in target.composites()]
             raise ByocirError(
                 "B388",
                 f"expected a pattern of target '{target.name}', found '{name}'",
-                help=did_you_mean(name, list(known)),
+                help=did_you_mean(name, listed),
             )
-    return [each for each in listed if not names or each.name in names]
