@@ -77,6 +77,9 @@ class CTarget(Target):
     `int name(void *state, ARRAYS)` and, beside it, `int name_open(void **state, const void *data)`
     and `void name_close(void *state)`. `data` gives the bytes that the second gets."""
 
+    processors: ClassVar[Mapping[int, str]] = {}
+    """The processors that its functions need, by the number that they give on another one."""
+
     def define(self, function: FuncOp, name: str) -> str:
         """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
         and gives 0, or another number where it fails. `function` holds composites of graph ops, or
@@ -145,8 +148,9 @@ class CTarget(Target):
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
         """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
-        that it links."""
-        return _Loaded(self.device(blobs), json.loads(blobs[OUTPUTS]), c_name(self.name)).run
+        that it links, and later B405 on a processor that lacks what it needs."""
+        outputs = json.loads(blobs[OUTPUTS])
+        return _Loaded(self.device(blobs), outputs, c_name(self.name), self.processors).run
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
         symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
@@ -163,10 +167,16 @@ class _Loaded:
     """Runs C functions that were built here. Opens the states that they have when they are first
     run, and closes them when this ends."""
 
-    def __init__(self, made: CFunctions, outputs: Mapping[str, Sequence[Any]], name: str) -> None:
+    def __init__(
+        self,
+        made: CFunctions,
+        outputs: Mapping[str, Sequence[Any]],
+        name: str,
+        processors: Mapping[int, str],
+    ) -> None:
         linked = made.libraries.flags() if made.libraries is not None else ()
         files = {**made.files, SOURCE: made.source}
-        self._made, self._outputs = made, outputs
+        self._made, self._outputs, self._processors = made, outputs, processors
         self._library = built_and_loaded(name, files, (*FLAGS, *linked))
         self._states: dict[str, ctypes.c_void_p] = {}
         finalize(self, _close, self._library, made.functions, self._states, made.data)
@@ -176,9 +186,19 @@ class _Loaded:
         given = [np.ascontiguousarray(array) for array in inputs]
         function = getattr(self._library, self._made.functions[symbol])
         code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
-        if code != 0:
-            raise RuntimeError(f"the code of {symbol} gave {code}")
+        self._check(code, symbol, f"the code of {symbol}")
         return outputs
+
+    def _check(self, code: int, symbol: str, what: str) -> None:
+        if code in self._processors:
+            raise ByocirError(
+                "B405",
+                f"expected {self._processors[code]}, found another processor",
+                where=symbol,
+                help="compile with other options of the target (byocir targets), or without it",
+            )
+        if code != 0:
+            raise RuntimeError(f"{what} gave {code}")
 
     def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
         """The state that a function gets, if it has one."""
@@ -191,7 +211,7 @@ class _Loaded:
             code = getattr(self._library, name)(ctypes.byref(state), ctypes.c_char_p(data))
             if code != 0:
                 _close(self._library, self._made.functions, {symbol: self._states.pop(symbol)})
-                raise RuntimeError(f"{name} gave {code}")
+            self._check(code, symbol, name)
         return (self._states[symbol],)
 
 

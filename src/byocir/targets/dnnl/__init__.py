@@ -45,6 +45,8 @@ class Dnnl(CTarget):
     libraries = ("dnnl", "-fopenmp")
     search = ("wheels:onednn-cpu-gomp onednn-devel-cpu-gomp", "pkg-config:dnnl")
 
+    processors: ClassVar = {100: "a processor with VNNI, which oneDNN needs for bytes (int8=false)"}
+
     threads: int = 1
     int8: bool = True
 

@@ -539,18 +539,25 @@ int dnnl_net_binary(dnnl_net *n, int x, int y, dnnl_alg_kind_t alg, dnnl_data_ty
     return z;
 }
 
-int dnnl_net_reduce(dnnl_net *n, int x, dnnl_alg_kind_t alg, dnnl_data_type_t type, int rank,
-                    const dnnl_dims_t dims)
+int dnnl_net_dequantize(dnnl_net *n, int x, int scale, int zero_point)
 {
     if (n->code) return 0;
-    dnnl_memory_desc_t d[] = {any(n, type, rank, dims)};
-    dnnl_primitive_attr_t attr = attr_of(n);
+    const_dnnl_memory_desc_t desc = desc_of(n, x);
+    dnnl_memory_desc_t made_desc = row_major(n, dnnl_f32, rank_of(desc), dims_of(desc));
+    const int y = add_value(n, made_desc, TEMPORARY, DNNL_NET_NONE);
+    dnnl_primitive_attr_t attr = plain_attr(n);
     dnnl_primitive_desc_t made = NULL;
-    TRY(dnnl_reduction_primitive_desc_create(&made, n->engine, alg, desc_of(n, x), d[0], 0, 0,
-                                             attr));
-    const int args[] = {DNNL_ARG_SRC};
-    const int y = add_primitive(n, made, attr, args, &x, 1);
-    destroy(d, 1);
+    step s = {0};
+    TRY(dnnl_primitive_attr_set_scales_mask(attr, DNNL_ARG_FROM, 0));
+    TRY(dnnl_primitive_attr_set_zero_points_mask(attr, DNNL_ARG_FROM, 0));
+    TRY(dnnl_reorder_primitive_desc_create(&made, desc_of(n, x), n->engine, desc_of(n, y),
+                                           n->engine, attr));
+    use(n, &s, DNNL_ARG_FROM, x);
+    use(n, &s, DNNL_ARG_TO, y);
+    use(n, &s, DNNL_ARG_ATTR_SCALES | DNNL_ARG_FROM, scale);
+    use(n, &s, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_FROM, zero_point);
+    add_step(n, made, s, 0);
+    if (attr) dnnl_primitive_attr_destroy(attr);
     return y;
 }
 

@@ -52,8 +52,8 @@ int dnnl_net_pool(dnnl_net *n, int x, dnnl_alg_kind_t alg, int rank, const dnnl_
 int dnnl_net_eltwise(dnnl_net *n, int x, dnnl_alg_kind_t alg, float alpha, float beta);
 int dnnl_net_binary(dnnl_net *n, int x, int y, dnnl_alg_kind_t alg, dnnl_data_type_t type,
                     int rank, const dnnl_dims_t dims);
-int dnnl_net_reduce(dnnl_net *n, int x, dnnl_alg_kind_t alg, dnnl_data_type_t type, int rank,
-                    const dnnl_dims_t dims);
+/* Bytes to floats: `scale` is a value of one f32, `zero_point` of one s32. */
+int dnnl_net_dequantize(dnnl_net *n, int x, int scale, int zero_point);
 int dnnl_net_softmax(dnnl_net *n, int x, dnnl_alg_kind_t alg, int axis);
 int dnnl_net_layer_norm(dnnl_net *n, int x, int scale, int shift, float epsilon);
 int dnnl_net_concat(dnnl_net *n, int count, const int *parts, int axis);

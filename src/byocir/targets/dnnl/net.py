@@ -219,7 +219,7 @@ void {name}_close(void *state)
         for i, each in enumerate(after):
             following = after[i + 1] if i + 1 < len(after) else None
             if each.name == "graph.requantize":
-                zero = self._requantize(each, rows, following)
+                zero = self._requantize(each, rows, shape, following)
             elif each.name == "graph.dequantize":
                 self._to_floats(each, zero, following)
             elif each.name == "graph.quantize":
@@ -235,14 +235,16 @@ void {name}_close(void *state)
         numbers = f"{_number(alpha)}, {_number(beta)}"
         self.lines.append(f"dnnl_net_then(n, dnnl_eltwise_{kind}, {numbers});")
 
-    def _then_with(self, kind: str, other: SSAValue, rows: Shape) -> None:
-        name = self._shaped(other, aligned(sizes(other), len(rows)))
+    def _then_with(self, kind: str, other: SSAValue, rows: Shape, shape: Shape) -> None:
+        name = self._shaped(other, _in_rows(sizes(other), rows, shape))
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
 
-    def _requantize(self, op: Operation, rows: Shape, following: Operation | None) -> int:
+    def _requantize(
+        self, op: Operation, rows: Shape, shape: Shape, following: Operation | None
+    ) -> int:
         """Writes a requantisation; the zero point that is not added to what it gives."""
         zero = _attrs(op)["zero_point"]
-        self._then_with("mul", op.operands[1], rows)
+        self._then_with("mul", op.operands[1], rows, shape)
         if following is not None and following.name == "graph.dequantize":
             limits = np.iinfo(dtype_of(element_type_of(op.results[0].type)))
             self._then("round")
@@ -267,7 +269,7 @@ void {name}_close(void *state)
         if added is not None and other not in self._names:
             scale, other = _one_of(added.operands[1]), added.operands[0]
         if added is None and not (sizes(other) == shape and is_first and _is_float(other)):
-            self._then_with("add", other, rows)
+            self._then_with("add", other, rows, shape)
             return
         name = self._shaped(other, rows)
         later = int(self._is_read_later(name))
@@ -303,6 +305,10 @@ void {name}_close(void *state)
     def _dequantize(self, op: Operation, _: Sequence[Operation] = ()) -> str:
         x, scale, zero = op.operands
         rank, axis = len(sizes(x)), _attrs(op)["axis"]
+        if not isinstance(x.owner, ConstantOp) and _numbers_of(scale).size == 1:
+            zeros = self._stored(Array.of(_numbers_of(zero).reshape(1).astype(np.int32)))
+            by = self._shaped(scale, (1,))
+            return self._add(f"dnnl_net_dequantize(n, {self._read(x)}, {by}, {zeros})")
         name, zeros = self._read(x), self._as_floats(zero)
         less = self._reshaped(zeros, sizes(zero), _along(zero, rank, axis))
         self._then_with_name("mul", self._along(scale, rank, axis))
@@ -336,14 +342,7 @@ void {name}_close(void *state)
             zero = self._stored(Array.of(np.array([around["value"]], np.int32)))
             zero = zero if around["value"] else NONE
         window = (attrs["strides"], [d - 1 for d in attrs["dilations"]], begins, ends)
-        weights = self._shaped(w, shape)
-        self._follow(op, after)
-        if zero != NONE:
-            self.lines.append(f"dnnl_net_zero_point(n, {zero});")
-        return self._add(
-            f"dnnl_net_conv(n, {self._read(x)}, {self._noted(weights)}, {given}, "
-            f"{_typed([op, *after][-1].results[0])}, {', '.join(map(_sizes, window))})"
-        )
+        return self._window(op, after, x, self._shaped(w, shape), given, window, zero)
 
     def _bias_of_pads(self, zero: int, w: SSAValue, bias: Sequence[SSAValue]) -> str:
         """The bias of a convolution that takes a zero point off all that it reads, as pads of that
@@ -368,10 +367,31 @@ void {name}_close(void *state)
         return self._reshaped(self._add(f"dnnl_net_matmul(n, {call})"), rows, shape)
 
     def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
+        """A sum over windows is a convolution of each channel by ones."""
+        attrs, channels = _attrs(op), sizes(op.operands[0])[1]
+        kernel, half = attrs["kernel_shape"], len(attrs["pads"]) // 2
+        ones = Array.of(np.ones((channels, 1, 1, *kernel), np.int8))
+        window = [attrs["strides"], [d - 1 for d in attrs["dilations"]]]
+        window += [attrs["pads"][:half], attrs["pads"][half:]]
+        return self._window(op, after, op.operands[0], self._stored(ones), NONE, window)
+
+    def _window(
+        self,
+        op: Operation,
+        after: Sequence[Operation],
+        x: SSAValue,
+        weights: str,
+        bias: str,
+        window: Sequence[Sequence[int]],
+        zero: str = NONE,
+    ) -> str:
         self._follow(op, after)
-        result = _typed([op, *after][-1].results[0])
-        x = self._read(op.operands[0])
-        return self._add(f"dnnl_net_reduce(n, {x}, dnnl_reduction_sum, {result})")
+        if zero != NONE:
+            self.lines.append(f"dnnl_net_zero_point(n, {zero});")
+        return self._add(
+            f"dnnl_net_conv(n, {self._read(x)}, {self._noted(weights)}, {bias}, "
+            f"{_typed([op, *after][-1].results[0])}, {', '.join(map(_sizes, window))})"
+        )
 
     def _pool(self, op: Operation, kind: str, attrs: dict[str, Any]) -> str:
         x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
@@ -477,6 +497,13 @@ def _is_one_of(value: SSAValue, op: Operation, after: Sequence[Operation]) -> bo
 def _fits_rows(added: Shape, shape: Shape) -> bool:
     """Tells if what is added to a stack of matrices is added alike to one of all rows."""
     return added == shape or prod(added[:-1]) == 1
+
+
+def _in_rows(found: Shape, rows: Shape, shape: Shape) -> Shape:
+    """The shape of what is broadcast to a result, where that is computed as so many rows."""
+    if found == shape:
+        return rows
+    return aligned(found, len(rows)) if rows == shape else (1, found[-1])
 
 
 def _attrs(op: Operation) -> dict[str, Any]:

@@ -199,8 +199,8 @@ def matmul_bytes() -> Pattern:
 
 @composite("mean_bytes", zero_points=True)
 def mean_bytes() -> Pattern:
-    """The mean of each channel of bytes."""
-    acc = op("graph.sum_pool", _bytes("x", IMAGE), pads=_zero) @ "pool"
+    """The mean of each window of bytes."""
+    acc = op("graph.sum_pool", _bytes("x", IMAGE))
     return _limited(_requantized(optional(acc, lambda v: op("graph.add", v, constant("b")))))
 
 
@@ -285,13 +285,6 @@ def pads_that_count_are_told(m: Match) -> tuple[bool, Any]:
     return not both, f"ceil_mode {attrs['ceil_mode']}"
 
 
-@mean_bytes.rule(fix="pool over all of the image, or in float")
-def window_is_the_image(m: Match) -> tuple[bool, Any]:
-    """The window is the whole image."""
-    kernel, image = m["pool"].attrs["kernel_shape"], m["x"].type.shape[2:]
-    return tuple(kernel) == tuple(image), f"{kernel} of {image}"
-
-
 @matmul.rule(fix="reshape the vector to a matrix")
 @matmul_bytes.rule(fix="reshape the vector to a matrix")
 def factors_are_matrices(m: Match) -> tuple[bool, Any]:
@@ -310,6 +303,9 @@ def parameters_are_whole(m: Match) -> tuple[bool, Any]:
 
 OF_INTEGERS = (conv_bytes, matmul_bytes, mean_bytes, quantize, dequantize)
 PATTERNS = (
+    conv_bytes,
+    matmul_bytes,
+    mean_bytes,
     conv,
     matmul,
     max_pool,
@@ -320,6 +316,7 @@ PATTERNS = (
     concat,
     binary,
     function,
+    quantize,
+    dequantize,
     view,
-    *OF_INTEGERS,
 )
