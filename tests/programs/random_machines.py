@@ -107,10 +107,10 @@ def _copies(
     machine: Machine, choose: Any, memory: Any, units: Any, memories: Any, size: int, lanes: int
 ):
     (load, store), (near, weights, sums) = units, memories
-    sizes = {
-        "rows": up_to(choose("copy rows", 1, size, 16)),
-        "lanes": up_to(choose("wide", 1, 4) * lanes),
-    }
+    rows, wide = choose("copy rows", 1, size, 16), choose("wide", 1, 4) * lanes
+    even = choose("even copies", *[()] * 4, ("rows",), ("lanes",))
+    sizes = {"rows": up_to(rows), "lanes": up_to(wide)}
+    sizes |= {name: multiples_of(2, max(sizes[name].most, 2)) for name in even}
 
     def copy(name: str, source: Memory, into: Memory, unit: Unit) -> None:
         machine.copy(name, source, into, unit=unit, cycles=lambda s: 4 + s["rows"], **sizes)

@@ -62,6 +62,8 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
         assert all(each.reason for each in decisions)
         return None
     (function,) = functions
+    if any(not each.taken for each in report_of(lowered).decisions):
+        return None  # the host does the rest
     arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
     Simulator(drawn.machine).run(function, arrays)
     np.testing.assert_array_equal(arrays[2], expected)

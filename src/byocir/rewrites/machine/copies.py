@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from xdsl.ir import Attribute, Block, Region
 from xdsl.ir.affine import AffineMap
 
@@ -28,19 +30,23 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
 def copy_cost(
     machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
 ) -> tuple[str, float]:
-    """The unit that moves an array in the fewest cycles, and these. Raises ByocirError B271 where
-    no instruction moves it."""
+    """The unit that moves an array in the fewest cycles, and these; infinitely many where no
+    instruction moves it."""
 
-    def found() -> tuple[str, float] | tuple[()]:
+    def found() -> tuple[str, float]:
         block = identity(element, shape, source, into)
         plans = plans_of(machine, block, block.extents, "memories", [])
-        return (plans[0].instruction.unit.name, plans[0].cycles) if plans else ()
+        return (plans[0].instruction.unit.name, plans[0].cycles) if plans else ("", inf)
 
-    made = machine.answer(("copy", element, shape, source, into), found)
-    if made:
-        return made
+    return machine.answer(("copy", element, shape, source, into), found)
+
+
+def uncopied(
+    machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
+) -> ByocirError:
+    """Says what instructions say to a copy that none of them does."""
     block, reasons = identity(element, shape, source, into), list[str]()
     plans_of(machine, block, block.extents, "memories", reasons)
     told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} of "
     told += f"{element} from {source.called} to {into.called}, found none"
-    raise ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))
+    return ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise, permutations, product
 from math import inf, lcm, prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
@@ -28,7 +28,7 @@ from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.plans import Plan, cost_of, plans_of
-from byocir.rewrites.machine.copies import copy_cost, identity
+from byocir.rewrites.machine.copies import copy_cost, identity, uncopied
 from byocir.rewrites.machine.epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
@@ -286,10 +286,14 @@ class _Chain:
         return prod(self.counts(choice)) * sums
 
     def expect_room(self) -> None:
-        """Raises ByocirError B272 where memories do not hold the smallest tiles."""
+        """Raises ByocirError B272 where memories do not hold the smallest tiles, B271 where nothing
+        copies tiles of any size."""
         starts = [choice for order in self._orders() for choice in self._starts(order)]
         if all(self.cost(choice) == inf for choice in starts):
-            raise self._full(starts[0])
+            error = self._full(starts[0])
+            if error.code == "B272":
+                raise error
+            self.best()
 
     def _orders(self) -> list[tuple[int, ...]]:
         """The orders of the loops over tiles that are tried."""
@@ -399,6 +403,8 @@ class _Chain:
         if not all(memory.holds(found) for memory, found in rows.items()):
             return False, inf
         once, busy = self._busy(choice, extents, staged)
+        if inf in busy.values():
+            return False, inf
         twice = all(memory.holds(rows[memory] + moving[memory]) for memory in rows)
         if not twice or len(busy) < 2:
             return True, sum(busy.values())
@@ -426,26 +432,26 @@ class _Chain:
             once[unit] = once.get(unit, 0) + cycles
             busy[unit] = busy.get(unit, 0) + cycles * times
 
-        for each in staged:
-            for source, into in pairwise(each.path):
-                element = self._element(each)
-                unit, cycles = copy_cost(self.machine, element, each.box, source, into)
-                add(unit, cycles, each.times)
         count = prod(self.counts(choice))
-        out = self.machine.path(self.last.into, MAIN) or ()
-        element = element_type_of(self.last.block.outs[0].type)
-        for source, into in pairwise(out):
-            box = _box(self.last.forms[-1], extents[-1])
-            unit, cycles = copy_cost(self.machine, element, box, source, into)
-            add(unit, cycles, count)
+        for copy, times in self._copies(extents, staged, count):
+            add(*copy_cost(self.machine, *copy), times)
         for s, stage in enumerate(self.stages):
             sums = self.sum_counts(s, choice)
             cycles = cost_of(stage.plan.fit, _least(stage.plan.sizes, extents[s]), extents[s])
             add(stage.plan.instruction.unit.name, cycles, count * prod(sums))
         return once, busy
 
-    def _element(self, staged: Staged):
-        return element_type_of(self.stages[staged.stage].block.ins[staged.operand].type)
+    def _copies(
+        self, extents: Sequence[Shape], staged: Sequence[Staged], count: int
+    ) -> Iterator[tuple[tuple[Attribute, Shape, Memory, Memory], int]]:
+        """What is copied, and how often: what is staged, and the results, so many."""
+        for each in staged:
+            element = element_type_of(self.stages[each.stage].block.ins[each.operand].type)
+            for source, into in pairwise(each.path):
+                yield (element, each.box, source, into), each.times
+        out, box = self.last.block.outs[0], _box(self.last.forms[-1], extents[-1])
+        for source, into in pairwise(self.machine.path(self.last.into, MAIN) or ()):
+            yield (element_type_of(out.type), box, source, into), count
 
     def extents(self, choice: Choice) -> list[Shape]:
         """Gives the extents that each stage runs over in one iteration of the innermost loop."""
@@ -532,7 +538,12 @@ class _Chain:
         for memory, box, _ in self._buffers(staged, choice, extents):
             sizes.setdefault(memory, []).append(memory.rows_of(box))
             shapes.setdefault(memory, []).append("x".join(map(str, box)))
-        memory = next(m for m, rows in sizes.items() if not m.holds(rows))
+        memory = next((m for m, rows in sizes.items() if not m.holds(rows)), None)
+        if memory is None:
+            copies = (copy for copy, _ in self._copies(extents, staged, 1))
+            return uncopied(
+                self.machine, *next(c for c in copies if copy_cost(self.machine, *c)[1] == inf)
+            )
         tile = dict(zip(self.last.block.names, choice.tile, strict=True))
         return ByocirError(
             "B272",
