@@ -1,7 +1,10 @@
-"""The order of the house: a room imports only from the rooms before it. Read from the sources."""
+"""The order of the house: a room imports only from the rooms before it, and no file imports one
+that needs it. Read from the sources."""
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -45,50 +48,65 @@ def room(path: Path) -> str:
     return path.parts[0].removesuffix(".py")
 
 
-def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and full name of all that a file imports, inside functions, too. An import for type
-    checking only is none."""
+@cache
+def imports(path: Path, for_types: bool = False) -> list[tuple[int, str]]:
+    """Line and full name of all that a file imports, inside functions, too; what it imports for
+    type checking only if asked for, and never what it imports as a program."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    ignored = {id(node) for guard in ast.walk(tree) if _for_types(guard) for node in guard.body}
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        if id(node) in ignored:
+    ignored = ["__name__ == '__main__'", *([] if for_types else ["TYPE_CHECKING"])]
+    return list(_imports(path, tree, ignored))
+
+
+def _imports(path: Path, node: ast.AST, ignored: list[str]) -> Iterator[tuple[int, str]]:
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.If) and ast.unparse(inner.test) in ignored:
             continue
-        pending.extend(ast.iter_child_nodes(node))
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: expected an absolute import"
-            assert node.module is not None
-            # `from byocir import dialects` names a room, `from byocir.dialects import x` is in one
-            for alias in node.names:
-                whole = f"byocir.{alias.name}" if node.module == "byocir" else node.module
-                yield node.lineno, whole
+        if isinstance(inner, ast.Import):
+            yield from ((inner.lineno, alias.name) for alias in inner.names)
+        elif isinstance(inner, ast.ImportFrom):
+            assert inner.level == 0, f"{path}:{inner.lineno}: expected an absolute import"
+            assert inner.module is not None
+            for alias in inner.names:
+                whole = f"{inner.module}.{alias.name}"
+                yield inner.lineno, whole if _file_of(whole) else inner.module
+        elif not isinstance(inner, ast.expr):
+            yield from _imports(path, inner, ignored)
 
 
-def _for_types(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Name)
-        and node.test.id == "TYPE_CHECKING"
-    )
+@cache
+def _file_of(module: str) -> Path | None:
+    """The file of a module of byocir, from its full name."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    found = (path.with_suffix(".py"), path / "__init__.py")
+    own = module.split(".")[0] == "byocir"
+    return next((f.relative_to(ROOT) for f in found if own and f.is_file()), None)
 
 
 def test_every_room_has_its_place():
     assert {room(path) for path in FILES} <= set(LAYERS)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_file_imports_from_rooms_below_only(path):
-    here = LAYERS.index(room(path))
-    for line, module in imported_modules(path):
-        if module.split(".")[0] != "byocir":
-            continue
-        # The public API is as high as the highest of what it offers.
-        other = module.split(".")[1] if "." in module else "compiler"
-        assert other in LAYERS, f"{path}:{line}: {module} has no place in the order"
-        assert LAYERS.index(other) <= here, f"{path}:{line}: {room(path)} imports {other}, above it"
+@pytest.mark.parametrize("own", LAYERS)
+def test_a_room_imports_from_rooms_below_only(own):
+    here = LAYERS.index(own)
+    for path in (path for path in FILES if room(path) == own):
+        for line, module in imports(path):
+            if module.split(".")[0] != "byocir":
+                continue
+            # The public API is as high as the highest of what it offers.
+            other = module.split(".")[1] if "." in module else "compiler"
+            assert other in LAYERS, f"{path}:{line}: {module} has no place in the order"
+            assert LAYERS.index(other) <= here, f"{path}:{line}: {own} imports {other}, above it"
+
+
+def test_no_files_import_each_other():
+    """Directly or by way of others, also where only types need it or a function."""
+    needs = {path: [_file_of(module) for _, module in imports(path, True)] for path in FILES}
+    order = TopologicalSorter({path: set(found) & needs.keys() for path, found in needs.items()})
+    try:
+        order.prepare()
+    except CycleError as error:
+        pytest.fail(f"expected no circle of imports, found {' -> '.join(map(str, error.args[1]))}")
 
 
 ALONE = {
@@ -99,10 +117,12 @@ ALONE = {
 any machine know of none; VTA's know how files are read and, in native code, the C toolchain."""
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room(p) in ALONE], ids=str)
-def test_simulators_stand_alone(path):
-    allowed = {f"byocir.{name}" for name in ALONE[room(path)]}
-    for line, module in imported_modules(path):
-        assert module.split(".")[0] != "xdsl", f"{path}:{line}: the simulator imports xDSL"
-        if module.startswith("byocir"):
-            assert ".".join(module.split(".")[:2]) in allowed, f"{path}:{line}: imports {module}"
+@pytest.mark.parametrize("own", ALONE)
+def test_simulators_stand_alone(own):
+    allowed = {f"byocir.{name}" for name in ALONE[own]}
+    for path in (path for path in FILES if room(path) == own):
+        for line, module in imports(path):
+            assert module.split(".")[0] != "xdsl", f"{path}:{line}: the simulator imports xDSL"
+            if module.startswith("byocir"):
+                found = ".".join(module.split(".")[:2])
+                assert found in allowed, f"{path}:{line}: imports {module}"

@@ -21,13 +21,16 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
+from byocir.evaluate.module import expect_type, random_feeds
 from byocir.files import new_folder, read_whole, replaced, write_whole
 from byocir.memory import ask
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from xdsl.ir import Attribute
 
     from byocir.dialects.array import Array
+    from byocir.runtime.package import Package
 
 Look = Callable[[str, np.ndarray], None]
 """Looks at an array's name, shape and type before its values are read, and may raise."""
@@ -234,3 +237,20 @@ def _unwritable(path: Path, found: str) -> ByocirError:
         where=str(path),
         help="choose another place for it",
     )
+
+
+def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
+    """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
+    ByocirError B101, B111 or B310."""
+    return random_feeds(package.module, seed) if path is None else read_inputs(path, package.inputs)
+
+
+def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
+    """The arrays of a file for inputs of these types; what is of another is not read, but refused.
+    Raises ByocirError B101, B111 or B310."""
+
+    def look(name: str, array: np.ndarray) -> None:
+        if name in types:
+            expect_type(array, types[name], f"input '{name}'")
+
+    return read_arrays(path, types, look)

@@ -12,7 +12,6 @@ from typing import Any, TextIO, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 import byocir
@@ -20,7 +19,7 @@ from byocir.cli.arguments import Shapes, read_shapes
 from byocir.cli.files import (
     check_writable,
     make_folder,
-    read_arrays,
+    read_feeds,
     read_json,
     write_arrays,
     write_text,
@@ -34,7 +33,6 @@ from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError, escaped
-from byocir.evaluate.module import expect_type, random_feeds
 from byocir.request import Request
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
@@ -297,20 +295,3 @@ def _run(
             raise
         help = "the inputs were drawn at random: give some that fit, --input FILE.npz"
         raise ByocirError(error.code, error.message, where=error.where, help=help) from error
-
-
-def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
-    """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
-    ByocirError B101, B111 or B310."""
-    return random_feeds(package.module, seed) if path is None else read_inputs(path, package.inputs)
-
-
-def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
-    """The arrays of a file for inputs of these types; what is of another is not read, but refused.
-    Raises ByocirError B101, B111 or B310."""
-
-    def look(name: str, array: np.ndarray) -> None:
-        if name in types:
-            expect_type(array, types[name], f"input '{name}'")
-
-    return read_arrays(path, types, look)

@@ -33,10 +33,10 @@ matched by the same idea; `block` describes the latter two.
 """
 
 from byocir.patterns.blocks import block
-from byocir.patterns.composite import Composite, composite, supports
+from byocir.patterns.composite import Attempt, Composite, composite, supports
 from byocir.patterns.dataflow import producer, uses
 from byocir.patterns.index import grouped
-from byocir.patterns.match import Attempt, Bound, BoundBlock, Match, RuleResult
+from byocir.patterns.match import Bound, BoundBlock, Match, RuleResult
 from byocir.patterns.nodes import (
     Pattern,
     constant,

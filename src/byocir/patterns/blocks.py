@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import permutations
 from numbers import Real
@@ -29,30 +29,13 @@ from byocir.patterns.index import (
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.mistakes import place_of
-from byocir.patterns.nodes import Pattern, match_operand
+from byocir.patterns.nodes import Access, Pattern, match_operand
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
 
 MOST_ITERATORS = 10
 """Iterators of a block for which names and groups are tried: the ways to choose them grow with a
 power of their number."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """A pattern's value read at an index; `pad` is the number read outside, or the name of any
-    number, None where all reads are inside. An array that is given `whole` has no index: the body
-    looks elements up in it."""
-
-    pattern: Pattern
-    index: str
-    pad: int | float | str | None = None
-    whole: bool = False
-
-    def padded(self, pad: float | str) -> Access:
-        """The same access, which may also read outside and then sees this number, or one that is
-        bound to this name."""
-        return Access(self.pattern, self.index, pad)
 
 
 S = ScalarPattern

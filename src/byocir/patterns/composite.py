@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast, overload
 
@@ -18,7 +18,7 @@ from byocir.patterns.alike import Alike
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
-from byocir.patterns.match import Attempt, Match, Progress, State
+from byocir.patterns.match import Match, Progress, RuleResult, State
 from byocir.patterns.mistakes import check_op, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
@@ -316,3 +316,24 @@ def supports(
         return made
 
     return build
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The trial of one pattern at one place: a match that its rules took, or how far it came and
+    why not."""
+
+    composite: Composite
+    root: Operation
+    match: Match | None
+    matched: tuple[Operation, ...]
+    total: int
+    reason: str
+    rules: tuple[RuleResult, ...] = ()
+    near: int = 0
+    """A measure of what fitted of the root where no op matched."""
+
+    @property
+    def fits(self) -> bool:
+        """All ops matched, all rules hold and the match may become a composite."""
+        return self.match is not None and not self.reason

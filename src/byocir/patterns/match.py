@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -31,10 +31,6 @@ from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike, Misfit, Reason
 from byocir.patterns.dataflow import produced
-
-if TYPE_CHECKING:
-    from byocir.patterns.composite import Composite
-
 
 _TRUE, _FALSE = BoolAttr.from_bool(True), BoolAttr.from_bool(False)
 
@@ -307,24 +303,3 @@ class Match:
     def ops(self) -> tuple[Operation, ...]:
         """The matched ops, without the constants, root first."""
         return self.state.ops
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """The trial of one pattern at one place: a match that its rules took, or how far it came and
-    why not."""
-
-    composite: Composite
-    root: Operation
-    match: Match | None
-    matched: tuple[Operation, ...]
-    total: int
-    reason: str
-    rules: tuple[RuleResult, ...] = ()
-    near: int = 0
-    """A measure of what fitted of the root where no op matched."""
-
-    @property
-    def fits(self) -> bool:
-        """All ops matched, all rules hold and the match may become a composite."""
-        return self.match is not None and not self.reason

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
@@ -17,9 +18,6 @@ from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
 from byocir.patterns.mistakes import check_dtype, check_op, check_uses
 from byocir.patterns.value_tests import ValueTest, Where, refusal
-
-if TYPE_CHECKING:
-    from byocir.patterns.blocks import Access
 
 COMMUTATIVE = frozenset(
     f"graph.{name}"
@@ -58,8 +56,6 @@ class Pattern(ABC):
 
     def __getitem__(self, index: str) -> Access:
         """This value read at an index, inside `block(…)`: `x["n c (h*sh + r*dh - ph)"]`."""
-        from byocir.patterns.blocks import Access
-
         return Access(self, index)
 
     @abstractmethod
@@ -80,6 +76,23 @@ class Pattern(ABC):
     def children(self) -> tuple[Pattern, ...]:
         """The patterns of the operands."""
         return ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """A pattern's value read at an index; `pad` is the number read outside, or the name of any
+    number, None where all reads are inside. An array that is given `whole` has no index: the body
+    looks elements up in it."""
+
+    pattern: Pattern
+    index: str
+    pad: int | float | str | None = None
+    whole: bool = False
+
+    def padded(self, pad: float | str) -> Access:
+        """The same access, which may also read outside and then sees this number, or one that is
+        bound to this name."""
+        return Access(self.pattern, self.index, pad)
 
 
 def match_operand(

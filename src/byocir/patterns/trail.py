@@ -15,10 +15,10 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp, shared_text
 from byocir.dialects.locations import named, names
 from byocir.patterns.alike import Alike, Misfit
-from byocir.patterns.composite import Composite
+from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
-from byocir.patterns.match import Attempt, Progress, State
+from byocir.patterns.match import Progress, State
 from byocir.patterns.nodes import AlternativesPattern, Pattern
 
 TAKEN, DECLINED = "taken", "declined"

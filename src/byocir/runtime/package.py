@@ -26,13 +26,13 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.archive import (
     MODULE,
     WEIGHTS,
-    SavedModule,
     as_written,
     read_archive,
     write_archive,
 )
 from byocir.runtime.c_function import NAME
 from byocir.runtime.interface import Interface
+from byocir.runtime.module_text import SavedModule
 from byocir.runtime.plan import PlannedProgram, keep_plan, kept_plan
 from byocir.runtime.report import C, Region, Report
 

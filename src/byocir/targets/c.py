@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -40,11 +39,9 @@ from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
 from byocir.patterns.hooks import expect_given
 from byocir.targets.base import Runner, Target
-from byocir.targets.device import CFunctions
+from byocir.targets.device import ARRAYS, CFunctions, c_name
 from byocir.toolchain import Libraries, built_and_loaded
 
-ARRAYS = "const void *const *inputs, void *const *outputs"
-"""The parameters of each function: arrays in row-major order; outputs are there to be filled."""
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
 """The options with which the code is built in process; exported projects are built alike."""
 SOURCE, OUTPUTS = "regions.c", "outputs.json"
@@ -230,11 +227,6 @@ def _close(
 def _data_of(symbol: str) -> str:
     """The name of the blob that a region's state is made from."""
     return f"{symbol}.data"
-
-
-def c_name(symbol: str) -> str:
-    """A symbol as a name in C."""
-    return re.sub(r"\W", "_", symbol, flags=re.ASCII)
 
 
 def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:

@@ -17,9 +17,8 @@ from byocir.errors import ByocirError
 from byocir.evaluate.ports import ports_of
 from byocir.lowering.tir_to_c.literals import defined_array, initialiser, stored_type
 from byocir.machine import Machine
-from byocir.targets.c import ARRAYS, c_name
 from byocir.targets.described import functions_of
-from byocir.targets.device import CFunctions
+from byocir.targets.device import ARRAYS, CFunctions, c_name
 
 
 def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | None:

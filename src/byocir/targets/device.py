@@ -3,10 +3,14 @@ C."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byocir.toolchain import Libraries
+
+ARRAYS = "const void *const *inputs, void *const *outputs"
+"""The parameters of each function: arrays in row-major order; outputs are there to be filled."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,8 @@ class CFunctions:
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     data: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     libraries: Libraries | None = None
+
+
+def c_name(symbol: str) -> str:
+    """A symbol as a name in C."""
+    return re.sub(r"\W", "_", symbol, flags=re.ASCII)

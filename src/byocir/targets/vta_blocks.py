@@ -26,7 +26,7 @@ from byocir.patterns import (
     wildcard,
     within,
 )
-from byocir.patterns.blocks import Access
+from byocir.patterns.nodes import Access
 from byocir.patterns.value_tests import ValueTest
 
 S = ScalarPattern

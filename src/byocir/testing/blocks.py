@@ -27,8 +27,9 @@ from byocir.dialects.types import (
     tensor,
 )
 from byocir.patterns import Pattern
-from byocir.patterns.blocks import Access, BlockPattern
+from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Group, Index
+from byocir.patterns.nodes import Access
 from byocir.patterns.scalars import emit_pattern
 from byocir.testing.choose import Choose, pick
 from byocir.testing.draft import NARROW, Breadth, Slot, Unfit

@@ -13,12 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from byocir.vta_sim.errors import VTAError
-
-if TYPE_CHECKING:
-    from byocir.vta_sim.config import VTAConfig
 
 INSN_BYTES = 16
 WORD_BITS, UOP_BITS = 64, 32
@@ -55,6 +52,16 @@ class AluOp(IntEnum):
     MUL = 4
 
 
+class Depths(Protocol):
+    """A configuration, as far as widths of fields depend on it."""
+
+    def log_depth(self, memory: Memory) -> int:
+        """Log2 of the number of elements that a memory holds."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Width:
     """Bits of a field: ``bits``, plus the index width of the deepest of ``memories``."""
@@ -62,7 +69,7 @@ class Width:
     bits: int = 0
     memories: tuple[Memory, ...] = ()
 
-    def under(self, config: VTAConfig) -> int:
+    def under(self, config: Depths) -> int:
         """The number of bits for one configuration."""
         return self.bits + max((config.log_depth(memory) for memory in self.memories), default=0)
 
@@ -186,7 +193,7 @@ class Slot(NamedTuple):
             raise VTAError("V107", expected, str(value), where)
 
 
-def _place(fields: tuple[Field, ...], config: VTAConfig) -> Iterator[Slot]:
+def _place(fields: tuple[Field, ...], config: Depths) -> Iterator[Slot]:
     used = [0, 0]
     for field in fields:
         width = field.width.under(config)
@@ -195,18 +202,18 @@ def _place(fields: tuple[Field, ...], config: VTAConfig) -> Iterator[Slot]:
 
 
 @lru_cache(maxsize=64)
-def slots(opcode: Opcode, config: VTAConfig) -> tuple[Slot, ...]:
+def slots(opcode: Opcode, config: Depths) -> tuple[Slot, ...]:
     """The fields of ``opcode`` after the opcode itself, with their place under ``config``."""
     return tuple(_place((OPCODE, *LAYOUT[opcode]), config))[1:]
 
 
 @lru_cache(maxsize=64)
-def uop_slots(config: VTAConfig) -> tuple[Slot, ...]:
+def uop_slots(config: Depths) -> tuple[Slot, ...]:
     """The three fields of a micro-op with their place under ``config``."""
     return tuple(_place(UOP_LAYOUT, config))
 
 
-def words_needed(config: VTAConfig) -> Iterator[tuple[str, int, int]]:
+def words_needed(config: Depths) -> Iterator[tuple[str, int, int]]:
     """Each word of an instruction and the micro-op: its name, bits in use, and bits there are."""
     for opcode, fields in LAYOUT.items():
         for word in (0, 1):

@@ -17,9 +17,9 @@ from typing import Any, cast
 from xdsl.ir import Operation
 
 from byocir.errors import ByocirError
-from byocir.patterns.composite import Composite
+from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.hooks import ask, expect_given
-from byocir.patterns.match import Attempt, State
+from byocir.patterns.match import State
 from byocir.patterns.targets import Taker
 from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.work import MatchedOps

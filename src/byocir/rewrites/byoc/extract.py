@@ -11,8 +11,8 @@ from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
 from byocir.dialects.uses import set_operand
+from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
-from byocir.patterns.match import Attempt
 from byocir.rewrites.byoc.order import free_values
 
 Build = Callable[[list[SSAValue], list[Attribute], Region], Operation]

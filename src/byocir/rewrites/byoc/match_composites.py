@@ -27,8 +27,9 @@ from byocir.dialects.byoc import HOST, LEVELS, PLACE, CallOp, DecisionAttr, Targ
 from byocir.dialects.collector import collector_paused
 from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike
+from byocir.patterns.composite import Attempt
 from byocir.patterns.legality import describe, returning_path
-from byocir.patterns.match import Attempt, State
+from byocir.patterns.match import State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told

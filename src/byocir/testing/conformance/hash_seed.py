@@ -22,7 +22,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from byocir.targets.base import Target
-from byocir.testing.conformance import the_target
 from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.saved import FEEDS, read_case, text_of, write_case
 from byocir.testing.conformance.trial import Problem, Wrong, compiled
@@ -76,4 +75,6 @@ def _digests_elsewhere(target: Target, folder: str) -> Digests:
 
 
 if __name__ == "__main__":
+    from byocir.testing.conformance import the_target
+
     print(json.dumps(digests_of(the_target(sys.argv[1]), Path(sys.argv[2]))))
