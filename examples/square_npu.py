@@ -17,7 +17,6 @@ from xdsl.irdl import irdl_op_definition, prop_def
 from byocir.dialects.graph.base import FLOAT, number_of
 from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.tir.scalar import Emitted
-from byocir.evaluate.interpreter import Interpreter, evaluates
 from byocir.frontend.onnx.entry import regular
 from byocir.frontend.onnx.properties import number
 from byocir.patterns import composite, op, optional, wildcard
@@ -39,13 +38,6 @@ class SquareOp(UnaryOp):
 
 
 Foo = Dialect("foo", [SquareOp])
-
-
-@evaluates(SquareOp)
-def evaluate(_: Interpreter, op: SquareOp, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Says what the op means: the evaluator, `--check-each` and `bisect` ask this."""
-    (x,) = arguments
-    return [x * x * x.dtype.type(number_of(op.scale))]
 
 
 def kernel(step: Step, arrays: Sequence[np.ndarray]) -> np.ndarray:

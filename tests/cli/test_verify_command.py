@@ -16,7 +16,7 @@ from onnx import (
 import byocir
 from byocir.cli.main import main
 from byocir.dialects.graph import NegOp
-from byocir.evaluate.graph import GRAPH_RULES
+from byocir.evaluate.graph_rules import GRAPH_RULES
 
 
 @pytest.fixture

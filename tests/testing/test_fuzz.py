@@ -10,7 +10,7 @@ from c_compilers import VECTOR
 from onnx import defs, helper
 
 from byocir.dialects.graph import LeakyReluOp
-from byocir.evaluate.graph import GRAPH_RULES
+from byocir.evaluate.graph_rules import GRAPH_RULES
 from byocir.frontend.onnx.table import READERS
 from byocir.testing.fuzz.cases import Case
 from byocir.testing.fuzz.draft import Draft, Unfit

@@ -16,6 +16,7 @@ package adds rules with `evaluates` before it evaluates anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -25,6 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import place
 from byocir.dialects.tir import EmptyOp
 from byocir.errors import ByocirError, did_you_mean
@@ -96,6 +98,8 @@ def rule_of(op: Operation) -> Rule:
     kind = type(op)
     if kind not in RULES and (module := DIALECT_RULES.get(op.name.split(".")[0])) is not None:
         import_module(module)
+    if kind not in RULES and is_defined(kind):
+        RULES[kind] = import_module("byocir.evaluate.structure").evaluate_graph
     if kind not in RULES:
         raise unknown(op)
     return RULES[kind]
@@ -141,6 +145,13 @@ class Interpreter:
         self._values: dict[SSAValue, Value] = {}
         self.held = Held()
         """The memory that the values known so far take."""
+
+    def again(self) -> Interpreter:
+        """An interpreter of the same module that shares what is remembered of its ops between runs,
+        and no values: another thread may use it at the same time."""
+        other = copy(self)
+        other._values, other.held = {}, Held()
+        return other
 
     def function(self, name: str) -> FuncOp:
         """The function of this name; raises ByocirError B302 when there is none with a body."""

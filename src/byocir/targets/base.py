@@ -97,8 +97,8 @@ class Target(ArgSpecConvertible):
 
     dialects: ClassVar[tuple[Dialect, ...]] = ()
     """The dialects of its own. Modules that have their ops are read, checked and run where the
-    target is installed or given; `@evaluates` says what an op computes, and its `define` which
-    blocks do."""
+    target is installed or given; `define` says what a graph op of a dialect computes, `@evaluates`
+    what another op does."""
 
     operators: ClassVar[tuple[Any, ...]] = ()
     """The ONNX operators that come in as ops of its own and go out again, one line for each as in

@@ -317,6 +317,8 @@ SHOWN: dict[str, list[Case]] = {
             weights=(1,),
             reduction="max",
         ),
+    ],
+    "scatter-elements-extremes-nan": [
         case(
             "ScatterElements",
             floats(1, NAN, 3),

@@ -1,0 +1,323 @@
+"""Numpy rules of graph ops whose definitions, run by blocks, would be slow: contractions, windows,
+quantisation, and moves that are views.
+
+What they compute is what the definitions compute: integers bit for bit, floats but for the order in
+which contractions and windows are summed. `tests/lowering/test_graph_to_tir.py` holds one against
+the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from byocir.dialects.graph import (
+    AveragePoolOp,
+    CastOp,
+    ConstantOp,
+    ConvOp,
+    ConvTransposeOp,
+    CumSumOp,
+    FixedAttr,
+    FlattenOp,
+    LpPoolOp,
+    MatmulOp,
+    MaxPoolOp,
+    PoolOp,
+    PowOp,
+    QuantizeOp,
+    RequantizeOp,
+    ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    SqueezeOp,
+    SumPoolOp,
+    TileOp,
+    UnsqueezeOp,
+)
+from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.graph.fixed_point import Rounding, rescale
+from byocir.dialects.graph.nn import BYTES
+from byocir.dialects.graph.pool import window_counts
+from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.graph.shape import InOrderOp
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.evaluate.graph_recurrent import RECURRENT_RULES
+from byocir.evaluate.resize import resize
+from byocir.evaluate.rule import Rule
+from byocir.evaluate.scalar import saturate
+
+# -- windows
+
+
+def _slices(
+    x: np.ndarray, out: Shape, op: PoolOp | ConvOp, kernel: Sequence[int], fill: Any
+) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """For each position in the kernel, in order, the elements of `x` [N,C,spatial…] that the
+    windows have there [N,C,out…]. Outside of `x` there is `fill`."""
+    strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
+    begins = int_tuple(op.pads)[: len(kernel)]
+    reach = [
+        (count - 1) * stride + (extent - 1) * dilation + 1
+        for count, stride, extent, dilation in zip(out, strides, kernel, dilations, strict=True)
+    ]
+    ends = [max(r - b - d, 0) for r, b, d in zip(reach, begins, x.shape[2:], strict=True)]
+    padding = [(0, 0), (0, 0), *zip(begins, ends, strict=True)]
+    op.ask_for([n + sum(pad) for n, pad in zip(x.shape, padding, strict=True)], x.dtype)
+    padded = np.pad(x, padding, constant_values=fill)
+    for position in product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(position, dilations, strict=True)]
+        window = (
+            slice(start, start + (count - 1) * stride + 1, stride)
+            for start, count, stride in zip(starts, out, strides, strict=True)
+        )
+        yield position, padded[(slice(None), slice(None), *window)]
+
+
+def _pool_slices(op: PoolOp, x: np.ndarray, fill: Any) -> Iterator[np.ndarray]:
+    out = shape_of(op.result.type)[2:]
+    return (part for _, part in _slices(x, out, op, int_tuple(op.kernel_shape), fill))
+
+
+def _max_pool(op: MaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x = operands[0]
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    result = np.full(shape_of(op.result.type), least, x.dtype)
+    for part in _pool_slices(op, x, least):
+        np.maximum(result, part, out=result)
+    return result
+
+
+def _average_pool(op: AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x = operands[0]
+    wide = np.promote_types(x.dtype, np.float32)
+    total = np.zeros(shape_of(op.result.type), wide)
+    for part in _pool_slices(op, x.astype(wide), 0):
+        total += part
+    counts = window_counts(op, bool(op.count_include_pad.value.data))
+    return (total / counts.astype(wide)).astype(x.dtype)
+
+
+def _lp_pool(op: LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Onnx's reference scales windows that lie partly beyond the pads, as an average would be."""
+    x, p = operands[0], op.p.value.data
+    wide = np.promote_types(x.dtype, np.float32)
+    total = np.zeros(shape_of(op.result.type), wide)
+    for part in _pool_slices(op, np.abs(x.astype(wide)), 0):
+        total += part if p == 1 else part * part if p == 2 else part ** wide.type(p)
+    root = total if p == 1 else np.sqrt(total) if p == 2 else total ** wide.type(1 / p)
+    return root.astype(x.dtype)
+
+
+def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    total = np.zeros(shape_of(op.result.type), np.int32)
+    for part in _pool_slices(op, operands[0], 0):
+        total += part
+    return total
+
+
+# -- contractions
+
+
+def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Adds one matrix product for each kernel position: integers exactly, for products of bytes
+    summed in float64 stay far below 2^53. Onnx's reference multiplies what lies between the taps of
+    a dilated kernel by zeros, so that a NaN there spreads."""
+    x, w = operands[0], operands[1]
+    group, out = op.group.value.data, shape_of(op.result.type)
+    whole = element_type_of(op.input.type) in BYTES
+    wide = np.dtype(np.float64) if whole else np.promote_types(x.dtype, np.float32)
+    op.ask_for(out, wide)
+    # Kernel positions first, so that each is a contiguous matrix: numpy has no BLAS for others.
+    weights = np.moveaxis(w, (0, 1), (-2, -1)).astype(wide, order="C")
+    weights = weights.reshape(*w.shape[2:], group, w.shape[0] // group, w.shape[1])
+    total = np.zeros((x.shape[0], group, w.shape[0] // group, math.prod(out[2:])), wide)
+    for position, part in _slices(x.astype(wide), out[2:], op, w.shape[2:], 0):
+        columns = part.reshape(x.shape[0], group, w.shape[1], math.prod(out[2:]))
+        total += weights[position] @ columns
+    result = (total.astype(np.int64) if whole else total).reshape(out)
+    if len(operands) > 2:
+        result += operands[2].reshape(-1, *(1 for _ in out[2:]))
+    return result.astype(np.int32 if whole else x.dtype)
+
+
+def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    lhs, rhs = operands
+    if element_type_of(op.lhs.type) not in BYTES:
+        wide = np.promote_types(lhs.dtype, np.float32) if lhs.dtype.kind == "f" else lhs.dtype
+        return np.asarray(lhs.astype(wide) @ rhs.astype(wide)).astype(lhs.dtype)
+    total = np.asarray(lhs.astype(np.float64) @ rhs.astype(np.float64))
+    return total.astype(np.int64).astype(np.int32)
+
+
+def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Counts the elements before the first, and behind the last, of each spatial dimension the
+    kernel reaches from the elements of the result."""
+    rows = zip(
+        sizes,
+        int_tuple(op.strides),
+        int_tuple(op.dilations),
+        shape_of(op.weight.type)[2:],
+        int_tuple(op.pads),
+        shape_of(op.result.type)[2:],
+        strict=False,
+    )
+    reach = [((k - 1) * d - b, b + o - 1, n, s) for n, s, d, k, b, o in rows]
+    return [(max(before // s, 0), max(last // s - (n - 1), 0)) for before, last, n, s in reach]
+
+
+def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Adds the products with each kernel position to every `strides`-th element. As blocks have
+    it, there are zeros around the input, of which weights that are not finite make NaN."""
+    x, w, group = operands[0], operands[1], op.group.value.data
+    strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
+    begins, out = int_tuple(op.pads)[: x.ndim - 2], shape_of(op.result.type)
+    if not np.isfinite(w).all():
+        around = _around(op, x.shape[2:])
+        x = np.pad(x, [(0, 0), (0, 0), *around])
+        begins = [b + s * pads[0] for b, s, pads in zip(begins, strides, around, strict=True)]
+    kernel, sizes, outputs = w.shape[2:], x.shape[2:], w.shape[1]
+    reach = [
+        max((n - 1) * s + (k - 1) * d + 1, b + o)
+        for n, s, k, d, b, o in zip(sizes, strides, kernel, dilations, begins, out[2:], strict=True)
+    ]
+    wide = np.promote_types(x.dtype, np.float32)
+    op.ask_for((x.shape[0], w.shape[1] * group, *reach), wide)
+    total = np.zeros((x.shape[0], group, outputs, *reach), wide)
+    flat = (x.shape[0], group, x.shape[1] // group, math.prod(sizes))  # an empty batch, too
+    columns = x.reshape(flat).astype(wide)
+    weights = w.reshape(group, w.shape[0] // group, outputs, *kernel).astype(wide)
+    for position in product(*map(range, kernel)):
+        part = np.swapaxes(weights[(..., *position)], 1, 2) @ columns
+        places = (
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(position, dilations, sizes, strides, strict=True)
+        )
+        total[(..., *places)] += part.reshape(*part.shape[:3], *sizes)
+    cut = (slice(b, b + o) for b, o in zip(begins, out[2:], strict=True))
+    result = total[(..., *cut)].reshape(out)
+    if len(operands) > 2:
+        result = result + operands[2].reshape(-1, *(1 for _ in sizes))
+    return result.astype(x.dtype)
+
+
+# -- quantisation
+
+
+def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, scale, zero_point = operands
+    if scale.ndim:  # along the axis
+        column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
+        scale, zero_point = scale.reshape(column), zero_point.reshape(column)
+    wide = np.promote_types(x.dtype, np.float32)
+    with np.errstate(over="ignore"):  # ONNX divides in the type of the scale
+        rounded = np.rint((x / scale).astype(wide))
+    return saturate(rounded + zero_point.astype(wide), zero_point.dtype)
+
+
+def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    dtype = dtype_of(op.to)
+    if isinstance(op.rounding, FixedAttr):
+        x, multiplier = (array.astype(np.int64) for array in operands)
+        ties: Rounding = "half_up" if op.rounding.ties.data == HALF_UP else "half_even"
+        rounded = rescale(x, multiplier, op.rounding.shift.data, ties)
+    else:
+        x, scale, *after = operands
+        scaled = x.astype(np.float32) * scale
+        rounded = np.rint(scaled / after[0] if after else scaled)
+    return saturate(rounded + op.zero_point.value.data, dtype)
+
+
+def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    return op.value.data.values()
+
+
+# -- conversions
+
+
+def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    x, dtype = operands[0], dtype_of(op.to)
+    if x.dtype.kind in "iub" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    wide = x.astype(np.promote_types(x.dtype, np.float32))
+    return saturate(np.where(np.isnan(wide), 0, wide).astype(wide.dtype), dtype)
+
+
+def _pow(op: PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    base, exponent = operands
+    if base.dtype.kind not in "iu":
+        return np.power(base, exponent.astype(base.dtype))
+    if exponent.dtype.kind not in "iu":
+        power = np.power(base.astype(np.float64), exponent.astype(np.float64))
+        return saturate(np.trunc(power), base.dtype)
+    # Modulo 2^64, of which the low bits are those of any narrower product.
+    raised = np.power(base.astype(np.uint64), np.maximum(exponent, 0).astype(np.uint64))
+    odd = np.where(exponent % 2 == 1, base, np.ones_like(base))
+    unit = (base == 1) | ((base.astype(np.int64) == -1) & (base.dtype.kind == "i"))
+    inverse = np.where(unit, odd, np.zeros_like(base))
+    return np.where(exponent < 0, inverse, raised.astype(base.dtype))
+
+
+# -- moves: views, where numpy has them
+
+
+def _in_order(op: InOrderOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    return operands[0].reshape(shape_of(op.result.type))
+
+
+def _tile(op: TileOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    return np.tile(operands[0], int_tuple(op.repeats))
+
+
+def _slice(op: SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    rows = zip(*map(int_tuple, (op.starts, op.sizes, op.steps)), strict=True)
+    chosen = [range(start, start + size * step, step) for start, size, step in rows]
+    ends = [each.stop if each.stop >= 0 else None for each in chosen]
+    return operands[0][
+        tuple(
+            slice(each.start, end if len(each) else each.start, each.step)
+            for each, end in zip(chosen, ends, strict=True)
+        )
+    ]
+
+
+def _cum_sum(op: CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Adds in order, as the definition does, which takes a time quadratic in the size."""
+    (x,), axis, back = operands, op.axis.value.data, bool(op.reverse.value.data)
+    kind = x.dtype if x.dtype.kind in "iu" else np.promote_types(x.dtype, np.float32)
+    rows = np.moveaxis(np.flip(x, axis) if back else x, axis, -1).astype(kind)
+    zeros = np.zeros((*rows.shape[:-1], 1), kind)
+    sums = np.add.accumulate(np.concatenate([zeros, rows], axis=-1), axis=-1, dtype=kind)
+    sums = np.moveaxis(sums[..., :-1] if op.exclusive.value.data else sums[..., 1:], -1, axis)
+    return (np.flip(sums, axis) if back else sums).astype(x.dtype)
+
+
+GRAPH_RULES: Mapping[type[Operation], Rule] = {
+    **RECURRENT_RULES,
+    AveragePoolOp: _average_pool,
+    CastOp: _cast,
+    ConstantOp: _constant,
+    ConvOp: _conv,
+    ConvTransposeOp: _conv_transpose,
+    CumSumOp: _cum_sum,
+    FlattenOp: _in_order,
+    LpPoolOp: _lp_pool,
+    MatmulOp: _matmul,
+    MaxPoolOp: _max_pool,
+    PowOp: _pow,
+    QuantizeOp: _quantize,
+    RequantizeOp: _requantize,
+    ReshapeOp: _in_order,
+    ResizeOp: resize,
+    SliceOp: _slice,
+    SqueezeOp: _in_order,
+    SumPoolOp: _sum_pool,
+    TileOp: _tile,
+    UnsqueezeOp: _in_order,
+}
+"""Our own rules, by op class. Every other graph op is evaluated by its definition."""
