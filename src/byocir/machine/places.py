@@ -175,7 +175,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a buffer lies in its memory: its shape, the dimensions that count rows, its blocks of
+    """Places a buffer in its memory: its shape, the dimensions that count rows, its blocks of
     rows, and the rows, or elements of main memory, from one index of each dimension to the next."""
 
     shape: Shape

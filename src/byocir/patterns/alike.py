@@ -31,7 +31,7 @@ Reason = str | Callable[[tir.BlockOp], str]
 
 
 class Facts(NamedTuple):
-    """What every pattern asks of a block first."""
+    """Keeps the facts of a block that every pattern asks for first."""
 
     inputs: int
     outputs: int

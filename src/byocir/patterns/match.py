@@ -255,7 +255,7 @@ class Progress:
         return further or not self.reason
 
     def misfit(self) -> Misfit:
-        """What was found, as blocks of the same outline share it."""
+        """Gives the reason in the form that blocks of the same outline share."""
         return Misfit(self.told, self.near, bool(self.matched))
 
 

@@ -159,8 +159,7 @@ def _nearest_miss(
     taken: Mapping[Operation, str],
     alike: Alike,
 ) -> Attempt | None:
-    """How far the path that comes furthest leads; None where one leads to the root, or none fits
-    the op."""
+    """Gives the path that comes furthest; None where one leads to the root, or none fits the op."""
     outlined = composite.outlined(op, alike)
     known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, Misfit]()
     starts: dict[Pattern, _Fits] = {}

@@ -50,8 +50,8 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
 
 
 def notes_of_calls(calls: Iterable[CallOp]) -> list[str]:
-    """What targets' passes noted of the calls of their regions; of a region called several times
-    once."""
+    """Lists the notes that targets' passes left at calls of their regions, each once where a region
+    is called several times."""
     notes = [f"@{op.callee.string_value()}: {note.data}" for op in calls for note in op.notes or ()]
     return list(dict.fromkeys(notes))
 

@@ -157,9 +157,9 @@ class Target(ArgSpecConvertible):
         return replace(self, **settings)
 
     def resources(self) -> Mapping[str, int]:
-        """What the device has, for `byocir sweep`: "memory_bits", those of all its memories but the
-        main one, and "macs_per_cycle", the most multiply-accumulates it does in a cycle; those of
-        a described machine's memories by default."""
+        """Counts what the device has, for `byocir sweep`: "memory_bits", those of all memories but
+        the main one, and "macs_per_cycle", the most multiply-accumulates it does in a cycle; those
+        of a described machine's memories by default."""
         if not isinstance(self.machine, Machine):
             return {}
         sizes = [memory.bits for memory in self.machine.memories if not memory.is_main]

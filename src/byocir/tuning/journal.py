@@ -1,4 +1,4 @@
-"""What was judged so far, by job, kept in a file as it comes: an interrupted run goes on there."""
+"""Keeps judgements by job in a file as they come: an interrupted run goes on from there."""
 
 from __future__ import annotations
 

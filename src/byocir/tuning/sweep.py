@@ -47,7 +47,7 @@ MOST = 10_000
 
 
 class Point(NamedTuple):
-    """What a model costs with some settings; without a refusal, cycles are above 0."""
+    """The costs of a model with some settings; without a refusal, cycles are above 0."""
 
     settings: Mapping[str, Setting]
     cycles: int = 0
@@ -61,7 +61,7 @@ class Point(NamedTuple):
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """What is better the less it is."""
+        """The numbers that are better the smaller they are."""
         return (self.cycles, self.energy or 0.0, self.memory)
 
 

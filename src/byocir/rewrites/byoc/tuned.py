@@ -71,7 +71,7 @@ class TunedTable:
 
 
 def key_of(composite: CompositeOp, target: TargetAttr) -> Key:
-    """What an entry of a composite of a partitioned module is found by."""
+    """Gives the key of the entry of a composite in a partitioned module."""
     inner = [op for op in composite.body.block.ops if op.next_op is not None]
     return str(target), work_of(composite.pattern.data, inner)
 

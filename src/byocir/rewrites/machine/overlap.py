@@ -92,7 +92,7 @@ class _Order:
         self._found: list[Calls] = []
         self._loaded = self._worked = 0.0
         self._ready: dict[int, float] = {}
-        """When the loads of a step have ended."""
+        """The cycle at which the loads of a step have ended."""
 
     def calls(self) -> list[Calls]:
         """The calls in their new order; those that are issued by turns with others say so."""
