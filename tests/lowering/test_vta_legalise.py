@@ -36,7 +36,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import emit_body
-from byocir.dialects.types import i8, i32, i64
+from byocir.dialects.types import element_type_of, i8, i32, i64
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
@@ -79,6 +79,9 @@ def assert_vta_form(module: ModuleOp) -> None:
         if op.reductions:
             continue
         if len(scalars) == 1 and scalars[0] in (arith.ExtSIOp, arith.TruncIOp):
+            continue
+        if scalars == [arith.ExtSIOp, arith.ConstantOp, arith.MuliOp, arith.AddiOp]:
+            assert [element_type_of(value.type) for value in op.ins] == [i8]
             continue
         *numbers, step = scalars
         assert step in ALU
@@ -205,10 +208,10 @@ def steps_of(root: Lane) -> list[Step]:
 
 def test_too_wide_numbers_are_refused() -> None:
     node = EmptyOp.of(Net((1, 1)).inputs[0].type).location
-    operand = Lane((-(2**31), 2**31 - 1), node)
+    operand = Lane(Interval(-(2**31), 2**31 - 1), node)
     constant = Constant.uniform(3, 2)
     with pytest.raises(NeedsMoreBits):
-        expand(Requantised((-128, 127), node, operand, constant, 30, "half_up"))
+        expand(Requantised(Interval(-128, 127), node, operand, constant, 30, "half_up"))
 
 
 def test_immediates_have_sixteen_bits() -> None:
@@ -219,9 +222,16 @@ def test_immediates_have_sixteen_bits() -> None:
 # What is left out.
 
 
-def conv_net(scale: Scale, bias: np.ndarray | None = None, relu: bool = True) -> ModuleOp:
+WEIGHTS = np.random.default_rng(1).integers(-128, 128, (6, 4, 3, 3)).astype(np.int8)
+
+
+def conv_net(
+    scale: Scale,
+    bias: np.ndarray | None = None,
+    relu: bool = True,
+    weights: np.ndarray = WEIGHTS,
+) -> ModuleOp:
     net = Net((1, 4, 5, 5))
-    weights = np.random.default_rng(1).integers(-128, 128, (6, 4, 3, 3)).astype(np.int8)
 
     def make(body, x):
         acc = body.conv(x, weights, 1, 1)
@@ -251,6 +261,16 @@ def test_full_precision_clamps_before_it_multiplies() -> None:
     module = apply(conv_net(Scale(multipliers, 23)), VtaLegalisePass)
     steps = ["maxsi i", "minsi", "muli", "shrsi i", "addi i", "shrsi i"]
     assert alu_steps(module) == steps
+
+
+def test_products_that_each_channel_keeps_in_i32_are_not_clamped() -> None:
+    """Of a channel of small weights the multiplier may be large, and the other way round."""
+    divisors = np.array([1, 60, 2, 9, 127, 1])
+    weights = (WEIGHTS / divisors.reshape(6, 1, 1, 1)).astype(np.int8)
+    multipliers = (3000 * divisors).astype(np.int32).reshape(6, 1, 1)
+    bias = np.array([70000, -1000, 30000, 7, -500, -80000], np.int32)
+    module = apply(conv_net(Scale(multipliers, 22), bias, weights=weights), VtaLegalisePass)
+    assert alu_steps(module) == ["muli", "addi", "shrsi i", "maxsi i", "minsi i"]
 
 
 def test_half_even_subtracts_one_from_even_quotients() -> None:

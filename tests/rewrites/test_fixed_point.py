@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from byocir.dialects.graph.fixed_point import (
     INT32_MAX,
     INT32_MIN,
+    MAX_SHIFT,
     clamp_bounds,
     clamps_after,
     fixed_parameters,
@@ -147,3 +148,35 @@ def test_a_scale_beyond_int32_saturates_every_accumulator_but_0():
     x = np.array([-3, -1, 0, 1, 7])
     found = clamped_in_int32(x, multiplier, shift, -128, 127, "half_even")
     assert found.tolist() == [-128, -128, 0, 127, 127]
+
+
+REACHES = st.lists(
+    st.tuples(st.floats(-14, -3).map(lambda exponent: 2.0**exponent), st.integers(0, 2**26)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(REACHES, st.sampled_from([128, 256]), st.sampled_from(ROUNDINGS), st.integers(0, 2**32 - 1))
+def test_short_multipliers_need_no_clamp_and_move_results_by_one_step(
+    channels, span, rounding, seed
+):
+    scales, reach = (np.array(numbers) for numbers in zip(*channels, strict=True))
+    multipliers, shift = fixed_parameters(scales, span, reach)
+    if np.any(multipliers.astype(np.int64) * reach + (span << shift) > INT32_MAX):
+        long, shift_of_long = fixed_parameters(scales, span)
+        assert shift == shift_of_long
+        np.testing.assert_array_equal(multipliers, long)
+        return
+    x = np.random.default_rng(seed).integers(-reach, reach, (400, len(reach)), endpoint=True)
+    found = exact(x, multipliers, shift, rounding)
+    wanted = np.rint(x * scales)
+    np.testing.assert_array_less(
+        np.abs(np.clip(found, -span, span - 1) - np.clip(wanted, -span, span - 1)), 2
+    )
+
+
+def test_multipliers_are_long_where_short_ones_would_move_too_many_results():
+    scales, reach = np.array([0.00072, 0.00111]), np.array([2**25, 2**25])
+    assert fixed_parameters(scales, 128, reach)[1] == MAX_SHIFT
+    assert fixed_parameters(scales, 128, reach >> 5)[1] == 20

@@ -58,6 +58,7 @@ from byocir.rewrites.grid import constant_array, integer_range
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant
+from byocir.rewrites.reach import reach_of
 from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer, scaled
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
@@ -130,6 +131,7 @@ class FloatScalesToOne(Pattern):
         zero = op.zero_point.value.data
         if self.rounding == FLOAT_SCALE:
             return [scaled(op.input, scales, op.to, new, zero)]
-        multipliers, shift = fixed_parameters(scales, span_of(integer_range(op.to), zero))
+        span = span_of(integer_range(op.to), zero)
+        multipliers, shift = fixed_parameters(scales, span, reach_of(op.input))
         rounding = FixedAttr.of(shift, self.rounding)
         return [in_fixed_point(op.input, multipliers, rounding, op.to, new, zero)]

@@ -35,7 +35,14 @@ def span_of(limits: tuple[int, int], zero_point: int) -> int:
     return max(limits[1] - zero_point + 1, zero_point - limits[0])
 
 
-def fixed_parameters(scales: np.ndarray, span: int = 2**7) -> tuple[np.ndarray, int]:
+SHORT_ENOUGH = 2.0**-4
+"""By how much of a step short multipliers may move the greatest results, on the mean of all
+channels: few results are as great, so that of a thousand a few change, each by one step."""
+
+
+def fixed_parameters(
+    scales: np.ndarray, span: int = 2**7, reach: np.ndarray | None = None
+) -> tuple[np.ndarray, int]:
     """Multipliers (int32, the shape of `scales`) and their common shift: `scales` is about
     `multipliers / 2^shift`.
 
@@ -45,15 +52,33 @@ def fixed_parameters(scales: np.ndarray, span: int = 2**7) -> tuple[np.ndarray, 
     of two common to all multipliers are divided out, so that power-of-two scales give multiplier 1.
     A scale below 2^-24 gives multiplier 0. A scale too large even for shift 0 is cut to what fits:
     with any accumulator but 0 the result saturates either way.
+
+    `reach` is the greatest magnitude of accumulators, broadcast to the scales, where it is known.
+    Then multipliers are so short that no product leaves int32, and nothing must be clamped before
+    it, if they are SHORT_ENOUGH for that.
     """
-    largest = float(np.max(scales, initial=0.0))
-    shift = MAX_SHIFT
-    while shift > 0 and (span << shift) + round(largest * 2**shift) > INT32_MAX:
-        shift -= 1
-    rounded = np.rint(np.asarray(scales, np.float64) * 2.0**shift)
+    scales = np.asarray(scales, np.float64)
+    shift = _longest_shift(scales, span, 1.0)
+    if reach is not None:
+        short = _longest_shift(scales, span, reach)
+        moved = np.abs(np.rint(scales * 2.0**short) / 2.0**short - scales)
+        greatest = np.minimum(reach, span / np.maximum(scales, 2.0**-MAX_SHIFT))
+        if np.mean(moved * greatest) <= SHORT_ENOUGH and np.max(moved * greatest) <= 0.5:
+            shift = short
+    rounded = np.rint(scales * 2.0**shift)
     multipliers = np.minimum(rounded, INT32_MAX - (span << shift)).astype(np.int32)
     common = common_powers_of_two(multipliers, shift)
     return multipliers >> common, shift - common
+
+
+def _longest_shift(scales: np.ndarray, span: int, reach: np.ndarray | float) -> int:
+    """The most fractional bits of multipliers with which accumulators of this magnitude, and a
+    result beside them, stay in int32."""
+    for shift in range(MAX_SHIFT, 0, -1):
+        products = np.rint(scales * 2.0**shift) * reach
+        if (span << shift) + np.max(products, initial=0.0) <= INT32_MAX:
+            return shift
+    return 0
 
 
 def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:

@@ -35,6 +35,9 @@ IMMEDIATE = Interval.of_bits(16, signed=True)
 """Numbers that fit the immediate of an ALU instruction."""
 
 
+Ends = tuple[np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True, eq=False)
 class Constant:
     """Known numbers: int64, of the rank of the composite's result, with size 1 along the
@@ -76,10 +79,12 @@ class Widened(Lane):
 @dataclass(frozen=True, eq=False)
 class Reduced(Lane):
     """The result of a contraction or of a window reduction; `block` computes it in VTA form from
-    this initial number."""
+    this initial number. `ends` are the least and the greatest values of each channel, of the rank
+    of the result, where they are known."""
 
     initial: int
     make: Callable[[SSAValue], BlockOp]
+    ends: Ends | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +137,18 @@ def step(
     """An ALU operation on i32, which wraps; `known` is its range where that is known better than
     from the ranges of the operands."""
     return Step(known or _range(name, lhs.range, rhs.range), location, name, lhs, rhs)
+
+
+def ends_of(lane: Lane) -> Ends:
+    """The least and the greatest values of a lane, for each channel where those are known."""
+    if isinstance(lane, Reduced) and lane.ends is not None:
+        return lane.ends
+    if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
+        return np.array(lane.range.low), np.array(lane.range.high)
+    if lane.name != "add" or lane.range == I32_RANGE:  # which may wrap
+        return np.array(lane.range.low), np.array(lane.range.high)
+    low, high = ends_of(lane.lhs)
+    return low + lane.rhs.values, high + lane.rhs.values
 
 
 def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:

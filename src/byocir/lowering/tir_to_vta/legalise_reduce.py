@@ -21,7 +21,7 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
-from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Reduced
+from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Ends, Reduced
 from byocir.patterns.scalars import ScalarPattern, match_body
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
@@ -126,8 +126,14 @@ class _Contraction:
         needed = {i for i in wanted if self.block.extents[i] > 1}
         if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
-        found = self._range(weights, ranges.get(self.block.ins[self.x], I8_RANGE), initial)
-        return Reduced(found, self.block.location, initial, self._make)
+        x = ranges.get(self.block.ins[self.x], I8_RANGE)
+        if weights is None:
+            return Reduced(self._range(x, initial), self.block.location, initial, self._make)
+        ends = self._ends(weights, x, initial)
+        found = Interval(int(ends[0].min()), int(ends[1].max()))
+        if not I32_RANGE.contains(found):
+            found, ends = I32_RANGE, None
+        return Reduced(found, self.block.location, initial, self._make, ends)
 
     def _weights(self) -> np.ndarray | None:
         """The numbers of weights that are known."""
@@ -153,22 +159,24 @@ class _Contraction:
             help=HAND_OVER,
         )
 
-    def _range(self, weights: np.ndarray | None, x: Interval, initial: int) -> Interval:
+    def _range(self, x: Interval, initial: int) -> Interval:
+        """The values of a product with weights that are not known."""
         low, high = _with_pad(x, self.block, self.x)
-        if weights is None:
-            farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
-            farthest *= 128 * max(-low, high)
-            ends = Interval(initial - farthest, initial + farthest)
-            return ends if farthest + abs(initial) <= I32_RANGE.high else I32_RANGE
+        farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
+        farthest *= 128 * max(-low, high)
+        ends = Interval(initial - farthest, initial + farthest)
+        return ends if farthest + abs(initial) <= I32_RANGE.high else I32_RANGE
+
+    def _ends(self, weights: np.ndarray, x: Interval, initial: int) -> Ends:
+        low, high = _with_pad(x, self.block, self.x)
         channel = self.block.parallels[1]
         dims = [_dim(expr) for expr in self.block.in_maps[self.w].results]
         axes = tuple(axis for axis, dim in enumerate(dims) if dim != channel)
         positive = np.maximum(weights, 0).sum(axes, dtype=np.int64)
         negative = np.minimum(weights, 0).sum(axes, dtype=np.int64)
-        least = int((positive * low + negative * high).min()) + initial
-        most = int((positive * high + negative * low).max()) + initial
-        ends = Interval(least, most)
-        return ends if I32_RANGE.contains(ends) else I32_RANGE
+        along = (1, -1, *[1] * (len(self.block.parallels) - 2))
+        least, most = positive * low + negative * high, positive * high + negative * low
+        return least.reshape(along) + initial, most.reshape(along) + initial
 
     def _make(self, start: SSAValue) -> BlockOp:
         block, order = self.block, (self.x, self.w)

@@ -15,7 +15,7 @@ from functools import reduce
 
 import numpy as np
 
-from byocir.dialects.graph.fixed_point import INT32_MAX, INT32_MIN, clamp_bounds, rescale
+from byocir.dialects.graph.fixed_point import INT32_MAX, clamp_bounds, rescale
 from byocir.dialects.intervals import Interval
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I32_RANGE,
@@ -24,11 +24,13 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     SHIFT_WITH_PRODUCTS,
     WIDEST_SHIFT,
     Constant,
+    Ends,
     Lane,
     Requantised,
     Step,
     count_uses,
     cycles,
+    ends_of,
     step,
 )
 from byocir.lowering.tir_to_vta.legalise_sums import ShiftedSum, gathered
@@ -66,7 +68,7 @@ def with_late_bias(lane: Requantised) -> Lane | None:
     bias, factors = biased.rhs.values, lane.multiplier.values
     steps = _Steps(lane)
     result, clamps = steps.clamp_before(), steps.made()
-    ends = [np.full_like(bias + factors, end) for end in biased.range]
+    ends = list(ends_of(biased))
     for clamp, bound in clamps:
         ends = [_CLAMPS[clamp](end, bound.values) for end in ends]
     term = (1 << lane.shift >> 1) + (lane.zero << lane.shift)
@@ -126,13 +128,18 @@ def _expanded(
 def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
     """The steps of a sum that is shifted twice."""
     rank, location = found.lane.multiplier.values.ndim, found.location
-    terms: list[Lane] = []
-    for lane, factor in found.terms.factors.items():
-        term = expanded(lane)
-        if factor != 1:
-            term = step("mul", term, Constant.uniform(factor, rank), location)
-        terms.append(term)
+    multiplier = found.lane.multiplier.number
+    assert multiplier is not None
+
+    def scaled(lane: Lane, factor: int) -> Lane:
+        if factor == 1:
+            return lane
+        return step("mul", lane, Constant.uniform(factor, rank), location)
+
+    factors = found.terms.factors.items()
+    terms = [scaled(expanded(lane), factor // multiplier) for lane, factor in factors]
     total = reduce(lambda lhs, rhs: step("add", lhs, rhs, location), terms)
+    total = scaled(total, multiplier)
     steps = _Steps(replace(found.lane, operand=total, location=location), SHIFT_WITH_PRODUCTS)
     steps.add(found.below)
     steps.shift(found.first, None if found.last else found.results)
@@ -151,7 +158,6 @@ class _Steps:
     def __post_init__(self) -> None:
         self.value = self.lane.operand
         self.rank = self.lane.multiplier.values.ndim
-        self.factors = [int(m) for m in np.unique(self.lane.multiplier.values)]
 
     def apply(self, name: str, rhs: Lane | Constant | int, known: Interval | None = None) -> None:
         """Makes `value` the result of an operation on it."""
@@ -173,29 +179,27 @@ class _Steps:
     def clamp_before(self) -> Interval:
         """Clamps the operand where its product would leave i32; gives the range of the result
         before it is clamped."""
-        given = self.lane.operand.range
-        overflows = [not self._fits(end) for end in given]
-        if not any(overflows):
-            return self._results(dict.fromkeys(self.factors, given))
-        bounds = {m: self._bounds(m) for m in self.factors}
-        if overflows[0] and given.low < max(b.low for b in bounds.values()):
-            self._clamp("max", {m: b.low for m, b in bounds.items()})
-        if overflows[1] and given.high > min(b.high for b in bounds.values()):
-            self._clamp("min", {m: b.high for m, b in bounds.items()})
-        active = {
-            m: Interval(b.low if overflows[0] else INT32_MIN, b.high if overflows[1] else INT32_MAX)
-            for m, b in bounds.items()
-        }
-        return self._results({m: given.clamped(b) for m, b in active.items()})
+        low, high = ends_of(self.lane.operand)
+        low_overflows, high_overflows = not self._fits(low), not self._fits(high)
+        if low_overflows or high_overflows:
+            factors = {m: self._bounds(m) for m in np.unique(self.lane.multiplier.values).tolist()}
+            bounds = [self._by_channel({m: b[i] for m, b in factors.items()}) for i in (0, 1)]
+            if low_overflows:
+                low, high = self._clamp("max", bounds[0], low, high)
+            if high_overflows:
+                low, high = self._clamp("min", bounds[1], low, high)
+        return self._results(low, high)
 
-    def _fits(self, x: int) -> bool:
+    def _fits(self, x: np.ndarray) -> bool:
         """Tells if neither the product nor its sum with the rounding term leaves i32."""
-        if not self.lane.shift:
-            ends = (x * m + added for m in self.factors for added in (0, self.lane.zero))
-            return all(INT32_MIN <= end <= INT32_MAX for end in ends)
-        joins = self.lane.shift == self.last_shift
-        room = (1 + (abs(self.joined) if joins else 0)) << self.lane.shift
-        return all(INT32_MIN + room <= x * m <= INT32_MAX - room for m in self.factors)
+        products = x * self.lane.multiplier.values
+        reached = Interval(int(products.min()), int(products.max()))
+        zero, shift = self.lane.zero, self.lane.shift
+        if not shift:
+            low, high = min(zero, 0), max(zero, 0)
+            return I32_RANGE.contains(Interval(reached.low + low, reached.high + high))
+        room = (1 + (abs(self.joined) if shift == self.last_shift else 0)) << shift
+        return I32_RANGE.contains(Interval(reached.low - room, reached.high + room))
 
     def _bounds(self, multiplier: int) -> Interval:
         low, high = (end - self.lane.zero for end in self.lane.range)
@@ -205,19 +209,24 @@ class _Steps:
         # With a result of at least 0 the bound 0 does as well, and it is always an immediate.
         return Interval(0 if low == 0 else bounds[0], bounds[1])
 
-    def _clamp(self, name: str, bound_of: dict[int, int]) -> None:
-        bounds = np.vectorize(bound_of.__getitem__, otypes=[np.int64])(self.lane.multiplier.values)
-        self.apply(name, Constant(bounds))
+    def _by_channel(self, number_of: dict[int, int]) -> np.ndarray:
+        factors = self.lane.multiplier.values
+        return np.vectorize(number_of.__getitem__, otypes=[np.int64])(factors)
 
-    def _results(self, operands: dict[int, Interval]) -> Interval:
-        """The range of the results of operands in these ranges, by multiplier."""
+    def _clamp(self, name: str, bounds: np.ndarray, low: np.ndarray, high: np.ndarray) -> Ends:
+        """Clamps the operand, which has these ends; gives those that it has then."""
+        clamp = _CLAMPS[name]
+        ends = clamp(low, bounds), clamp(high, bounds)
+        if np.any(ends[0] != low) or np.any(ends[1] != high):
+            self.apply(name, Constant(bounds))
+        return ends
+
+    def _results(self, low: np.ndarray, high: np.ndarray) -> Interval:
+        """The range of the results of operands between these ends."""
         lane = self.lane
-        ends = [
-            rescale(end, m, lane.shift, lane.rounding) + lane.zero
-            for m, values in operands.items()
-            for end in values
-        ]
-        return Interval(min(ends), max(ends))
+        factors, shift = lane.multiplier.values, lane.shift
+        ends = [rescale(end, factors, shift, lane.rounding) + lane.zero for end in (low, high)]
+        return Interval(int(np.minimum(*ends).min()), int(np.maximum(*ends).max()))
 
     def multiply(self, known: Interval | None = None) -> None:
         """Multiplies, unless by 1."""

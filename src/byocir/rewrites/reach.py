@@ -1,0 +1,71 @@
+"""How far sums of products may lie from zero, by their weights and biases: a part of fix-point."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from byocir.dialects.graph import AddOp, ClipOp, ConvOp, MatmulOp, MaxPoolOp, ReluOp, RequantizeOp
+from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.rewrites.grid import constant_array
+
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+def reach_of(value: SSAValue) -> np.ndarray | None:
+    """The greatest magnitude of a sum of products before what clamps it, for each output channel
+    (int64, broadcast to the value); None for other values and where numbers are not known."""
+    while isinstance(value.owner, ReluOp | ClipOp):
+        value = value.owner.operands[0]
+    ends = _ends(value)
+    return None if ends is None else np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+
+
+def _ends(value: SSAValue) -> Ends | None:
+    owner = value.owner
+    if isinstance(owner, AddOp):
+        sums, bias = _ends(owner.lhs), _numbers(owner.rhs)
+        return None if sums is None or bias is None else (sums[0] + bias, sums[1] + bias)
+    if isinstance(owner, MatmulOp):
+        weights = _numbers(owner.rhs)
+        if weights is None or weights.ndim != 2:
+            return None
+        return _reduced(owner.lhs, weights.T)
+    if not isinstance(owner, ConvOp):
+        return None
+    weights = _numbers(owner.weight)
+    bias = np.zeros(1, np.int64) if owner.bias is None else _numbers(owner.bias)
+    if weights is None or bias is None:
+        return None
+    along = (-1, *[1] * (len(shape_of(value.type)) - 2))
+    low, high = (end + bias for end in _reduced(owner.input, weights))
+    return low.reshape(along), high.reshape(along)
+
+
+def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
+    """The ends of sums over all dimensions of the weights but the first."""
+    rows = weights.reshape(len(weights), -1)
+    above, below = np.maximum(rows, 0).sum(1), np.minimum(rows, 0).sum(1)
+    low, high = _range_of(x)
+    return above * low + below * high, above * high + below * low
+
+
+def _range_of(value: SSAValue) -> Interval:
+    """The bytes that a value may have, and the zeros beside its channels."""
+    owner, whole = value.owner, integer_range(element_type_of(value.type))
+    if isinstance(owner, MaxPoolOp):
+        return _range_of(owner.operands[0])
+    if isinstance(owner, ClipOp):
+        given = _range_of(owner.operands[0])
+        ends = zip((owner.min, owner.max), given, strict=True)
+        low, high = (end if array is None else int(array.data.values()) for array, end in ends)
+        whole = given.clamped(Interval(low, high))
+    elif isinstance(owner, RequantizeOp) and isinstance(owner.input.owner, ReluOp):
+        whole = Interval(max(whole.low, owner.zero_point.value.data), whole.high)
+    return Interval(min(whole.low, 0), max(whole.high, 0))
+
+
+def _numbers(value: SSAValue) -> np.ndarray | None:
+    found = constant_array(value)
+    return None if found is None or not found.present else found.values().astype(np.int64)
