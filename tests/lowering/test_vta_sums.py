@@ -28,7 +28,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 from byocir.lowering.tir_to_vta.legalise_requantise import expand, expand_all
 from byocir.lowering.tir_to_vta.legalise_sums import gathered
 from byocir.rewrites.grid import Grid
-from byocir.rewrites.sums import sum_parameters
+from byocir.rewrites.sums import byte_parameters, sum_parameters
 
 Values = dict[Lane, np.ndarray]
 
@@ -92,18 +92,31 @@ ROUNDINGS = st.sampled_from(["half_up", "half_even"])
 RANGES = st.sampled_from([I8_RANGE, Interval(0, 127), Interval(-128, 127), Interval(-9, 30)])
 
 
-def residual(scales, zeros, rounding, clamp=I8_RANGE, ranges=(I8_RANGE, I8_RANGE), signs=(1, 1)):
+def residual(
+    scales,
+    zeros,
+    rounding,
+    clamp=I8_RANGE,
+    ranges=(I8_RANGE, I8_RANGE),
+    signs=(1, 1),
+    *,
+    as_bytes=False,
+):
     """A residual sum as fix-point makes it, and its leaves; scales are over that of the result."""
     grid = Grid(np.float32(1), np.int8(zeros[2]), None, i8)
     farthest = [max(127 - zero, zero + 128) for zero in zeros[:2]]
     factors, shift = sum_parameters(np.array(scales), farthest, grid)
+    multiplier = 1
+    if as_bytes and (short := byte_parameters(np.array(scales), farthest)) is not None:
+        factors, multiplier, shift = short
     leaves = [leaf(range_) for range_ in ranges]
     terms = [
         product(lane, int(factor) * sign, -int(factor) * sign * zero)
         for lane, factor, sign, zero in zip(leaves, factors, signs, zeros, strict=False)
     ]
     sums = total(*terms)
-    return Requantised(clamp, UNKNOWN_LOC, sums, number(1), shift, rounding, zeros[2]), leaves
+    back = number(int(multiplier))
+    return Requantised(clamp, UNKNOWN_LOC, sums, back, shift, rounding, zeros[2]), leaves
 
 
 @given(
@@ -113,11 +126,14 @@ def residual(scales, zeros, rounding, clamp=I8_RANGE, ranges=(I8_RANGE, I8_RANGE
     st.sampled_from([I8_RANGE, Interval(-128, 5), Interval(-77, 127)]),
     st.tuples(RANGES, RANGES),
     st.sampled_from([(1, 1), (1, -1)]),
+    st.booleans(),
 )
-@example((1.0, 0.5), (3, -128, 7), "half_even", I8_RANGE, (I8_RANGE, I8_RANGE), (1, 1))
-def test_residual_sums_of_all_bytes_are_exact(scales, zeros, rounding, clamp, ranges, signs):
+@example((1.0, 0.5), (3, -128, 7), "half_even", I8_RANGE, (I8_RANGE, I8_RANGE), (1, 1), False)
+def test_residual_sums_of_all_bytes_are_exact(
+    scales, zeros, rounding, clamp, ranges, signs, as_bytes
+):
     """Ties, saturation at both ends and zero points at the ends of their type included."""
-    lane, leaves = residual(scales, zeros, rounding, clamp, ranges, signs)
+    lane, leaves = residual(scales, zeros, rounding, clamp, ranges, signs, as_bytes=as_bytes)
     (made,) = expand_all([lane])
     values = all_values(*leaves)
     np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))
@@ -171,6 +187,13 @@ def test_zero_points_of_sums_are_added_whole_where_some_does():
     assert steps_of(made) == [*SYMMETRIC[:3], "add", "shr i", *CLAMPS]
     symmetric, _ = residual((1.53, 0.39), (0, 0, 0), "half_up")
     assert cycles(made) == cycles(expand_all([symmetric])[0])
+
+
+@pytest.mark.parametrize("zeros", [(0, 0, 0), (7, -3, 0)])
+def test_terms_are_multiplied_by_bytes_and_their_sum_by_a_number(zeros):
+    lane, _ = residual((0.44, 0.11), zeros, "half_up", as_bytes=True)
+    (made,) = expand_all([lane])
+    assert steps_of(made) == ["mul i", "mul i", "add", "mul i", "shr i", "add i", "shr i"]
 
 
 def test_an_average_on_one_grid_only_rounds():

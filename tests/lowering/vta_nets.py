@@ -115,7 +115,8 @@ class Maker:
     def add(self, net: Net, x: SSAValue) -> SSAValue:
         """A residual add of a value and a value computed from it, or itself."""
         y = self.draw(st.sampled_from([self.chain, lambda _, v: v]))(net, x)
-        a, b = (self.draw(st.sampled_from([1, 3, 40_000, 2_000_000])) for _ in range(2))
+        factors = st.sampled_from([1, 3, -128, 127, 128, 40_000, 2_000_000])
+        a, b = (self.draw(factors) for _ in range(2))
 
         def make(body: Body, *values: SSAValue) -> SSAValue:
             terms = [
@@ -123,7 +124,7 @@ class Maker:
                 for value, m in zip([values[0], values[-1]], (a, b), strict=True)
             ]
             total = body.elementwise(terms, lambda p, q: p + q)
-            return self.tail(body, total, (), 127.0 * (a + b))
+            return self.tail(body, total, (), 127.0 * (abs(a) + abs(b)))
 
         return net.composite(self.node("Add"), [x] if x is y else [x, y], make)
 

@@ -1,8 +1,10 @@
 """Residual adds and differences of integers: a part of fix-point.
 
 Both terms are brought to one grid that is so fine that none of them is rounded, added there, and
-rounded once. Where devices scale by floats what they add (`float_scale`), each is rounded on the
-grid of the result: two halves of a step are at most one.
+rounded once. Where two bytes are close enough to the ratio of the scales, the terms are multiplied
+by these, and their sum by a number: units for products of bytes then add them. Where devices scale
+by floats what they add (`float_scale`), each is rounded on the grid of the result: two halves of a
+step are at most one.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from byocir.rewrites.integers import (
 )
 from byocir.rewrites.matching import MatchedRewrite
 
+LARGEST_BYTE = 127
+
 
 @cache
 def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
@@ -64,7 +68,7 @@ def sum_fits(m: Match) -> tuple[bool, str]:
     """The sum on a fine grid fits in i32."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
     plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
-    return not plain or _parameters(m) is not None, "scales too far apart"
+    return not plain or _parameters(m, "half_up") is not None, "scales too far apart"
 
 
 def terms_fit(m: Match) -> tuple[bool, str]:
@@ -81,9 +85,9 @@ def _on_fine_grid(
     m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps, rounding: Rounding
 ) -> SSAValue:
     """The sum of two terms on a grid so fine that neither is rounded, brought to the result's."""
-    parameters, element = _parameters(m), known_grid(quantize).element
+    parameters, element = _parameters(m, rounding), known_grid(quantize).element
     assert parameters is not None
-    factors, shift = parameters
+    factors, multiplier, shift = parameters
     if m["total"].op.name == "graph.sub":
         factors = factors * np.array([1, -1], np.int32)
     to_fine = FixedAttr.of(0, rounding)
@@ -92,11 +96,11 @@ def _on_fine_grid(
         excess = -int(factor) * int(known_grid(m[name]).zero_point)
         terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
     total = new.add(AddOp.make(*terms)).result
-    back, one = FixedAttr.of(shift, rounding), np.array(1, np.int32)
+    back = FixedAttr.of(shift, rounding)
     zero = int(known_grid(quantize).zero_point)
 
     def to_grid(wide: SSAValue) -> SSAValue:
-        return in_fixed_point(wide, one, back, element, new, zero)
+        return in_fixed_point(wide, multiplier, back, element, new, zero)
 
     return brought_to_grid(quantize, total, to_grid, new)
 
@@ -126,12 +130,39 @@ def scaled(
     return new.add(made).result
 
 
-def _parameters(m: Match) -> tuple[np.ndarray, int] | None:
-    """The multipliers (int32) of two terms for their sum of `scale / 2^shift` per step, and the
-    shift; None when the sum leaves i32 whatever the shift."""
+def _parameters(m: Match, rounding: Rounding) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """The multipliers (int32) of two terms and of their sum, and its shift; None when the sum
+    leaves i32 whatever the shift."""
     terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
     scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
-    return sum_parameters(scales, [term.farthest for term in terms], grid)
+    farthest = [term.farthest for term in terms]
+    found = sum_parameters(scales, farthest, grid)
+    if found is None:
+        return None
+    are_bytes = np.abs(found[0]).max() <= LARGEST_BYTE
+    short = None if are_bytes or rounding == "half_even" else byte_parameters(scales, farthest)
+    return short or (found[0], np.array(1, np.int32), found[1])
+
+
+def byte_parameters(
+    scales: np.ndarray, farthest: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Multipliers of two terms that are bytes, that of their sum, of 15 bits (all int32), and its
+    shift; None where they move a sum by more than a 32nd of a step, or where it leaves i32. With so
+    few bits ties are no longer rare."""
+    larger = int(np.argmax(scales))
+    factors = np.rint(np.arange(1, LARGEST_BYTE + 1)[:, None] * (scales / scales[larger]))
+    wanted = scales[larger] / factors[:, larger]
+    shifts = np.minimum(14 - np.floor(np.log2(wanted)).astype(np.int64), MAX_SHIFT - 1)
+    multipliers = np.rint(wanted * 2.0**shifts)
+    steps = factors * (multipliers / 2.0**shifts)[:, None]
+    moved = np.tensordot(np.abs(steps - scales), np.array(farthest, np.float64), 1)
+    best = int(np.argmin(moved))
+    shift, multiplier = int(shifts[best]), int(multipliers[best])
+    greatest = multiplier * int(factors[best] @ np.array(farthest))
+    if moved[best] > 2.0**-5 or shift < 1 or greatest + 2**shift > INT32_MAX:
+        return None
+    return factors[best].astype(np.int32), np.array(multiplier, np.int32), shift
 
 
 def sum_parameters(

@@ -32,16 +32,16 @@ func.func @per_channel(%x: tensor<1x2x4xi32>) -> tensor<1x2x4xi8> {
   func.return %0 : tensor<1x2x4xi8>
 }
 
-// Both terms of a residual add go to a grid that the sum fits in i32 on; then one shift back.
+// Both terms of a residual add go to a grid that is a ratio of bytes; the sum is multiplied.
 // CHECK-LABEL: @residual_add
-// CHECK:         %[[MX:.*]] = graph.constant #graph.array<[2097152] : tensor<i32>>
+// CHECK:         %[[MX:.*]] = graph.constant #graph.array<[35] : tensor<i32>>
 // CHECK-NEXT:    %[[X:.*]] = graph.requantize %x, %[[MX]] {to = i32, rounding = #graph.fixed<shift = 0, half_up>} : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
-// CHECK-NEXT:    %[[MY:.*]] = graph.constant #graph.array<[5033165] : tensor<i32>>
+// CHECK-NEXT:    %[[MY:.*]] = graph.constant #graph.array<[84] : tensor<i32>>
 // CHECK-NEXT:    %[[Y:.*]] = graph.requantize %y, %[[MY]]
 // CHECK-NEXT:    %[[SUM:.*]] = graph.add %[[X]], %[[Y]] : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
 // CHECK-NEXT:    %[[R:.*]] = graph.relu %[[SUM]]
-// CHECK-NEXT:    %[[ONE:.*]] = graph.constant #graph.array<[1] : tensor<i32>>
-// CHECK-NEXT:    %[[Q:.*]] = graph.requantize %[[R]], %[[ONE]] {rounding = #graph.fixed<shift = 23, half_up>{{.*}}} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
+// CHECK-NEXT:    %[[M:.*]] = graph.constant #graph.array<[29959] : tensor<i32>>
+// CHECK-NEXT:    %[[Q:.*]] = graph.requantize %[[R]], %[[M]] {rounding = #graph.fixed<shift = 22, half_up>{{.*}}} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
 // CHECK-NEXT:    func.return %[[Q]]
 func.func @residual_add(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
   %s = graph.constant #graph.array<[0.25] : tensor<f32>>

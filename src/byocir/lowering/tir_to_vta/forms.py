@@ -18,6 +18,15 @@ def contraction() -> Region:
     return emit_body([i8, i8, i32], body)
 
 
+def product(number: int) -> Region:
+    """`acc + x * number` on i8, in i32: a contraction with the number on a diagonal."""
+
+    def body(x: Emitted, acc: Emitted) -> Emitted:
+        return acc + x.to(i32) * number
+
+    return emit_body([i8, i32], body)
+
+
 def window_sum() -> Region:
     """`acc + x` on i8, in i32."""
     return emit_body([i8, i32], widen_add)

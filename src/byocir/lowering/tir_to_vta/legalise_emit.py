@@ -15,6 +15,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, IteratorAt
 from byocir.dialects.types import Shape, i8, i32, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I8_RANGE,
     Constant,
     Lane,
     Reduced,
@@ -23,6 +24,9 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     count_uses,
     is_immediate,
 )
+
+_Product = tuple[Widened, int]
+"""An input and what it is multiplied by."""
 
 _COMMUTATIVE = ("add", "mul", "max", "min")
 
@@ -79,6 +83,9 @@ class Emitter:
         return self.made[lane]
 
     def _compute(self, lane: Lane) -> SSAValue:
+        terms = self._products(lane)
+        if terms is not None:
+            return self._sum(*terms, lane)
         if isinstance(lane, Reduced):
             return self._add(lane.make(self._fill(lane.initial, lane.location)))
         if isinstance(lane, Widened):
@@ -88,6 +95,37 @@ class Emitter:
         if isinstance(lane.rhs, Constant):
             return self._with_constant(lane, lane.rhs)
         return self._with_lane(lane, lane.rhs)
+
+    def _products(self, lane: Lane) -> tuple[Lane | None, list[_Product]] | None:
+        """What a sum adds bytes to, if anything, and these as products of the GEMM unit, which adds
+        in a step what takes an ALU three or four; None for other lanes."""
+        if not isinstance(lane, Step) or lane.name != "add" or not isinstance(lane.rhs, Lane):
+            return None
+        both = [(term, self._product(term)) for term in (lane.lhs, lane.rhs)]
+        others = [term for term, product in both if product is None]
+        if len(others) == 2:
+            return None
+        return next(iter(others), None), [product for _, product in both if product is not None]
+
+    def _product(self, lane: Lane) -> _Product | None:
+        """A lane that is read once as a byte times a byte."""
+        factor = 1
+        if isinstance(lane, Step) and lane.name == "mul" and isinstance(lane.rhs, Constant):
+            if lane.rhs.number is None or self.uses[lane] > 1:
+                return None
+            lane, factor = lane.lhs, lane.rhs.number
+        same_rank = isinstance(lane, Widened) and len(lane.map.results) == len(self.shape)
+        if not same_rank or self.uses[lane] > 1 or not I8_RANGE.holds(factor):
+            return None
+        assert isinstance(lane, Widened)
+        return lane, factor
+
+    def _sum(self, start: Lane | None, products: Sequence[_Product], lane: Lane) -> SSAValue:
+        total = self._fill(0, lane.location) if start is None else self._read(start)
+        for term, factor in products:
+            body = forms.product(factor)
+            total = self._block([term.source], [term.map], total, body, lane.location)
+        return total
 
     def _with_constant(self, lane: Step, rhs: Constant) -> SSAValue:
         target = self._read(lane.lhs)

@@ -3,9 +3,10 @@
 Does: gives every tile its own buffers and moves data with `tir.copy`. Inputs of contractions go to
 "vta.inp", weights to "vta.wgt", everything else to "vta.acc" in i32 (copies of i8 widen); results
 leave "vta.acc" with a copy that keeps the low 8 bits. On a machine whose loads do not widen, i8
-goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagonal. A copy takes the
-box that a block's index map reaches over a tile; what lies outside the array reads 0. It stands in
-the innermost loop that its box depends on, together with its buffer, so that what does not change
+goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagonal; bytes that are
+added to accumulators go so everywhere, with their factor on the diagonal. A copy takes the box that
+a block's index map reaches over a tile; what lies outside the array reads 0. It stands in the
+innermost loop that its box depends on, together with its buffer, so that what does not change
 is loaded once; what the compute module loads stands in front of a tile's product.
 
 Requires: `vta-tile`. Error B328 for blocks that are not in its form.
@@ -52,6 +53,7 @@ from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vt
 from byocir.lowering.tir_to_vta.stage_widening import Widening
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
+    factor_of,
     is_narrowing,
     is_widening,
     memory_of,
@@ -113,7 +115,7 @@ class _Stager:
     def __init__(self, composite: CompositeOp, config: VTAConfig) -> None:
         self.config = config
         self.body = composite.body.block
-        self.widening = Widening(self.body, config)
+        self.widening = Widening(self.body, config, composite.location)
         self.indices = Indices(self.body, composite.location)
         self.local: dict[SSAValue, SSAValue] = {}
         """The buffer of the current tile for each intermediate buffer."""
@@ -142,6 +144,8 @@ class _Stager:
             self._widen(op)
         elif is_narrowing(op):
             self._store(op)
+        elif (factor := factor_of(op)) is not None:
+            self._add_product(op, factor)
         elif not op.reductions and _moves(op):
             self._fill(op, IntegerAttr(0, i32))
             self._compute(op, forms.alu("add"))
@@ -183,6 +187,11 @@ class _Stager:
         starts = self._values(box, op)
         source = self.local[op.ins[0]]
         self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
+
+    def _add_product(self, op: BlockOp, factor: int) -> None:
+        box, target = _Box.of(op, op.in_maps[0]), self.local[op.outs[0]]
+        inputs = self._load(op, 0, box)
+        self._insert(self.widening.product(inputs, target, box.sizes, factor), op)
 
     def _compute(self, op: BlockOp, body: Region) -> None:
         ins: list[SSAValue] = []

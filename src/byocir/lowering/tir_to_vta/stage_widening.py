@@ -1,11 +1,12 @@
-"""Bytes in accumulators on VTAs whose loads do not widen: as products with ones on a diagonal."""
+"""Bytes that are added to accumulators as products with a number on a diagonal: also where loads do
+not widen, with ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -27,12 +28,12 @@ from byocir.vta_sim import Memory, VTAConfig
 
 
 class Widening:
-    """Widens for the body of one composite; the ones are loaded when they are first needed, before
+    """Widens for the body of one composite; a diagonal is loaded when it is first needed, before
     everything else."""
 
-    def __init__(self, body: Block, config: VTAConfig) -> None:
-        self.body, self.block = body, config.block_out
-        self.ones: SSAValue | None = None
+    def __init__(self, body: Block, config: VTAConfig, location: LocationAttr) -> None:
+        self.body, self.block, self.location = body, config.block_out, location
+        self.diagonals: dict[int, SSAValue] = {}
 
     def ops(
         self,
@@ -47,9 +48,10 @@ class Widening:
         inputs = AllocOp.of(i8, box, SCOPES[Memory.INP])
         copy = CopyOp.of(source, inputs.result, box, source_bases=starts, pad=pad)
         zeros = FillOp.of(IntegerAttr(0, i32), target)
-        return [inputs, copy, zeros, self._product(inputs.result, target, box)]
+        return [inputs, copy, zeros, self.product(inputs.result, target, box, 1)]
 
-    def _product(self, inputs: SSAValue, target: SSAValue, box: Shape) -> BlockOp:
+    def product(self, inputs: SSAValue, target: SSAValue, box: Shape, factor: int) -> BlockOp:
+        """The block that adds a box of inputs, times a factor, to accumulators."""
         rank = len(box)
         names = [*(f"d{i}" for i in range(rank - 1)), "l"]
         iterators = [
@@ -62,19 +64,20 @@ class Widening:
             AffineMap(rank + 1, 0, index)
             for index in ((*outer, summed), (lane, summed), (*outer, lane))
         ]
-        ins = [inputs, self._ones()]
+        ins = [inputs, self._diagonal(factor)]
         return BlockOp(iterators, ins, [target], maps, forms.contraction())
 
-    def _ones(self) -> SSAValue:
-        """The buffer of weights with ones on its diagonal."""
-        if self.ones is None:
-            known = ConstantOp.of(
-                Array.of(np.eye(self.block, dtype=np.int8)), buffer(i8, (self.block,) * 2)
-            )
+    def _diagonal(self, factor: int) -> SSAValue:
+        """The buffer of weights with a factor on its diagonal."""
+        if factor not in self.diagonals:
+            numbers = Array.of(np.int8(factor) * np.eye(self.block, dtype=np.int8))
+            known = ConstantOp.of(numbers, buffer(i8, (self.block,) * 2))
             alloc = AllocOp.of(i8, (self.block,) * 2, SCOPES[Memory.WGT])
             copy = CopyOp.of(known.result, alloc.result, (self.block,) * 2)
             first = self.body.first_op
             assert first is not None
+            for op in (known, alloc, copy):
+                op.location = self.location
             self.body.insert_ops_before([known, alloc, copy], first)
-            self.ones = alloc.result
-        return self.ones
+            self.diagonals[factor] = alloc.result
+        return self.diagonals[factor]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -94,6 +95,19 @@ def is_widening(block: BlockOp) -> bool:
     return same_rank and len(block.ins) == 1
 
 
+def factor_of(block: BlockOp) -> int | None:
+    """Reads by what number a block multiplies bytes that it adds to accumulators; None for other
+    blocks."""
+    if block.reductions or len(block.ins) != 1:
+        return None
+    factors = [op for op in block.body.block.ops if isinstance(op, arith.ConstantOp)]
+    products = [op for op in block.body.block.ops if isinstance(op, arith.MuliOp)]
+    if not factors or not products or element_type_of(block.ins[0].type) != i8:
+        return None
+    assert isinstance(factors[0].value, IntegerAttr)
+    return factors[0].value.value.data
+
+
 def is_narrowing(block: BlockOp) -> bool:
     """Tells if this block writes i32 values as i8."""
     return _only(block, arith.TruncIOp) and len(block.ins) == 1
@@ -106,6 +120,8 @@ def _only(block: BlockOp, kind: type[Operation]) -> bool:
 
 def memory_of(block: BlockOp, operand: int) -> Memory:
     """Gives the memory that must hold input `operand` of a block when it runs."""
+    if factor_of(block) is not None:
+        return Memory.INP
     if not is_contraction(block):
         return Memory.ACC
     return Memory.INP if operand == 0 else Memory.WGT
@@ -179,9 +195,11 @@ def _buffers(composite: CompositeOp, outer: int, config: VTAConfig) -> list[Buff
             if not is_widening(op):
                 seen.add((value, map_))
             found += _loaded(op, i, map_, config)
+    factors = {factor_of(op) for op in composite.body.block.ops if isinstance(op, BlockOp)} - {None}
     if not config.acc_8bit and any(buffer.cycles == WIDENING_CYCLES for buffer in found):
-        found.append(Buffer(Memory.WGT, (), element_cycles(Memory.WGT, config)))
-    return found
+        factors.add(1)
+    diagonals = [Buffer(Memory.WGT, (), element_cycles(Memory.WGT, config)) for _ in factors]
+    return found + diagonals
 
 
 def _loaded(op: BlockOp, operand: int, map_: AffineMap, config: VTAConfig) -> Iterator[Buffer]:
@@ -215,5 +233,5 @@ def _work(op: FillOp | BlockOp, outer: int) -> tuple[tuple[int, ...], int]:
         return (*over, *op.reductions[:-1]), 1
     if is_widening(op) or is_narrowing(op):
         return over, 0
-    # A second operand takes a second cycle to read.
-    return (*over, *op.reductions), 1 if not op.ins else 2
+    # A second operand of the ALU takes a second cycle to read.
+    return (*over, *op.reductions), 1 if not op.ins or factor_of(op) is not None else 2
