@@ -139,6 +139,50 @@ def test_processors_without_vnni_say_so():
     assert told in done.stdout, done.stderr
 
 
+def spelled_out():
+    """Functions in the words of exporters, behind a convolution and alone, and with one number."""
+    numbers = {
+        "root": 2**0.5,
+        "one": 1,
+        "half": 0.5,
+        "three": 3,
+        "low": 0,
+        "high": 6,
+        "sixth": 1 / 6,
+    }
+    weights = np.random.default_rng(1).normal(size=(3, 3, 4, 3, 3)).astype(np.float32)
+    constants = [numpy_helper.from_array(np.float32(v), name) for name, v in numbers.items()]
+    constants += [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
+    nodes, results = [], []
+
+    def add(op, *inputs):
+        nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    for a, b, c in ([add("Conv", "x", f"w{i}") for i in range(3)], [add("Neg", "x")] * 3):
+        share = add("Add", add("Erf", add("Div", a, "root")), "one")
+        results.append(add("Mul", add("Mul", a, share), "half"))
+        results.append(add("Mul", add("Sigmoid", b), b))
+        clipped = add("Clip", add("Add", c, "three"), "low", "high")
+        results.append(add("Mul", add("Mul", c, clipped), "sixth"))
+    for op in ("Sub", "Max", "Min", "Div"):
+        results += [add(op, "x", "half"), add(op, "half", add("Abs", "x"))]
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 6, 6])]
+    outputs = [helper.make_tensor_value_info(r, TensorProto.FLOAT, None) for r in results]
+    graph = helper.make_graph(nodes, "spelled", ports, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_functions_that_are_spelled_out_are_one():
+    model = spelled_out()
+    package = byocir.compile(model, targets=["dnnl"])
+    taken = [composite.pattern for r in package.report.regions for composite in r.composites]
+    assert (taken.count("dnnl.conv"), taken.count("dnnl.smooth")) == (3, 3)
+    assert package.report.host == []
+    given = feeds(model.SerializeToString(), 2)
+    expect_close(package.run(given), byocir.compile(model, targets=[]).run(given))
+
+
 def test_threads_give_the_same(library):
     model = NETS["encoder"](REDUCED)
     given = feeds(model, 1)

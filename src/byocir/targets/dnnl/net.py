@@ -25,7 +25,7 @@ from byocir.dialects.types import (
     ui8,
 )
 from byocir.patterns.match import python_value
-from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, VIEWS
+from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, LARGEST, VIEWS
 
 ALIGN = 64
 TYPES: dict[Attribute, str] = {f32: "dnnl_f32", i8: "dnnl_s8", ui8: "dnnl_u8", i32: "dnnl_s32"}
@@ -157,6 +157,10 @@ void {name}_close(void *state)
                 self._constant(op)
             elif not isinstance(op, YieldOp):
                 left.append(op)
+        if composite.pattern.data.endswith(".smooth"):
+            call = f"{self._read(body.args[0])}, {_smooth(left)}"
+            self._names[left[-1].results[0]] = self._add(f"dnnl_net_eltwise(n, {call})")
+            left = []
         while left:
             op = left.pop(0)
             if op.name in LATER and left:
@@ -174,20 +178,29 @@ void {name}_close(void *state)
         """The ops that are done with an op, each on the result of the one before: all that keep its
         shape, but where bytes of another type or shape are added as floats."""
         made: list[Operation] = []
-        value = op.results[0]
+        value, smooth = op.results[0], list[Operation]()
         while True:
-            following = next((each for each in left if value in each.operands), None)
-            if following is None or sizes(following.results[0]) != sizes(op.results[0]):
+            following = _readers(value, left)
+            if not following or sizes(following[0].results[0]) != sizes(op.results[0]):
                 break
-            made.append(following)
-            value = following.results[0]
+            if len(following) > 1:
+                smooth = [each for each in left if each not in made]
+                break
+            made.append(following[0])
+            value = following[0].results[0]
         names = [each.name for each in made]
         if "graph.requantize" in names:
             end = names.index("graph.requantize") + 1
             is_sum = names[end : end + 2] == ["graph.dequantize", "graph.add"]
             return made if not is_sum or self._adds_alike(made[end:]) else made[:end]
-        kept = [each.name in FUNCTIONS or each.name == "graph.add" for each in made]
-        return made[: kept.index(False)] if False in kept else made
+        if any(_function(op, value) is not None for value in op.operands[:2]):
+            return []  # oneDNN's kernels of functions take no others with them
+        values = [op, *made]
+        kept = [
+            each.name == "graph.add" or _function(each, before.results[0]) is not None
+            for before, each in zip(values, made, strict=False)
+        ]
+        return made[: kept.index(False)] if False in kept else made + smooth
 
     def _adds_alike(self, tail: Sequence[Operation]) -> bool:
         """Tells if what is added, in a sum that is quantised, has the type and shape of the result,
@@ -204,9 +217,10 @@ void {name}_close(void *state)
         kind = op.name.removeprefix("graph.")
         if op.name in VIEWS:
             return self._view(op)
-        if op.name in FUNCTIONS:
-            self._follow(op, after)
-            return self._add(f"dnnl_net_eltwise(n, {self._read(op.operands[0])}, {_function(op)})")
+        for value in op.operands[:2]:
+            if (function := _function(op, value)) is not None:
+                self._follow(op, after)
+                return self._add(f"dnnl_net_eltwise(n, {self._read(value)}, {function})")
         if op.name in BINARY:
             return self._binary(op, after)
         return getattr(self, f"_{kind}")(op, after)
@@ -218,17 +232,20 @@ void {name}_close(void *state)
         rows, value, zero = rows or shape, op.results[0], 0
         for i, each in enumerate(after):
             following = after[i + 1] if i + 1 < len(after) else None
-            if each.name == "graph.requantize":
+            if len(_readers(value, after[i:])) > 1:
+                self.lines.append(f"dnnl_net_then(n, {_smooth(after[i:])});")
+                break
+            if (function := _function(each, value)) is not None:
+                self.lines.append(f"dnnl_net_then(n, {function});")
+            elif each.name == "graph.requantize":
                 zero = self._requantize(each, rows, shape, following)
             elif each.name == "graph.dequantize":
                 self._to_floats(each, zero, following)
             elif each.name == "graph.quantize":
                 scale, added = (_one_of(v) for v in each.operands[1:])
                 self._then("linear", 1 / scale, added)
-            elif each.name == "graph.add":
-                self._sum(_other(each, value), rows, shape, is_first=i == 0)
             else:
-                self.lines.append(f"dnnl_net_then(n, {_function(each)});")
+                self._sum(_other(each, value), rows, shape, is_first=i == 0)
             value = each.results[0]
 
     def _then(self, kind: str, alpha: float = 0.0, beta: float = 0.0) -> None:
@@ -510,13 +527,55 @@ def _attrs(op: Operation) -> dict[str, Any]:
     return {name: python_value(a) for name, a in op.properties.items()}
 
 
-def _function(op: Operation) -> str:
-    kind, *numbers = FUNCTIONS[op.name](_attrs(op))
-    return ", ".join([f"dnnl_eltwise_{kind}", *map(_number, numbers)])
+def _function(op: Operation, value: SSAValue) -> str | None:
+    """oneDNN's function of each element of a value that an op is, with its numbers; or None."""
+    if op.name in FUNCTIONS:
+        kind, *numbers = FUNCTIONS[op.name](_attrs(op))
+        return ", ".join([f"dnnl_eltwise_{kind}", *map(_number, numbers)])
+    if op.name not in BINARY or isinstance(value.owner, ConstantOp):
+        return None
+    other, is_first = _other(op, value), op.operands[0] is value
+    constant = other.owner
+    if not isinstance(constant, ConstantOp) or stored(constant).size != 1:
+        return None
+    if sizes(op.results[0]) != sizes(value) or not _is_float(value):
+        return None
+    number = _one_of(other)
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = float(np.float32(1) / np.float32(number))
+    known: dict[str, tuple[str, float, float]] = {
+        "add": ("linear", 1.0, number),
+        "sub": ("linear", 1.0, -number) if is_first else ("linear", -1.0, number),
+        "mul": ("linear", number, 0.0),
+        "div": ("linear", inverse, 0.0),
+        "max": ("clip_v2", number, LARGEST),
+        "min": ("clip_v2", -LARGEST, number),
+    }
+    kind = BINARY[op.name]
+    if kind == "div" and not (is_first and np.isfinite(inverse)):
+        return None
+    name, *numbers = known[kind]
+    return ", ".join([f"dnnl_eltwise_{name}", *map(_number, numbers)])
+
+
+def _smooth(ops: Sequence[Operation]) -> str:
+    """The function of each element that several ops spell out."""
+    names = {op.name for op in ops}
+    if "graph.erf" in names:
+        return "dnnl_eltwise_gelu_erf, 0.0f, 0.0f"
+    if "graph.clip" in names:
+        return f"dnnl_eltwise_hardswish, {_number(1 / 6)}, 0.5f"
+    return "dnnl_eltwise_swish, 1.0f, 0.0f"
+
+
+def _readers(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
+    return [op for op in ops if value in op.operands]
 
 
 def _number(value: float) -> str:
-    return f"{float(value).hex()}f"
+    if not np.isfinite(np.float32(value)):
+        return "0.0f / 0.0f" if np.isnan(value) else f"{1 if value > 0 else -1}.0f / 0.0f"
+    return f"{float(np.float32(value)).hex()}f"
 
 
 def _sizes(values: Sequence[int]) -> str:

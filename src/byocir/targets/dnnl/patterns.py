@@ -24,7 +24,7 @@ from byocir.patterns import (
     wildcard,
 )
 from byocir.patterns.structure import repeat
-from byocir.patterns.value_tests import ValueTest, per_tensor
+from byocir.patterns.value_tests import ValueTest, per_tensor, within
 
 MOST_DIMENSIONS = 6
 """oneDNN has kernels of its own for arrays of so many."""
@@ -156,13 +156,41 @@ def _summed(value: Pattern) -> Pattern:
 
 
 def _function(value: Pattern) -> Pattern:
-    return either(*(op(name, value) for name in FUNCTIONS))
+    """A function of each element: one that oneDNN has, or arithmetic with one number."""
+    number = constant(dtype=f32, where=per_tensor())
+    alone = (op(name, value) for name in FUNCTIONS)
+    return either(*alone, *(op(name, value, number) for name in BINARY))
+
+
+def _smooth(v: Pattern) -> Pattern:
+    """Functions that models spell out: `v * sigmoid(v)`, gelu by erf, the hard swish by clip."""
+    share = op("graph.add", op("graph.erf", _over(v, 2**0.5)), _close_to(1))
+    clipped = op("graph.clip", op("graph.add", v, _close_to(3)), min=0.0, max=6.0)
+    return either(
+        op("graph.mul", v, op("graph.sigmoid", v)),
+        _over(op("graph.mul", v, share), 2),
+        op("graph.mul", v, _over(share, 2)),
+        op("graph.mul", _over(v, 2), share),
+        _over(op("graph.mul", v, clipped), 6),
+        op("graph.mul", v, _over(clipped, 6)),
+    )
+
+
+def _close_to(number: float) -> Pattern:
+    near = within(number * (1 - 1e-6), number * (1 + 1e-6))
+    return constant(dtype=f32, where=(per_tensor(), near))
+
+
+def _over(value: Pattern, number: float) -> Pattern:
+    """A value over a number, or times what one over it is."""
+    divided = op("graph.div", value, _close_to(number))
+    return divided | op("graph.mul", value, _close_to(1 / number))
 
 
 def _followed(value: Pattern) -> Pattern:
     """An array, with another one added and functions of each element, as far as there are."""
     added = optional(value, lambda v: op("graph.add", v, _array("added")))
-    return repeat(added, _function, most=MOST_AFTER)
+    return _smooth(added) | repeat(added, _function, most=MOST_AFTER)
 
 
 @composite("conv")
@@ -257,6 +285,12 @@ def binary() -> Pattern:
     return repeat(either(*(op(name, x, y) for name in BINARY)), _function, most=MOST_AFTER)
 
 
+@composite("smooth")
+def smooth() -> Pattern:
+    """`x * sigmoid(x)`, gelu by erf, and the hard swish by clip."""
+    return _smooth(_array("x"))
+
+
 @composite("function")
 def function() -> Pattern:
     """Functions of each element."""
@@ -314,6 +348,7 @@ PATTERNS = (
     softmax,
     layer_norm,
     concat,
+    smooth,
     binary,
     function,
     quantize,
