@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -13,7 +15,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
+from byocir.lowering.tir_to_vta.legalise_lanes import OPERAND_CYCLES
 from byocir.rewrites.tiled_layout import TiledLayout
 from byocir.vta_sim import VTAConfig
 
@@ -122,6 +126,9 @@ class BlockPacker:
     def pack(self, values: dict[SSAValue, SSAValue], into: Block) -> BlockOp:
         """Appends the packed block; `values` has the packed form of everything but constants."""
         op = self.op
+        weights = self._numbers_as_weights()
+        if weights is not None:
+            return self._product_with(weights, values[op.outs[0]], into)
         ins: list[SSAValue] = []
         maps: list[AffineMap] = []
         for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
@@ -144,6 +151,44 @@ class BlockPacker:
             pads=op.pad_values,
             where=self._map(op.where.data.results) if op.where is not None else None,
             location=op.location,
+        )
+        into.add_op(made)
+        return made
+
+    def _numbers_as_weights(self) -> np.ndarray | None:
+        """The weights of which a product with a constant input is the number of each channel that a
+        block adds; None for blocks that do not, for few points, and for larger numbers."""
+        op = self.op
+        adds = len(op.ins) == 1 and not op.reductions and len(op.body.block.ops) == 2
+        if not adds or not isinstance(op.body.block.first_op, arith.AddiOp) or self.has_rows:
+            return None
+        numbers, index = op.ins[0].owner, op.in_maps[0].results
+        points = math.prod(op.extents) // op.extents[self.channel]
+        if not isinstance(numbers, ConstantOp) or points < OPERAND_CYCLES:
+            return None  # loading the weights takes as long
+        if list(index) != [AffineExpr.dimension(self.channel)]:
+            return None
+        packed, _ = self._constant(numbers, op.in_maps[0])
+        return weights_of_numbers(packed.value.data.values())
+
+    def _product_with(self, weights: np.ndarray, start: SSAValue, into: Block) -> BlockOp:
+        """Appends the block that adds the products of a constant input with these weights."""
+        count, summed = self.count + 1, AffineExpr.dimension(self.count)
+        channel = self._map([AffineExpr.dimension(self.channel)]).results[0]
+        out = self._activation(self.op.out_maps[0]).results
+        lanes = self._over_lanes(IteratorKind.REDUCTION, "k")
+        constants = [
+            _constant(array, self.op.location) for array in (input_of_numbers(self.block), weights)
+        ]
+        into.add_ops(constants)
+        indices = [(summed,), (channel, self._lane_of(self.channel), summed), out]
+        made = BlockOp(
+            [*self._iterators(), lanes],
+            [constant.result for constant in constants],
+            [start],
+            [AffineMap(count, 0, index) for index in indices],
+            forms.contraction(),
+            location=self.op.location,
         )
         into.add_op(made)
         return made
@@ -238,6 +283,25 @@ class BlockPacker:
         lanes = (self._lane_of(self.channel), self._lane_of(self.summed))
         kept = self._map([map_.results[i] for i in order]).results
         return AffineMap(self.count, 0, (*kept, *lanes))
+
+
+def input_of_numbers(block: int) -> np.ndarray:
+    """The input whose products with weights are numbers: digits to the base of 127, many of the
+    higher one, as weights are no greater either."""
+    return np.array([*[127] * (block - 1), 1], np.int8)
+
+
+def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
+    """The weights, i8 with one more dimension, whose products with `input_of_numbers` are these;
+    None where one is too large for that."""
+    count = numbers.shape[-1] - 1
+    higher = np.rint(numbers / 127).astype(np.int64)
+    lower = numbers.astype(np.int64) - 127 * higher
+    if np.abs(higher).max() > 127 * count:
+        return None
+    before = np.abs(higher)[..., None] - 127 * np.arange(count, dtype=np.int64)
+    digits = np.sign(higher)[..., None] * before.clip(0, 127)
+    return np.concatenate([digits, lower[..., None]], axis=-1).astype(np.int8)
 
 
 def order_of_weights(map_: AffineMap, channel: int, summed: int | None) -> list[int]:

@@ -32,7 +32,7 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of, steps_of
+from byocir.lowering.tir_to_vta.tile_nest import Nest, adds_lanes, nest_of, steps_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
 from byocir.patterns.knobs import knobs_of
 from byocir.rewrites.schedule.blocks import filling, retile
@@ -168,7 +168,7 @@ class _Tiler:
         for step in self.steps:
             if isinstance(step, FillOp):
                 self._tile_fill(step, block)
-            elif step.reductions:
+            elif step.reductions and not adds_lanes(step):
                 inner = [i for i in self.nest.loops if i >= self.nest.parallels]
                 self._loops(inner, block, lambda into, op=step: self._tile_block(op, into))
             else:
@@ -193,5 +193,10 @@ class _Tiler:
     def _place(self, op: BlockOp, block: Block) -> None:
         """Appends a block over one tile."""
         count = len(op.extents)
-        retile(op, self.sizes[:count], self._bases(count))
+        if adds_lanes(op):
+            outer = self.nest.parallels
+            sizes, bases = self.sizes[:outer] + op.extents[outer:], self._bases(outer)
+            retile(op, sizes, [*bases, self.indices.number(0)])
+        else:
+            retile(op, self.sizes[:count], self._bases(count))
         block.add_op(op)

@@ -87,6 +87,11 @@ def is_contraction(block: BlockOp) -> bool:
     return bool(block.reductions) and len(block.ins) == 2
 
 
+def adds_lanes(block: BlockOp) -> bool:
+    """Tells if this is a contraction over the lanes of one vector, which is never tiled."""
+    return is_contraction(block) and len(block.reductions) == 1
+
+
 def is_widening(block: BlockOp) -> bool:
     """Tells if this block brings i8 values into i32 where they are, as a load can."""
     same_rank = _only(block, arith.ExtSIOp) and (
@@ -140,14 +145,14 @@ def steps_of(composite: CompositeOp) -> list[FillOp | BlockOp]:
 
 def nest_of(composite: CompositeOp, config: VTAConfig) -> Nest:
     """The loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327 unless all
-    its blocks run over the same parallel iterators and at most one reduces."""
+    its blocks run over the same parallel iterators and at most one reduces over more than lanes."""
     blocks = [op for op in steps_of(composite) if isinstance(op, BlockOp)]
     widest = max(blocks, key=lambda op: len(op.extents))
     parallels = len(widest.parallels)
     for op in blocks:
         same = op.extents[:parallels] == widest.extents[:parallels]
         in_order = op.parallels == list(range(parallels)) and not op.bases
-        if not (same and in_order) or (op.reductions and op is not widest):
+        if not (same and in_order) or (op is not widest and len(op.reductions) > adds_lanes(op)):
             raise unsupported(
                 "B327",
                 "expected blocks over the same parallel iterators, one of them with reductions, "
