@@ -266,3 +266,13 @@ def test_the_page_of_errors_lists_every_code_once():
     sources = [path.read_text() for path in sorted((ROOT / "src").rglob("*.py"))]
     used = {code for text in sources for code in re.findall(r'"(B\d{3})"', text)}
     assert page == sorted(used)
+
+
+def test_the_diff_of_an_op_shows_what_the_sources_have():
+    (diff,) = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    for part in diff.split("--- ")[1:]:
+        name, *lines = part.splitlines()
+        source, own = (ROOT / name).read_text(), [line.removeprefix("+") for line in lines]
+        runs = [own] if name.endswith("unary.py") else [[line] for line in own]
+        for run in runs:
+            assert "\n".join(run) + "\n" in source, name

@@ -63,10 +63,13 @@ DOMAINS = {
 """Where functions are tested that are not defined, or too steep, elsewhere."""
 
 FUNCTIONS = [
-    *(g.AcosOp, g.AcoshOp, g.AsinOp, g.AsinhOp, g.AtanOp, g.AtanhOp, g.CeilOp, g.CosOp, g.CoshOp),
-    *(g.ErfOp, g.ExpOp, g.FloorOp, g.LogOp, g.MishOp, g.ReciprocalOp, g.RoundOp, g.SigmoidOp),
-    *(g.SinOp, g.SinhOp, g.SoftplusOp, g.SoftsignOp, g.SqrtOp, g.TanOp, g.TanhOp, g.HardSwishOp),
+    op
+    for op in g.Graph.operations
+    if issubclass(op, g.UnaryOp)
+    and op.check is g.UnaryOp.check
+    and not op.get_irdl_definition().properties
 ]
+"""The functions of one float without parameters."""
 
 PARAMETERS = {
     g.CeluOp: ["alpha"],
