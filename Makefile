@@ -62,7 +62,7 @@ replay: .venv/dev ## print what a change does to all generated code, beside comm
 	$(BIN)/python benchmarks/replay.py $(if $(BASE),--base $(BASE)) $(REPLAY)
 
 onnx-score: .venv/dev ## print how many of onnx's own backend tests pass, evaluated and as C
-	$(BIN)/python -m byocir.testing.onnx_suite
+	$(BIN)/python tests/programs/onnx_suite.py
 
 lint: .venv/dev ## check style and formatting
 	$(BIN)/ruff check .

@@ -6,13 +6,18 @@ first with half its load-to-compute tokens gone, where there is much to report.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from byocir.testing.vta_kernels import kernel_stream
-from byocir.testing.vta_layers import Kernel, Layer
-from byocir.testing.vta_mutations import apply, dropped_edges
 from byocir.vta_sim import DEFAULT_CONFIG, AluOp, Memory, run_in_order, sanitize
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "programs"))
+
+from vta_kernel_layers import Kernel, Layer
+from vta_kernels import kernel_stream
+from vta_mutations import apply, dropped_edges
 
 ACTIVATION = ((AluOp.ADD, 64), (AluOp.SHR, 7), (AluOp.MIN, 127), (AluOp.MAX, -128))
 

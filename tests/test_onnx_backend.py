@@ -9,10 +9,10 @@ import onnx
 import pytest
 from c_compilers import LEVELS, VECTOR
 from onnx import helper
+from onnx_suite import PASSED, Case, cases, run_case, run_cases
 
 from byocir.errors import ByocirError
 from byocir.onnx_backend import Backend
-from byocir.testing.onnx_suite import PASSED, Case, cases, run_case, run_cases
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 EVERY = 29

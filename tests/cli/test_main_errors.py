@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from cli_inputs import DIGITS, MODEL, NPU, SHAPE
+from vta_mutations import apply, dropped_edges
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -17,7 +18,6 @@ from byocir.cli.main import main
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph import ConstantOp, DequantizeOp
 from byocir.rewrites.clean_up import CleanUpPass
-from byocir.testing.vta_mutations import apply, dropped_edges
 from byocir.vta_sim import DEFAULT_CONFIG
 
 

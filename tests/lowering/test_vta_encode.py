@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from vta_mutations import apply, dropped_edges
 from vta_staged import Conv, function, parse
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -19,7 +20,6 @@ from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
 from byocir.targets.vta import Vta
-from byocir.testing.vta_mutations import apply, dropped_edges
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, VTAError, decode
 
 LAYERS = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -397,3 +399,14 @@ def test_a_path_from_two_values_is_a_near_miss():
     ways = Composite("npu.path", (path(op("graph.abs", wildcard()), "graph.relu", "graph.add"),))
     told = "expected all paths to come from one value, found 2 values that lead there"
     assert told in reasons(ways)
+
+
+def test_without_hypothesis():
+    code = (
+        "import sys; sys.modules['hypothesis'] = None\n"
+        "from byocir.patterns import composite, op, wildcard\n"
+        "from byocir.testing import find_match\n"
+        "relu = composite('any.relu')(lambda: op('graph.relu', wildcard('x')))\n"
+        "sys.exit(find_match(relu, 1) is None)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

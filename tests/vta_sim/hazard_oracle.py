@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from byocir.testing.vta_programs import Row
+from vta_streams import Row
+
 from byocir.vta_sim import Memory, VTAConfig
 
 Element = tuple[str, int]

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vta_oracle import Oracle
-
-from byocir.testing.choose import strategy
-from byocir.testing.vta_programs import (
+from vta_streams import (
     CONFIGS,
     Row,
     encode_rows,
@@ -17,6 +15,8 @@ from byocir.testing.vta_programs import (
     random_rows,
     serialise,
 )
+
+from byocir.testing.choose import strategy
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,

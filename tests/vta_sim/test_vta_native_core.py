@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from test_vta_engine_random import image, programs
 from test_vta_native_random import CONFIGS, configs, native, numpy
 from vta_engines import needs_native
+from vta_streams import encode_rows, serialise
 
 from byocir.errors import ByocirError
-from byocir.testing.vta_programs import encode_rows, serialise
 from byocir.toolchain import compiler, find_compiler
 from byocir.vta_sim import (
     Memory,

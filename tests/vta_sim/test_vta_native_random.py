@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from test_vta_engine_random import image, oracle_result, programs
 from vta_engines import needs_native
-
-from byocir.testing.vta_programs import (
+from vta_streams import (
     BATCH2,
     BATCH4_BLOCK4,
     BLOCK8,
@@ -26,6 +25,7 @@ from byocir.testing.vta_programs import (
     queue_of,
     serialise,
 )
+
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,

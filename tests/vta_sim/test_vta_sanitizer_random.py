@@ -17,10 +17,8 @@ import pytest
 from hazard_oracle import before, conflicts, races, touched, unwritten
 from hypothesis import given
 from hypothesis import strategies as st
-
-from byocir.testing.choose import Choose, seeded, strategy
-from byocir.testing.vta_kernels import random_stream
-from byocir.testing.vta_mutations import (
+from vta_kernels import random_stream
+from vta_mutations import (
     ADDRESSES,
     SIZES,
     Mutation,
@@ -29,7 +27,7 @@ from byocir.testing.vta_mutations import (
     random_mutation,
     token_mutations,
 )
-from byocir.testing.vta_programs import (
+from vta_streams import (
     Row,
     Stream,
     encode_rows,
@@ -39,6 +37,8 @@ from byocir.testing.vta_programs import (
     random_rows,
     synchronise,
 )
+
+from byocir.testing.choose import Choose, seeded, strategy
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     HAZARDS,

@@ -156,11 +156,3 @@ def dequantized(value: SSAValue) -> tuple[SSAValue, Grid] | None:
         return None
     grid = grid_of(source)
     return None if grid is None else (source.input, grid)
-
-
-def symmetric_bytes(value: SSAValue) -> tuple[SSAValue, Grid] | None:
-    """The 8-bit integers and the grid of a dequantised value whose zero points are all 0."""
-    found = dequantized(value)
-    if found is None or not (found[1].is_8_bit and found[1].symmetric):
-        return None
-    return found

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from vta_kernel_layers import Kernel, Layer, random_kernel
+from vta_streams import COMPUTE_NOP, Row, Stream, encode_rows, queue_of
 
 from byocir.testing.choose import Choose
-from byocir.testing.vta_layers import Kernel, Layer, random_kernel
-from byocir.testing.vta_programs import COMPUTE_NOP, Row, Stream, encode_rows, queue_of
 from byocir.vta_sim import AluOp, Memory, VTAConfig, encode_uops
 from byocir.vta_sim.tokens import Queue
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vta_streams import CONFIGS, random_config
+
 from byocir.testing.choose import Choose, pick
-from byocir.testing.vta_programs import CONFIGS, random_config
 from byocir.vta_sim import AluOp, Memory, VTAConfig
 
 

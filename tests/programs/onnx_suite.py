@@ -2,7 +2,7 @@
 
 onnx's runner counts a test as passed when the backend says that it is not supposed to implement it.
 Here a case passes if the model was prepared and gave every expected output in dtype, shape and
-value; anything else is a failure. `python -m byocir.testing.onnx_suite [--host HOST]… [KIND]…`
+value; anything else is a failure. `python tests/programs/onnx_suite.py [--host HOST]… [KIND]…`
 prints the score, by default of the evaluator and of the host's C on this machine.
 """
 
