@@ -20,6 +20,7 @@ from byocir.dialects.graph.fixed_point import (
     FLOAT_SCALE,
     INT32_MAX,
     MAX_SHIFT,
+    SHORT_ENOUGH,
     FloatScale,
     Rounding,
     common_powers_of_two,
@@ -148,8 +149,8 @@ def byte_parameters(
     scales: np.ndarray, farthest: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
     """Multipliers of two terms that are bytes, that of their sum, of 15 bits (all int32), and its
-    shift; None where they move a sum by more than a 32nd of a step, or where it leaves i32. With so
-    few bits ties are no longer rare."""
+    shift; None where they are not SHORT_ENOUGH, or where a sum leaves i32. With so few bits ties
+    are no longer rare."""
     larger = int(np.argmax(scales))
     factors = np.rint(np.arange(1, LARGEST_BYTE + 1)[:, None] * (scales / scales[larger]))
     wanted = scales[larger] / factors[:, larger]
@@ -160,7 +161,7 @@ def byte_parameters(
     best = int(np.argmin(moved))
     shift, multiplier = int(shifts[best]), int(multipliers[best])
     greatest = multiplier * int(factors[best] @ np.array(farthest))
-    if moved[best] > 2.0**-5 or shift < 1 or greatest + 2**shift > INT32_MAX:
+    if moved[best] > SHORT_ENOUGH or shift < 1 or greatest + 2**shift > INT32_MAX:
         return None
     return factors[best].astype(np.int32), np.array(multiplier, np.int32), shift
 
