@@ -24,6 +24,7 @@ from byocir.dialects import uses
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, Node, YieldOp
 from byocir.dialects.context import load_context
+from byocir.dialects.decisions import Cut, Taken
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
@@ -37,7 +38,7 @@ from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
-from byocir.runtime.report import Composite, Cut, Region, Report
+from byocir.runtime.report import Region, Report
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.shared_reasons import companions_of
 
@@ -207,7 +208,7 @@ def report_of_regions(count: int, composites: int) -> Report:
         nodes = [f"node_{i}_{j}" for j in range(composites)]
         before = regions[-1].nodes if regions else []
         cuts = [Cut("graph.softmax (host)", before, [], [], nodes[:1])] if i else []
-        parts = [Composite("npu.relu", "graph", [node]) for node in nodes]
+        parts = [Taken("npu.relu", "graph", [node]) for node in nodes]
         regions.append(Region("npu_0", "npu", "graph", parts, nodes, [], [], 0, cuts))
     nodes = [Node(name, "Relu", 1) for region in regions for name in region.nodes]
     return Report(nodes, ["npu"], regions, [], [], [])
@@ -244,7 +245,7 @@ def test_the_op_of_each_quantize_node_is_found_in_one_pass():
         pairs = [[Name(f"quantize_{i}"), Name(f"relu_{i}")] for i in range(size)]
         types = ("QuantizeLinear", "Relu")
         nodes = [Node(*each, 1) for pair in pairs for each in zip(pair, types, strict=True)]
-        parts = [Composite("npu.relu", "graph", pair) for pair in pairs]
+        parts = [Taken("npu.relu", "graph", pair) for pair in pairs]
         names = [name for pair in pairs for name in pair]
         region = Region("npu_0", "npu", "graph", parts, names, [], [], 0, [])
         report = Report(nodes, ["npu"], [region], [], [], [])

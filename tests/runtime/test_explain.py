@@ -14,11 +14,11 @@ from xdsl.ir import Operation
 
 import byocir
 from byocir.dialects.byoc import Node
+from byocir.dialects.decisions import Decision, RuleResult, Taken
 from byocir.dialects.types import i8
 from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
 from byocir.runtime.explain import by_op_type, closest_miss, explain, summary
-from byocir.runtime.report import Composite as Part
-from byocir.runtime.report import Decision, Region, Report, Rule
+from byocir.runtime.report import Region, Report
 from byocir.targets.base import MatchedOps
 
 
@@ -197,12 +197,12 @@ def shared() -> Report:
     decisions = [Decision("npu", "graph", "npu.conv", True, each[0], 2, 2, "", [])]
     for i in range(1, 4):
         rules = [
-            Rule("It has rows", True, "4", ""),
-            Rule("It is 0", False, str(i % 2), "calibrate"),
+            RuleResult("It has rows", True, "4", ""),
+            RuleResult("It is 0", False, str(i % 2), "calibrate"),
         ]
         reason = "1 of 2 rules fail"
         decisions.append(Decision("npu", "graph", "npu.conv", False, each[i], 2, 2, reason, rules))
-    taken = [Part("npu.conv", "graph", each[0])]
+    taken = [Taken("npu.conv", "graph", each[0])]
     region = Region("npu_0", "npu", "graph", taken, each[0], [], [], 0, [])
     return Report(nodes, ["npu"], [region], names[3:], [], decisions)
 

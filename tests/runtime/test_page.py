@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 from byocir.dialects.byoc import Node
+from byocir.dialects.decisions import Decision, RuleResult, Taken
 from byocir.runtime.explain import node_lines
 from byocir.runtime.page import page
-from byocir.runtime.report import Composite, Decision, Region, Report, Rule
+from byocir.runtime.report import Region, Report
 
 VOID = {"meta", "input"}
 
@@ -38,9 +39,9 @@ class Page(HTMLParser):
 
 
 def report(name: str = "dense") -> Report:
-    taken = Region("npu_0", "npu", "graph", [Composite("npu.dense", "graph", [name])], [name],
+    taken = Region("npu_0", "npu", "graph", [Taken("npu.dense", "graph", [name])], [name],
                    ["tensor<1x8xf32>"], ["tensor<1x4xf32>"], 48, [])  # fmt: skip
-    rule = Rule("Rows are < 4 & even.", False, "'<5>'", "")
+    rule = RuleResult("Rows are < 4 & even.", False, "'<5>'", "")
     missed = Decision("npu", "graph", "npu.soft", False, ["soft"], 1, 1, "a rule fails", [rule])
     nodes = [Node(name, "Gemm", 32), Node("soft", "Softmax", 0), Node("w", "Add", 0)]
     return Report(nodes, ["npu"], [taken], ["soft"], ["w"], [missed], notes=["a < b"])

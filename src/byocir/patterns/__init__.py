@@ -32,11 +32,12 @@ for the same node wherever it is used. Graph ops, blocks and the scalar ops of a
 matched by the same idea; `block` describes the latter two.
 """
 
+from byocir.dialects.decisions import RuleResult
 from byocir.patterns.blocks import block
 from byocir.patterns.composite import Attempt, Composite, composite, supports
 from byocir.patterns.dataflow import producer, uses
 from byocir.patterns.index import grouped
-from byocir.patterns.match import Bound, BoundBlock, Match, RuleResult
+from byocir.patterns.match import Bound, BoundBlock, Match
 from byocir.patterns.nodes import (
     Pattern,
     constant,

@@ -13,12 +13,13 @@ from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.decisions import RuleResult
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.alike import Alike
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
-from byocir.patterns.match import Match, Progress, RuleResult, State
+from byocir.patterns.match import Match, Progress, State
 from byocir.patterns.mistakes import check_op, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of

@@ -260,18 +260,6 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class RuleResult:
-    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen, and
-    what would fix it, where the rule knows."""
-
-    name: str
-    sentence: str
-    holds: bool
-    seen: str
-    fix: str = ""
-
-
-@dataclass(frozen=True)
 class Match:
     """A pattern that fits: what rules and code generators read.
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from byocir.dialects.decisions import RuleResult
 from byocir.errors import FAILURES, ByocirError, did_you_mean
-from byocir.patterns.match import Match, RuleResult
+from byocir.patterns.match import Match
 from byocir.patterns.mistakes import place_of
 
 Check = Callable[[Match], tuple[bool, Any]]
@@ -75,7 +76,7 @@ class Rule:
         with self._blamed(match):
             holds, seen = self.check(match)
             fix = "" if holds else self._fix(match)
-            return RuleResult(self.name, self.sentence, bool(holds), str(seen), fix)
+            return RuleResult(self.sentence, bool(holds), str(seen), fix)
 
     def holds(self, match: Match) -> bool:
         """Tells if the rule holds, without a text of what was seen; errors as `evaluate`."""

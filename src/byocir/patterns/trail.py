@@ -6,14 +6,16 @@ Records are made from the very attempts that decided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.byoc import CompositeOp, DecisionAttr, RuleAttr, TrailOp, shared_text
-from byocir.dialects.locations import named, names
+from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
+from byocir.dialects.decisions import Decision
+from byocir.dialects.locations import names
 from byocir.patterns.alike import Alike, Misfit
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
@@ -21,29 +23,7 @@ from byocir.patterns.legality import describe
 from byocir.patterns.match import Progress, State
 from byocir.patterns.nodes import AlternativesPattern, Pattern
 
-TAKEN, DECLINED = "taken", "declined"
-
 _Fits = tuple[list[State], Progress]
-
-
-def distance(*, is_match: bool, matched: int, total: int, failed: int) -> tuple[object, ...]:
-    """Tells how far a pattern was from being taken, so that the closest comes first. One that
-    matched as a whole is closest, whatever it was refused for; then those that matched more ops, of
-    these those with fewer left, or rules that failed. A short pattern that shares no more than an
-    activation is not close."""
-    missing = 1 - matched / total if total else 1.0
-    return not is_match, -matched, missing, failed
-
-
-def is_whole(reason: str, matched: int, rules: int) -> bool:
-    """Tells if a pattern that was declined for this reason matched as a whole. What a pattern
-    misses is told as what it expected."""
-    return rules > 0 or (matched > 0 and not reason.startswith("expected "))
-
-
-@lru_cache(maxsize=256)
-def _number(number: int) -> IntAttr:
-    return IntAttr(number)
 
 
 def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
@@ -51,25 +31,18 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
     told of the op at which it began."""
     ops = attempt.matched or (attempt.root,)
     nodes = dict.fromkeys(name for op in ops for name in names(op.location))
-    rules = [
-        RuleAttr(
-            shared_text(rule.sentence),
-            shared_text("holds" if rule.holds else "fails"),
-            shared_text(rule.seen),
-            shared_text(rule.fix),
+    return DecisionAttr.of(
+        Decision(
+            target,
+            attempt.composite.level,
+            attempt.composite.name,
+            attempt.fits,
+            [*nodes],
+            len(attempt.matched),
+            attempt.total,
+            attempt.reason or note,
+            [*attempt.rules],
         )
-        for rule in attempt.rules
-    ]
-    return DecisionAttr(
-        shared_text(target),
-        shared_text(attempt.composite.level),
-        shared_text(attempt.composite.name),
-        shared_text(TAKEN if attempt.fits else DECLINED),
-        ArrayAttr([named(node).desc for node in nodes]),
-        _number(len(attempt.matched)),
-        _number(attempt.total),
-        shared_text(attempt.reason or note),
-        ArrayAttr(rules),
     )
 
 
@@ -79,12 +52,11 @@ def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
     are fewer ops left to look at."""
     trail = _trail(module)
     known = set(trail.decisions)
-    declined = {_place(decision) for decision in known if decision.outcome.data == DECLINED}
+    declined = {_place(decision) for decision in known if not decision.taken}
     fresh = [
         decision
         for decision in decisions
-        if decision not in known
-        and (decision.outcome.data == TAKEN or _place(decision) not in declined)
+        if decision not in known and (decision.taken or _place(decision) not in declined)
     ]
     trail.decisions = ArrayAttr([*trail.decisions, *fresh])
 
@@ -99,8 +71,8 @@ def withdraw(module: ModuleOp, reasons: Mapping[CompositeOp, str]) -> None:
     for decision in trail.decisions:
         nodes = frozenset(node.data for node in decision.nodes)
         reason = places.get((decision.pattern.data, decision.level.data, nodes))
-        if decision.outcome.data == TAKEN and reason is not None:
-            decision = _declined(decision, reason)
+        if decision.taken and reason is not None:
+            decision = DecisionAttr.of(replace(decision.plain, taken=False, reason=reason))
         decisions.append(decision)
     trail.decisions = ArrayAttr(list(dict.fromkeys(decisions)))
 
@@ -117,20 +89,6 @@ def _place(decision: DecisionAttr) -> tuple[Attribute, ...] | None:
     """The pattern and the op it was tried at; None when the op has no name."""
     root = next(iter(decision.nodes), None)
     return root and (decision.target, decision.level, decision.pattern, root)
-
-
-def _declined(decision: DecisionAttr, reason: str) -> DecisionAttr:
-    return DecisionAttr(
-        decision.target,
-        decision.level,
-        decision.pattern,
-        StringAttr(DECLINED),
-        decision.nodes,
-        decision.matched,
-        decision.total,
-        StringAttr(reason),
-        decision.rules,
-    )
 
 
 def nearest_misses(

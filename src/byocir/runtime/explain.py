@@ -9,8 +9,9 @@ from dataclasses import asdict
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.decisions import Decision, Taken
 from byocir.errors import ByocirError, did_you_mean, escaped
-from byocir.runtime.report import SCHEMA_VERSION, Composite, Decision, Region, Report
+from byocir.runtime.report import SCHEMA_VERSION, Region, Report
 from byocir.runtime.shared_reasons import Shared, companions_of, shared_reasons
 
 
@@ -173,7 +174,7 @@ class _Found:
         self.placement, self.split = report.placement, frozenset(report.split)
         self._calls: dict[str, list[Region]] = {}
         self._numbers: dict[int, int] = {}
-        self._parts: dict[str, list[tuple[Region, Composite]]] = {}
+        self._parts: dict[str, list[tuple[Region, Taken]]] = {}
         self._cuts: dict[int, list[str]] = {}
         for region in report.regions:
             calls = self._calls.setdefault(region.symbol, [])
@@ -183,7 +184,7 @@ class _Found:
                 for name in composite.nodes:
                     self._parts.setdefault(name, []).append((region, composite))
 
-    def parts_of(self, node: str) -> list[tuple[Region, Composite]]:
+    def parts_of(self, node: str) -> list[tuple[Region, Taken]]:
         """The composites that a node is in, with their regions."""
         return self._parts.get(node, [])
 
@@ -292,7 +293,7 @@ def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[
         yield from found.cuts(region)
 
 
-def _schedules(composites: Iterable[Composite]) -> Iterator[str]:
+def _schedules(composites: Iterable[Taken]) -> Iterator[str]:
     """Lists the schedules by which targets run their parts of a node."""
     scripts = ((c.pattern, c.schedule) for c in composites if c.schedule)
     yield from (f"  schedule of {pattern}: {script}" for pattern, script in dict.fromkeys(scripts))

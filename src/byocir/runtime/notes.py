@@ -20,7 +20,8 @@ from byocir.rewrites.byoc.bids import BY_ORDER
 
 if TYPE_CHECKING:
     from byocir.dialects.byoc import CallOp, Node
-    from byocir.runtime.report import Report, Rule
+    from byocir.dialects.decisions import RuleResult
+    from byocir.runtime.report import Report
 
 _BRANCH = re.compile(r"/(then|else)_branch/")
 """In the name of a node: that it is in a graph of an If."""
@@ -132,10 +133,10 @@ def _compute_in_integers(module: ModuleOp) -> bool:
     return any(ask(find(target), "fixed_point") for target in targets_of(module))
 
 
-def _kept(report: Report) -> dict[str, list[tuple[Node, Rule | None]]]:
+def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:
     """The heavy nodes of the host that no rewrite brought to integers, by the cause; what was seen
     there is that of the rule that fails, if one does."""
-    found: dict[str, list[tuple[Node, Rule | None]]] = {}
+    found: dict[str, list[tuple[Node, RuleResult | None]]] = {}
     host = set(report.host)
     for node in report.nodes:
         reasons = report.reasons.get(node.name, ()) if node.name in host else ()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.decisions import Cut, Decision, Taken
 from byocir.dialects.nodes import FOLDED, HOST, Node
 from byocir.runtime.records import read_as
 
@@ -15,16 +16,6 @@ SCHEMA_VERSION = 2
 REFERENCE, C = "reference", "c"
 """Ways to run the host's ops in process: the evaluator that defines their meaning, or C code made
 from the module (what has no form in C runs in the evaluator)."""
-
-
-@dataclass(frozen=True)
-class Composite:
-    """A matched pattern that a target took, and the script by which it has its blocks run."""
-
-    pattern: str
-    level: str
-    nodes: list[str]
-    schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class Region:
     symbol: str
     target: str
     level: str
-    composites: list[Composite]
+    composites: list[Taken]
     nodes: list[str]
     inputs: list[str]
     outputs: list[str]
@@ -47,74 +38,6 @@ class Region:
     """Its calls in one inference; None where only the run tells: in a loop."""
     is_open: bool = False
     """Tells if sizes that cross depend on the inputs: then `bytes` counts the others."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The reason why a region is apart from an earlier one: the path from `leaves` in that one
-    through nodes outside both (`first` … `last`) to `enters`. `by` is the first thing on it."""
-
-    by: str
-    leaves: list[str]
-    first: list[str]
-    last: list[str]
-    enters: list[str]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule as it was evaluated; `fix` is what a user can do about it, if the rule knows."""
-
-    sentence: str
-    holds: bool
-    seen: str
-    fix: str
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The outcome of one pattern at one place, the ops of `nodes`; `reason` says where it stopped.
-    `matched` counts the ops that it reached, the last of which may fit by its kind alone."""
-
-    target: str
-    level: str
-    pattern: str
-    taken: bool
-    nodes: list[str]
-    matched: int
-    total: int
-    reason: str
-    rules: list[Rule]
-
-    @property
-    def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though it may not have been taken."""
-        from byocir.patterns.trail import is_whole  # a report that is read needs no patterns
-
-        return self.taken or is_whole(self.reason, self.matched, len(self.rules))
-
-    @property
-    def shares_an_op(self) -> bool:
-        """Tells if the pattern has an op of the node: not if all that fitted is that both are
-        blocks, of which one sums up or copies, and the other does not."""
-        if self.is_match or self.matched > 1 or self.level == "graph":
-            return True
-        if self.reason.startswith("expected a block "):
-            return False
-        body = self.reason.removeprefix("expected body ")
-        expected, _, found = body.partition(", found ")
-        copies = expected.isidentifier() or found.isidentifier()
-        return body == self.reason or not (copies or ("acc" in expected) != ("acc" in found))
-
-    @property
-    def distance(self) -> tuple[object, ...]:
-        """Tells how far the pattern was from being taken: the least is the closest."""
-        from byocir.patterns.trail import distance
-
-        failed = sum(not rule.holds for rule in self.rules)
-        return distance(
-            is_match=self.is_match, matched=self.matched, total=self.total, failed=failed
-        )
 
 
 @dataclass

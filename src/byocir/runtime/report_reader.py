@@ -24,13 +24,12 @@ from byocir.dialects.byoc import (
     TARGET,
     TARGETS,
     CallOp,
-    CutAttr,
-    DecisionAttr,
     Node,
     SourceOp,
     TrailOp,
 )
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.decisions import Decision
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
@@ -40,7 +39,7 @@ from byocir.patterns.differences import computed
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.work import macs_of, size_of
 from byocir.runtime.notes import notes_of, notes_of_calls
-from byocir.runtime.report import Composite, Cut, Decision, Region, Report, Rule
+from byocir.runtime.report import Region, Report
 
 CONTRACTIONS = frozenset(
     {
@@ -104,10 +103,7 @@ def _region(call: CallOp) -> Region:
     record = call.handed_off
     assert record is not None
     scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
-    composites = [
-        Composite(t.pattern.data, t.level.data, [n.data for n in t.nodes], script)
-        for t, script in zip(record.composites, scripts, strict=False)
-    ]
+    composites = [t.plain(script) for t, script in zip(record.composites, scripts, strict=False)]
     levels = {composite.level for composite in composites}
     sizes = [size_of(type_) for type_ in (*record.inputs, *record.outputs)]
     return Region(
@@ -119,16 +115,10 @@ def _region(call: CallOp) -> Region:
         inputs=[str(type_) for type_ in record.inputs],
         outputs=[str(type_) for type_ in record.outputs],
         bytes=sum(size or 0 for size in sizes),
-        cuts=[_cut(cut) for cut in record.cuts],
+        cuts=[cut.plain for cut in record.cuts],
         turns=turns_around(call),
         is_open=None in sizes,
     )
-
-
-def _cut(attribute: CutAttr) -> Cut:
-    parts = (attribute.leaves, attribute.first, attribute.last, attribute.enters)
-    leaves, first, last, enters = ([name.data for name in part] for part in parts)
-    return Cut(attribute.by.data, leaves, first, last, enters)
 
 
 def _host_ops(module: ModuleOp) -> Iterable[Operation]:
@@ -173,26 +163,4 @@ def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
 def _decisions(module: ModuleOp) -> Iterable[Decision]:
     for trail in module.body.block.ops:
         if isinstance(trail, TrailOp):
-            yield from map(_decision, trail.decisions)
-
-
-def _decision(attribute: DecisionAttr) -> Decision:
-    return Decision(
-        target=attribute.target.data,
-        level=attribute.level.data,
-        pattern=attribute.pattern.data,
-        taken=attribute.outcome.data == "taken",
-        nodes=[node.data for node in attribute.nodes],
-        matched=attribute.matched.data,
-        total=attribute.total.data,
-        reason=attribute.reason.data,
-        rules=[
-            Rule(
-                rule.sentence.data,
-                rule.outcome.data == "holds",
-                rule.seen.data,
-                rule.fix.data,
-            )
-            for rule in attribute.rules
-        ],
-    )
+            yield from (decision.plain for decision in trail.decisions)

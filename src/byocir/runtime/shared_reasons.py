@@ -6,7 +6,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.byoc import HOST, Node
-from byocir.runtime.report import Decision, Report
+from byocir.dialects.decisions import Decision
+from byocir.runtime.report import Report
 
 CHANGES_OF_GRID = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """ONNX's operators that stand around the op that is quantised."""

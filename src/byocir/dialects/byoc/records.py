@@ -16,7 +16,8 @@ from xdsl.irdl import (
     prop_def,
 )
 
-from byocir.dialects.locations import names
+from byocir.dialects.decisions import Cut, Decision, RuleResult, Taken
+from byocir.dialects.locations import named, names
 from byocir.dialects.nodes import Node
 
 TARGET = "byoc.target"
@@ -67,6 +68,11 @@ def shared_text(text: str) -> StringAttr:
     return StringAttr(text)
 
 
+@lru_cache(maxsize=256)
+def _number(number: int) -> IntAttr:
+    return IntAttr(number)
+
+
 @irdl_attr_definition
 class TargetAttr(ParametrizedAttribute):
     """A target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
@@ -115,6 +121,17 @@ class RuleAttr(ParametrizedAttribute):
     seen: StringAttr = param_def()
     fix: StringAttr = param_def()
 
+    @staticmethod
+    def of(rule: RuleResult) -> RuleAttr:
+        outcome = "holds" if rule.holds else "fails"
+        return RuleAttr(*map(shared_text, (rule.sentence, outcome, rule.seen, rule.fix)))
+
+    @property
+    def plain(self) -> RuleResult:
+        """The same as plain data."""
+        holds = self.outcome.data == "holds"
+        return RuleResult(self.sentence.data, holds, self.seen.data, self.fix.data)
+
 
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
@@ -136,6 +153,40 @@ class DecisionAttr(ParametrizedAttribute):
     reason: StringAttr = param_def()
     rules: ArrayAttr[RuleAttr] = param_def()
 
+    @staticmethod
+    def of(decision: Decision) -> DecisionAttr:
+        return DecisionAttr(
+            shared_text(decision.target),
+            shared_text(decision.level),
+            shared_text(decision.pattern),
+            shared_text("taken" if decision.taken else "declined"),
+            ArrayAttr([named(node).desc for node in decision.nodes]),
+            _number(decision.matched),
+            _number(decision.total),
+            shared_text(decision.reason),
+            ArrayAttr([RuleAttr.of(rule) for rule in decision.rules]),
+        )
+
+    @property
+    def plain(self) -> Decision:
+        """The same as plain data."""
+        return Decision(
+            self.target.data,
+            self.level.data,
+            self.pattern.data,
+            self.taken,
+            [node.data for node in self.nodes],
+            self.matched.data,
+            self.total.data,
+            self.reason.data,
+            [rule.plain for rule in self.rules],
+        )
+
+    @property
+    def taken(self) -> bool:
+        """Tells if the target took what the pattern matched."""
+        return self.outcome.data == "taken"
+
 
 @irdl_attr_definition
 class TakenAttr(ParametrizedAttribute):
@@ -146,6 +197,11 @@ class TakenAttr(ParametrizedAttribute):
     pattern: StringAttr = param_def()
     level: StringAttr = param_def()
     nodes: ArrayAttr[StringAttr] = param_def()
+
+    def plain(self, schedule: str) -> Taken:
+        """The same as plain data, with the script by which it has its blocks run."""
+        nodes = [name.data for name in self.nodes]
+        return Taken(self.pattern.data, self.level.data, nodes, schedule)
 
 
 @irdl_attr_definition
@@ -167,6 +223,12 @@ class CutAttr(ParametrizedAttribute):
         """From the ops on the path: leaves, first, last, enters."""
         leaves, first, last, enters = (_names_of(op) for op in ops)
         return CutAttr(StringAttr(by), leaves, first, last, enters)
+
+    @property
+    def plain(self) -> Cut:
+        """The same as plain data."""
+        parts = (self.leaves, self.first, self.last, self.enters)
+        return Cut(self.by.data, *([name.data for name in part] for part in parts))
 
 
 def _names_of(op: Operation) -> ArrayAttr[StringAttr]:

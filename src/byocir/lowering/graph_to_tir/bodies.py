@@ -19,7 +19,7 @@ from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import names
 from byocir.lowering.graph_to_tir.lower_op import lower_op
 from byocir.patterns.targets import composites_of, targets_of
-from byocir.patterns.trail import DECLINED, append
+from byocir.patterns.trail import append
 from byocir.rewrites.byoc.assign_targets import AssignTargetsPass
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_blocks
 from byocir.rewrites.byoc.match_composites import MatchCompositesPass
@@ -81,4 +81,4 @@ def _decisions(module: ModuleOp) -> Iterator[DecisionAttr]:
 def _declines(decision: DecisionAttr, nodes: set[str]) -> bool:
     """Tells if a target declined some of these nodes."""
     found = {node.data for node in decision.nodes}
-    return decision.outcome.data == DECLINED and bool(found) and found <= nodes
+    return not decision.taken and bool(found) and found <= nodes

@@ -49,7 +49,6 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
-from byocir.patterns.trail import distance, is_whole
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.markers import erase_markers, marked_ops
 
@@ -191,29 +190,19 @@ def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
     for trail in (o for o in module.body.block.ops if isinstance(o, TrailOp)):
         for decision in trail.decisions:
             named = mine & {node.data for node in decision.nodes}
-            if decision.outcome.data == "declined" and named:
+            if not decision.taken and named:
                 declined.setdefault(decision.target.data, []).append(decision)
     floats = "".join(f"; stays float, {_said(decision)}" for decision in declined[""])
     if not declined[target]:
         return f"no pattern with such an op{floats}"
-    nearest = min(declined[target], key=_distance)
+    nearest = min(declined[target], key=lambda decision: decision.plain.distance)
     return f"{_said(nearest)}{floats}"
 
 
-def _distance(decision: DecisionAttr) -> tuple[object, ...]:
-    reason, matched, rules = decision.reason.data, decision.matched.data, decision.rules
-    return distance(
-        is_match=is_whole(reason, matched, len(rules)),
-        matched=matched,
-        total=decision.total.data,
-        failed=sum(rule.outcome.data == "fails" for rule in rules),
-    )
-
-
 def _said(decision: DecisionAttr) -> str:
-    failed = [r for r in decision.rules if r.outcome.data == "fails"]
-    rules = "".join(f"; {rule.sentence.data}: seen {rule.seen.data}" for rule in failed)
-    return f"{decision.pattern.data}: {decision.reason.data}{rules}"
+    said = decision.plain
+    rules = "".join(f"; {rule.sentence}: seen {rule.seen}" for rule in said.rules if not rule.holds)
+    return f"{said.pattern}: {said.reason}{rules}"
 
 
 def _known_as(module: ModuleOp, op: Operation) -> str:

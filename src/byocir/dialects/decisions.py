@@ -1,0 +1,86 @@
+"""What was decided about the nodes of a model, as plain data: the rules that were evaluated, the
+patterns that were tried, what a target took, and what keeps its regions apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen, and
+    what a user can do about it, if the rule knows."""
+
+    sentence: str
+    holds: bool
+    seen: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of one pattern at one place, the ops of `nodes`; `reason` says where it stopped.
+    `matched` counts the ops that it reached, the last of which may fit by its kind alone."""
+
+    target: str
+    level: str
+    pattern: str
+    taken: bool
+    nodes: list[str]
+    matched: int
+    total: int
+    reason: str
+    rules: list[RuleResult]
+
+    @property
+    def is_match(self) -> bool:
+        """Tells if the pattern matched as a whole, though it may not have been taken. What a
+        pattern misses is told as what it expected."""
+        found = self.matched > 0 and not self.reason.startswith("expected ")
+        return self.taken or bool(self.rules) or found
+
+    @property
+    def shares_an_op(self) -> bool:
+        """Tells if the pattern has an op of the node: not if all that fitted is that both are
+        blocks, of which one sums up or copies, and the other does not."""
+        if self.is_match or self.matched > 1 or self.level == "graph":
+            return True
+        if self.reason.startswith("expected a block "):
+            return False
+        body = self.reason.removeprefix("expected body ")
+        expected, _, found = body.partition(", found ")
+        copies = expected.isidentifier() or found.isidentifier()
+        return body == self.reason or not (copies or ("acc" in expected) != ("acc" in found))
+
+    @property
+    def distance(self) -> tuple[object, ...]:
+        """Tells how far the pattern was from being taken: the least is the closest. One that
+        matched as a whole is closest, whatever it was refused for; then those that matched more
+        ops, of these those with fewer left, or rules that failed. A short pattern that shares no
+        more than an activation is not close."""
+        failed = sum(not rule.holds for rule in self.rules)
+        missing = 1 - self.matched / self.total if self.total else 1.0
+        return not self.is_match, -self.matched, missing, failed
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A matched pattern that a target took, and the script by which it has its blocks run."""
+
+    pattern: str
+    level: str
+    nodes: list[str]
+    schedule: str = ""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The reason why a region is apart from an earlier one of its target: the path from `leaves` in
+    that one through nodes outside both (`first` … `last`) to `enters`. `by` is the first thing on
+    it: an op of the host, or another target's region."""
+
+    by: str
+    leaves: list[str]
+    first: list[str]
+    last: list[str]
+    enters: list[str]
