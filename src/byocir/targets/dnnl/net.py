@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, YieldOp, stored
-from byocir.dialects.graph import ConstantOp
+from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
 from byocir.dialects.types import (
     Shape,
     dtype_of,
@@ -29,7 +29,7 @@ from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, LARGEST, VIEWS
 
 ALIGN = 64
 TYPES: dict[Attribute, str] = {f32: "dnnl_f32", i8: "dnnl_s8", ui8: "dnnl_u8", i32: "dnnl_s32"}
-LATER = ("graph.dequantize", "graph.pad")
+LATER = ("graph.cast", "graph.dequantize", "graph.pad")
 """The ops that are written where something reads their result as it is, or not at all."""
 NONE = "DNNL_NET_NONE"
 
@@ -104,7 +104,9 @@ void {name}_close(void *state)
     def _read(self, value: SSAValue) -> str:
         """The name of a value that the next line reads."""
         if value not in self._names:
-            self._names[value] = self._dequantize(self._later[value])
+            op = self._later[value]
+            is_cast = op.name == "graph.cast"
+            self._names[value] = self._read(op.operands[0]) if is_cast else self._dequantize(op)
         return self._noted(self._names[value])
 
     def _noted(self, name: str) -> str:
@@ -163,7 +165,8 @@ void {name}_close(void *state)
             left = []
         while left:
             op = left.pop(0)
-            if op.name in LATER and left:
+            in_integers = isinstance(op, RequantizeOp) and isinstance(op.rounding, FixedAttr)
+            if left and (op.name in LATER or in_integers):
                 self._later[op.results[0]] = op
                 continue
             after = self._fused(op, left)
@@ -238,7 +241,7 @@ void {name}_close(void *state)
             if (function := _function(each, value)) is not None:
                 self.lines.append(f"dnnl_net_then(n, {function});")
             elif each.name == "graph.requantize":
-                zero = self._requantize(each, rows, shape, following)
+                zero = self._rescale(each, rows, shape, following)
             elif each.name == "graph.dequantize":
                 self._to_floats(each, zero, following)
             elif each.name == "graph.quantize":
@@ -256,7 +259,19 @@ void {name}_close(void *state)
         name = self._shaped(other, _in_rows(sizes(other), rows, shape))
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
 
-    def _requantize(
+    def _requantize(self, op: Operation, _: Sequence[Operation]) -> str:
+        """Bytes to others, perhaps without a zero point before."""
+        x, factor, shape = op.operands[0], 1.0, sizes(op.results[0])
+        whole = self._later.get(x)
+        if whole is not None:
+            x, factor = whole.operands[0], _one_of(whole.operands[1])
+        by = self._stored(Array.of(np.full([1] * len(shape), factor, np.float32)))
+        if whole is not None:
+            self._then("linear", 1.0, _attrs(whole)["zero_point"])
+        self._rescale(op, shape, shape, None)
+        return self._combined(self._read(x), by, "mul", op.results[0])
+
+    def _rescale(
         self, op: Operation, rows: Shape, shape: Shape, following: Operation | None
     ) -> int:
         """Writes a requantisation; the zero point that is not added to what it gives."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from byocir.dialects.graph import FloatHalfEvenAttr
-from byocir.dialects.types import element_type_of, f32, i8, shape_of, static_shape, ui8
+from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr
+from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, static_shape, ui8
 from byocir.patterns import (
     Match,
     Pattern,
@@ -129,6 +129,11 @@ def _in_float(rounding: Any) -> bool:
     return isinstance(rounding, FloatHalfEvenAttr)
 
 
+def _in_integers(rounding: Any) -> bool:
+    """in integers, without a shift"""
+    return isinstance(rounding, FixedAttr) and rounding.shift.data == 0
+
+
 def _requantized(value: Pattern) -> Pattern:
     value = optional(value, lambda v: op("graph.relu", v))
     scale = constant("scale", dtype=f32)
@@ -232,6 +237,22 @@ def mean_bytes() -> Pattern:
     return _limited(_requantized(optional(acc, lambda v: op("graph.add", v, constant("b")))))
 
 
+@composite("rescale", zero_points=True)
+def rescale() -> Pattern:
+    """Bytes on another grid, with another zero point."""
+    x, factor = _bytes("x"), constant("factor", where=(per_tensor(), within(1, 2**16)))
+    whole = op("graph.requantize", x, factor, rounding=_in_integers, to=i32)
+    scale = constant("scale", dtype=f32)
+    return op("graph.requantize", whole | x, scale, rounding=_in_float)
+
+
+@composite("sum_bytes", zero_points=True)
+def sum_bytes() -> Pattern:
+    """A sum of bytes on one grid, requantised."""
+    terms = (op("graph.cast", _bytes(name), to=i32) for name in ("x", "y"))
+    return _limited(_requantized(op("graph.add", *terms)))
+
+
 @composite("quantize")
 def quantize() -> Pattern:
     """Floats to bytes."""
@@ -242,7 +263,8 @@ def quantize() -> Pattern:
 @composite("dequantize")
 def dequantize() -> Pattern:
     """Bytes to floats."""
-    return op("graph.dequantize", _bytes("x"), constant("scale", dtype=f32), constant("zero"))
+    x = _bytes("x") | constant("x", dtype=i32)
+    return op("graph.dequantize", x, constant("scale", dtype=f32), constant("zero"))
 
 
 @composite("max_pool")
@@ -274,7 +296,7 @@ def softmax() -> Pattern:
 @composite("layer_norm")
 def layer_norm() -> Pattern:
     """A normalisation of the last dimensions."""
-    scale, shift = constant("scale"), optional_operand(constant("shift"))
+    scale, shift = wildcard("scale"), optional_operand(wildcard("shift"))
     return op("graph.layer_norm", _array("x"), scale, shift) @ "norm"
 
 
@@ -335,11 +357,12 @@ def parameters_are_whole(m: Match) -> tuple[bool, Any]:
     return all(prod(shape) == prod(wanted) for shape in found), f"{found} for {wanted}"
 
 
-OF_INTEGERS = (conv_bytes, matmul_bytes, mean_bytes, quantize, dequantize)
+OF_INTEGERS = (conv_bytes, matmul_bytes, mean_bytes, sum_bytes, rescale, quantize, dequantize)
 PATTERNS = (
     conv_bytes,
     matmul_bytes,
     mean_bytes,
+    sum_bytes,
     conv,
     matmul,
     max_pool,
@@ -351,6 +374,7 @@ PATTERNS = (
     smooth,
     binary,
     function,
+    rescale,
     quantize,
     dequantize,
     view,
