@@ -14,6 +14,7 @@ from projects import check, tools_alone
 
 import byocir
 from byocir.errors import ByocirError
+from byocir.evaluate.module import random_feeds
 from byocir.targets.dnnl import Dnnl
 from byocir.toolchain import Libraries
 
@@ -112,6 +113,41 @@ def test_nets_of_bytes_are_whole_and_right(net):
     for name, array in evaluated.run(given).items():
         assert np.unique(array).size > 20
         assert np.mean(package.run(given)[name] == array) > 0.99  # floats decide ties of sums
+
+
+def grids():
+    """Bytes that change their grid, with zero points and without, and sums of some without."""
+    numbers = {"s": np.float32(0.02), "t": np.float32(0.05), "u": np.float32(0.0625)}
+    numbers |= {"z": np.int8(3), "w": np.int8(-7), "o": np.int8(0)}
+    nodes = []
+
+    def add(op, *inputs):
+        nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    def through(value, scale, zero):
+        return add("DequantizeLinear", add("QuantizeLinear", value, scale, zero), scale, zero)
+
+    shifted = through(through("x", "s", "z"), "t", "w")
+    plain, other = through(through("x", "s", "o"), "u", "o"), through("y", "t", "o")
+    results = [shifted, through(add("Add", plain, other), "u", "o")]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 40]) for name in "xy"]
+    outputs = [helper.make_tensor_value_info(r, TensorProto.FLOAT, None) for r in results]
+    constants = [numpy_helper.from_array(array, name) for name, array in numbers.items()]
+    graph = helper.make_graph(nodes, "grids", ports, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_bytes_change_grids():
+    package = byocir.compile(grids(), targets=["dnnl"])
+    taken = {composite.pattern for r in package.report.regions for composite in r.composites}
+    assert {"dnnl.rescale", "dnnl.sum_bytes", "dnnl.quantize", "dnnl.dequantize"} <= taken
+    assert package.report.host == []
+    given = random_feeds(package.module, 4)
+    expected = byocir.compile(grids(), targets=[Evaluated()]).run(given)
+    for name, array in package.run(given).items():
+        assert np.unique(array).size > 20
+        np.testing.assert_array_equal(array, expected[name])
 
 
 OLD = """
