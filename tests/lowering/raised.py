@@ -1,6 +1,7 @@
 """What is left of loops when they were raised, and what they leave in memory."""
 
 from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.ports import port_names
 
 
 def reasons(module):
@@ -23,3 +24,14 @@ def on_memory(module, arrays):
     interpreter = Interpreter(module)
     interpreter.call(interpreter.function("main"), arrays)
     return arrays[-1]
+
+
+def contents_after(module, arrays):
+    """What the buffers of @main hold in the end, be it on memory or on tensors, by name."""
+    interpreter = Interpreter(module)
+    function = interpreter.function("main")
+    held = {name: array.copy() for name, array in arrays.items()}
+    names = port_names(function.arg_attrs, len(function.function_type.inputs), "arg")
+    results = interpreter.call(function, [held[name] for name in names])
+    count = len(function.function_type.outputs)
+    return held | dict(zip(port_names(function.res_attrs, count, "res"), results, strict=True))

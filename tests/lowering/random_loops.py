@@ -1,4 +1,5 @@
-"""Random programs of loops on three buffers: some are blocks, some only look like it."""
+"""Random programs of loops on three buffers, with tiles of them staged through others by copies:
+some are blocks, some only look like it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from hypothesis import strategies as st
 
 SIZE = 6
 BUFFERS = ("X", "Y", "Z")
+TILE = 2
 
 
 class _Text:
@@ -16,15 +18,16 @@ class _Text:
         self.loops: list[tuple[str, int]] = []
         self.values: list[str] = []
         """Numbers that may be used here."""
+        self.tiles: list[str] = []
 
     def fresh(self, line: str) -> str:
         self.count += 1
         self.lines.append(f"%v{self.count} = {line}")
         return f"%v{self.count}"
 
-    def index(self) -> str:
-        """An index inside the buffers: some loops' variables, scaled, and a number."""
-        room, total = SIZE - 1, "%c0"
+    def index(self, room: int = SIZE - 1) -> str:
+        """An index up to a last one: some loops' variables, scaled, and a number."""
+        total = "%c0"
         for name, extent in self.draw(st.permutations(self.loops)):
             step = self.draw(st.sampled_from([0, 1, 1, 1, 2]))
             if step and step * (extent - 1) <= room:
@@ -47,28 +50,55 @@ class _Text:
             left, right = self.value(), self.value()
             op = self.draw(st.sampled_from(["addi", "addi", "subi", "muli"]))
             return self.fresh(f"arith.{op} {left}, {right} : i32")
-        buffer = self.draw(st.sampled_from(BUFFERS))
-        at = self.index()
-        made = self.fresh(f"memref.load %{buffer}[{at}] : memref<{SIZE}xi32>")
+        made = self.fresh(f"memref.load {self.element()}")
         self.values.append(made)
         return made
 
+    def element(self) -> str:
+        """An element of a buffer, as loads and stores name it: of the innermost tile as often as
+        of all others."""
+        of_tile = bool(self.tiles) and self.draw(st.booleans())
+        buffer = self.tiles[-1] if of_tile else self.draw(st.sampled_from(BUFFERS))
+        size = TILE if of_tile else SIZE
+        return f"%{buffer}[{self.index(size - 1)}] : memref<{size}xi32>"
+
     def store(self) -> None:
-        buffer, at = self.draw(st.sampled_from(BUFFERS)), self.index()
-        value = self.value()
+        element, value = self.element(), self.value()
         if self.draw(st.booleans()):  # onto what is there
-            old = self.fresh(f"memref.load %{buffer}[{at}] : memref<{SIZE}xi32>")
+            old = self.fresh(f"memref.load {element}")
             value = self.fresh(f"arith.addi {old}, {value} : i32")
-        self.lines.append(f"memref.store {value}, %{buffer}[{at}] : memref<{SIZE}xi32>")
+        self.lines.append(f"memref.store {value}, {element}")
+
+    def stage(self, depth: int) -> None:
+        """A tile that copies bring in and take out, mostly from and to one place."""
+        self.count += 1
+        tile, tiled, whole = f"t{self.count}", f"memref<{TILE}xi32>", f"memref<{SIZE}xi32>"
+        self.lines.append(f"%{tile} = memref.alloc() : {tiled}")
+        home, at = self.draw(st.sampled_from(BUFFERS)), self.index(SIZE - TILE)
+        if self.draw(st.integers(0, 3)):
+            copy = f"tir.copy %{home}[{at}] to %{tile} sizes [{TILE}] : {whole} to {tiled}"
+        else:
+            copy = f"tir.fill 3 : i32 into %{tile} : {tiled}"
+        self.lines.append(copy)
+        self.tiles.append(tile)
+        self.block(depth + 1)
+        self.tiles.pop()
+        if self.draw(st.integers(0, 3)) == 0:
+            home = self.draw(st.sampled_from(BUFFERS))
+        if self.draw(st.integers(0, 3)):
+            back = f"tir.copy %{tile} to %{home}[{at}] sizes [{TILE}] : {tiled} to {whole}"
+            self.lines.append(back)
 
     def block(self, depth: int) -> None:
         known = len(self.values)
         for _ in range(self.draw(st.integers(1, 2))):
-            kind = self.draw(st.sampled_from(["store", "loop", "loop", "read", "guard"]))
+            kind = self.draw(st.sampled_from(["store", "loop", "loop", "read", "guard", "stage"]))
             if kind == "loop" and depth < 3:
                 self.loop(depth)
             elif kind == "read":
                 self.value()
+            elif kind == "stage" and self.loops:
+                self.stage(depth)
             elif kind == "guard" and self.loops:
                 self.guard(depth)
             else:

@@ -6,7 +6,7 @@ from family_checks import check_few, each_family
 from hypothesis import event, given, settings
 from loop_programs import Matmul, matmuls
 from pass_checks import LOOPS, run_on, same
-from raised import on_memory, only_blocks, reasons
+from raised import contents_after, on_memory, only_blocks, reasons
 from random_loops import BUFFERS, SIZE, programs
 
 from byocir.compiler import generate, import_onnx, partition
@@ -15,9 +15,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp, ExternOp, ForOp, ReadOp
 from byocir.dialects.types import i32
-from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
-from byocir.evaluate.ports import port_names
 from byocir.patterns import Composite, block, wildcard
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.stages import meaning_pipeline
@@ -111,17 +109,6 @@ def test_each_form_is_one_contraction(form):
     module = check_matmul(FORMS[form])
     (contraction,) = [op for op in module.walk() if isinstance(op, BlockOp) and op.reductions]
     assert GEMM["i8"].attempt(contraction).fits
-
-
-def contents_after(module, arrays):
-    """What the buffers of @main hold in the end, be it on memory or on tensors, by name."""
-    interpreter = Interpreter(module)
-    function = interpreter.function("main")
-    held = {name: array.copy() for name, array in arrays.items()}
-    names = port_names(function.arg_attrs, len(function.function_type.inputs), "arg")
-    results = interpreter.call(function, [held[name] for name in names])
-    count = len(function.function_type.outputs)
-    return held | dict(zip(port_names(function.res_attrs, count, "res"), results, strict=True))
 
 
 @pytest.mark.hypothesis

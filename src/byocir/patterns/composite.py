@@ -132,8 +132,9 @@ class Composite:
 
     @cached_property
     def level(self) -> str:
-        """ "tensor" when the pattern is made of blocks, else "graph"."""
-        tensor = any(isinstance(p, BlockPattern) for p in self.walk())
+        """ "tensor" when the pattern has blocks, copies or others of its ops, else "graph"."""
+        names = (name for pattern in self.walk() for name in pattern.root_names())
+        tensor = any(name.startswith("tir.") for name in names)
         return "tensor" if tensor else "graph"
 
     @cached_property

@@ -2,10 +2,11 @@
 
 Does: each store in loops of scf, affine or tir becomes a block over the iterators around it. Loops
 need not be perfectly nested, and what they carry, or keep in memory of one iteration, is given an
-element for each. Tiles become one iterator again, remainders that are bounded by a minimum
-included. A choice between a load and a number, by whether the index is inside, is a pad; other
-conditions on indices are a guard. A function in which nothing else is left goes from memory to
-tensors: arguments that are only written become results.
+element for each, but what copies stage there is accessed where it comes from. Tiles become one
+iterator again, remainders that are bounded by a minimum included. A choice between a load and a
+number, by whether the index is inside, is a pad; other conditions on indices are a guard. A
+function in which nothing else is left goes from memory to tensors: arguments that are only written
+become results.
 
 Requires: memrefs of static shape that do not overlap; loads inside them.
 

@@ -19,6 +19,7 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.scf_to_tir.blocks import ops_of
 from byocir.lowering.scf_to_tir.bodies import Bodies
 from byocir.lowering.scf_to_tir.indices import Indices, conditions
+from byocir.lowering.scf_to_tir.staged import unstaged
 from byocir.lowering.scf_to_tir.statements import (
     Access,
     Loop,
@@ -48,17 +49,21 @@ class Reader:
         self.bodies = Bodies(self.indices)
         self.place = Place()
         self.allocs: list[tir.AllocOp] = []
+        self._own: dict[SSAValue, list[Loop]] = {}
+        """The buffers that were made for an op, with the loops that they have elements for."""
         self._statements: list[Statement] = []
 
     def read(self, op: Operation) -> Unit:
         """Raises an op of the function's body to blocks, or says why it stays."""
-        self.place, self._statements = Place(), []
+        self.place, self._statements, self._own = Place(), [], {}
         before, since = len(self.allocs), self.bodies.time()
         try:
             self._op(op)
             self.bodies.check_loads(since)
-            check_order(self._statements)
-            made = [made for s in self._statements for made in ops_of(s, self.indices)]
+            statements = unstaged(self._statements, self._own)
+            self._check_room(statements)
+            check_order(statements)
+            made = [made for s in statements for made in ops_of(s, self.indices)]
             _check_inside(made)
             return Unit(op, made)
         except NotRaised as reason:
@@ -267,15 +272,21 @@ class Reader:
     def _new_buffer(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         type_ = value.type
         element = element_type_of(type_) if _is_memref(value) else type_
-        if prod(shape) > MOST_ELEMENTS:
-            raise NotRaised(
-                f"expected iterations that keep at most {MOST_ELEMENTS} elements in all, "
-                f"found {prod(shape)}"
-            )
         made = tir.AllocOp.of(element, tuple(shape))
         made.result.name_hint = value.name_hint
         self.allocs.append(made)
+        self._own[made.result] = list(self.place.loops)
         return made.result
+
+    def _check_room(self, statements: Sequence[Statement]) -> None:
+        """Raises NotRaised if a buffer that is still there keeps too much."""
+        touched = {access.buffer for each in statements for access, _ in each.accesses}
+        for size in (prod(shape_of(buffer.type)) for buffer in self._own if buffer in touched):
+            if size > MOST_ELEMENTS:
+                raise NotRaised(
+                    f"expected iterations that keep at most {MOST_ELEMENTS} elements in all, "
+                    f"found {size}"
+                )
 
 
 def _is_memref(value: SSAValue) -> bool:
