@@ -5,7 +5,8 @@ or strided (`h * 2 + r - 1`, `w * 2 + s - 1`), reads a copy of that input which 
 and, for strides, keeps each phase (`row mod stride`, `column mod stride`) in a plane of its own.
 There the elements of all windows follow each other, also from one row to the next, so one iterator
 walks over rows and columns; what it computes between two rows is left out when the result is
-copied.
+copied. It pays where results have fewer channels than vectors have lanes, as in the last layer of a
+net that makes pictures: others have their channels last by then, and are left alone.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
