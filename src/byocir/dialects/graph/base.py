@@ -20,7 +20,15 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import EqAttrConstraint, IRDLOperation, ParsePropInAttrDict
+from xdsl.irdl import (
+    EqAttrConstraint,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
@@ -180,6 +188,15 @@ class GraphOp(IRDLOperation):
             raise VerifyException(
                 f"expected result type {_types(expected)} to match operands, found {_types(found)}"
             )
+
+
+class OneInputOp(GraphOp):
+    """Base of the ops from one tensor to one; all else that they are given is properties."""
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
 
 def is_defined(kind: type[Operation]) -> bool:

@@ -16,6 +16,7 @@ from byocir.dialects.graph.base import (
     INT,
     Exact,
     GraphOp,
+    OneInputOp,
     Way,
     broadcast,
     expect_flag,
@@ -255,18 +256,14 @@ class WhereOp(Exact, GraphOp):
 
 
 @irdl_op_definition
-class CastOp(Exact, GraphOp):
+class CastOp(Exact, OneInputOp):
     """The same numbers of element type `to`, e.g. `graph.cast %x {to = i32} : (tensor<8x4xf32>) ->
     tensor<8x4xi32>`. Floats become integers towards zero; those that do not fit saturate, and NaN
     is 0 (ONNX leaves both open). Integers keep their low bits. What is not 0 is true."""
 
     name = "graph.cast"
 
-    input = operand_def(TensorType)
     to = prop_def(Attribute)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         expect(has_element(self.to), f"expected to of a number type or i1, found {self.to}")

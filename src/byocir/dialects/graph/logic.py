@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, prop_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     Exact,
-    GraphOp,
+    OneInputOp,
     expect_flag,
     expect_float,
     may_lack,
@@ -105,13 +104,8 @@ class GreaterOrEqualOp(CompareOp):
         return x.compare("ge", y)
 
 
-class ClassifyOp(Exact, GraphOp):
+class ClassifyOp(Exact, OneInputOp):
     """Base of the questions about one float: a tensor of floats to booleans."""
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         expect_float(self.input)

@@ -97,15 +97,8 @@ def _windows(size: int, extent: int, stride: int, pads: Sequence[int], ceil: boo
     return count - 1 if (count - 1) * stride >= size + pads[0] else count
 
 
-@irdl_op_definition
-class ConvOp(ExactOnIntegers, GraphOp):
-    """Convolution of `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
-    `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
-    dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>,
-    tensor<32xi32>) -> tensor<1x32x8x8xi32>`. Pads come as in ONNX: all begins, then all ends. 8-bit
-    integers accumulate in i32, which the bias has too."""
-
-    name = "graph.conv"
+class ConvBaseOp(GraphOp):
+    """Base of the convolutions of `[N,C,spatial…]` with a weight and an optional bias."""
 
     input = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -119,6 +112,23 @@ class ConvOp(ExactOnIntegers, GraphOp):
     assembly_format = (
         "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
     )
+
+    def check_bias(self, element: Attribute, channels: int) -> None:
+        """Raises VerifyException for a bias that is not one number for each channel."""
+        if self.bias is not None:
+            bias = tensor(element, [channels])
+            expect(self.bias.type == bias, f"expected bias {bias}, found {self.bias.type}")
+
+
+@irdl_op_definition
+class ConvOp(ExactOnIntegers, ConvBaseOp):
+    """Convolution of `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
+    `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+    dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>,
+    tensor<32xi32>) -> tensor<1x32x8x8xi32>`. Pads come as in ONNX: all begins, then all ends. 8-bit
+    integers accumulate in i32, which the bias has too."""
+
+    name = "graph.conv"
 
     def infer(self) -> Sequence[TensorType]:
         x, w = shape_of(self.input.type), shape_of(self.weight.type)
@@ -153,9 +163,7 @@ class ConvOp(ExactOnIntegers, GraphOp):
             is_float(element) or element_type_of(self.input.type) in BYTES,
             lambda: f"expected floating-point or 8-bit operands, found {element}",
         )
-        if self.bias is not None:
-            bias = tensor(element, [channels])
-            expect(self.bias.type == bias, f"expected bias {bias}, found {self.bias.type}")
+        self.check_bias(element, channels)
         return element
 
     def define(self, emit: Emitter) -> SSAValue:
@@ -164,7 +172,7 @@ class ConvOp(ExactOnIntegers, GraphOp):
 
 
 @irdl_op_definition
-class ConvTransposeOp(GraphOp):
+class ConvTransposeOp(ConvBaseOp):
     """The transpose of a convolution: each element of `[N,C,spatial…]` adds its multiple of a
     kernel of `[C,O/group,kernel…]`, `strides` apart, and `pads` cut off what is at the borders;
     `output_padding` adds room at the ends, e.g. `graph.conv_transpose %x, %w, %b {strides =
@@ -174,19 +182,7 @@ class ConvTransposeOp(GraphOp):
 
     name = "graph.conv_transpose"
 
-    input = operand_def(TensorType)
-    weight = operand_def(TensorType)
-    bias = opt_operand_def(TensorType)
-    strides = prop_def(INTS)
-    pads = prop_def(INTS)
-    dilations = prop_def(INTS)
-    group = prop_def(INT)
     output_padding = prop_def(INTS)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
 
     def infer(self) -> Sequence[TensorType]:
         x, w, group = shape_of(self.input.type), shape_of(self.weight.type), self.group.value.data
@@ -202,9 +198,7 @@ class ConvTransposeOp(GraphOp):
             f"expected {w[0]} input channels, divisible by group {group}, found {x[1]}",
         )
         channels = w[1] * group
-        if self.bias is not None:
-            bias = tensor(element, [channels])
-            expect(self.bias.type == bias, f"expected bias {bias}, found {self.bias.type}")
+        self.check_bias(element, channels)
         return [tensor(element, (x[0], channels, *self._spatial(x[2:], w[2:])))]
 
     def _spatial(self, x: Shape, kernel: Shape) -> Shape:
@@ -361,7 +355,7 @@ def _contract(
     )
 
 
-def _with_bias(emit: Emitter, op: ConvOp | ConvTransposeOp, total: SSAValue) -> SSAValue:
+def _with_bias(emit: Emitter, op: ConvBaseOp, total: SSAValue) -> SSAValue:
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     if op.bias is None:
         return narrowed(emit, total, element)

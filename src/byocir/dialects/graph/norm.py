@@ -24,6 +24,7 @@ from byocir.dialects.graph.base import (
     FLOAT,
     INT,
     GraphOp,
+    OneInputOp,
     broadcast,
     dims,
     expect_axis,
@@ -252,7 +253,7 @@ class RmsNormOp(GraphOp):
 
 
 @irdl_op_definition
-class LrnOp(GraphOp):
+class LrnOp(OneInputOp):
     """Local response normalisation, `x / (bias + alpha / size * s)^beta`, where s is the sum of the
     squares of `size` neighbouring channels, e.g. `graph.lrn %x {alpha = 1.0e-04 : f32, beta =
     0.75 : f32, bias = 1.0 : f32, size = 3 : i64} : (tensor<1x4x8x8xf32>) ->
@@ -260,14 +261,10 @@ class LrnOp(GraphOp):
 
     name = "graph.lrn"
 
-    input = operand_def(TensorType)
     alpha = prop_def(FLOAT)
     beta = prop_def(FLOAT)
     bias = prop_def(FLOAT)
     size = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         expect(self.size.value.data >= 1, f"expected size >= 1, found {self.size.value.data}")

@@ -12,15 +12,14 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, prop_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
     Exact,
-    GraphOp,
+    OneInputOp,
     dims,
     expect_flag,
     expect_float,
@@ -43,18 +42,14 @@ from byocir.dialects.types import (
 )
 
 
-class PoolOp(GraphOp):
+class PoolOp(OneInputOp):
     """Base of the pools: one window slides over the spatial dimensions of `[N,C,spatial…]`."""
 
-    input = operand_def(TensorType)
     kernel_shape = prop_def(INTS)
     strides = prop_def(INTS)
     pads = prop_def(INTS)
     dilations = prop_def(INTS)
     ceil_mode = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     @classmethod
     def over_all(cls, x: SSAValue) -> Self:
@@ -189,13 +184,8 @@ class LpPoolOp(PoolOp):
         return emit.elementwise(shape, element, [_pool(emit, self, wide, 0, power)], root)
 
 
-class GlobalPoolOp(GraphOp):
+class GlobalPoolOp(OneInputOp):
     """Base of the pools over all spatial dimensions of `[N,C,spatial…]`, which stay with size 1."""
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x = shape_of(self.input.type)

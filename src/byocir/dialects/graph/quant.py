@@ -115,14 +115,8 @@ def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: 
         expect(s == (x[axis],), f"expected a scale of shape {x[axis]} or scalar, found {dims(s)}")
 
 
-@irdl_op_definition
-class QuantizeOp(GraphOp):
-    """`saturate(round(x / scale) + zero_point)`, rounding half to even, e.g. `graph.quantize %x,
-    %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>, tensor<i8>) ->
-    tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along; with a scalar
-    one it has no meaning and is 1."""
-
-    name = "graph.quantize"
+class ScaledOp(GraphOp):
+    """Base of the ops that convert with a scale and a zero point, one for all or along an axis."""
 
     input = operand_def(TensorType)
     scale = operand_def(TensorType)
@@ -133,6 +127,16 @@ class QuantizeOp(GraphOp):
     assembly_format = (
         "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
     )
+
+
+@irdl_op_definition
+class QuantizeOp(ScaledOp):
+    """`saturate(round(x / scale) + zero_point)`, rounding half to even, e.g. `graph.quantize %x,
+    %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>, tensor<i8>) ->
+    tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along; with a scalar
+    one it has no meaning and is 1."""
+
+    name = "graph.quantize"
 
     def infer(self) -> Sequence[TensorType]:
         source, scale = expect_float(self.input), expect_float(self.scale)
@@ -167,22 +171,12 @@ class QuantizeOp(GraphOp):
 
 
 @irdl_op_definition
-class DequantizeOp(GraphOp):
+class DequantizeOp(ScaledOp):
     """`(x - zero_point) * scale`, e.g. `graph.dequantize %x, %scale, %zero_point {axis = 1 : i64} :
     (tensor<1x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x4xf32>`. `axis` is as in
     `graph.quantize`."""
 
     name = "graph.dequantize"
-
-    input = operand_def(TensorType)
-    scale = operand_def(TensorType)
-    zero_point = operand_def(TensorType)
-    axis = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
-    )
 
     def infer(self) -> Sequence[TensorType]:
         element = expect_float(self.scale)

@@ -8,8 +8,7 @@ from math import inf, prod
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, prop_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
@@ -17,7 +16,7 @@ from byocir.dialects.graph.base import (
     INTS,
     Exact,
     ExactOnIntegers,
-    GraphOp,
+    OneInputOp,
     expect_axes,
     expect_axis,
     expect_flag,
@@ -41,16 +40,12 @@ from byocir.dialects.types import (
 )
 
 
-class ReduceOp(GraphOp):
+class ReduceOp(OneInputOp):
     """Base of the reductions along `axes`, which stay with size 1 if `keepdims` is 1; on floats,
     unless a subclass says otherwise."""
 
-    input = operand_def(TensorType)
     axes = prop_def(INTS)
     keepdims = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def element(self) -> Attribute:
         """The result's element type; raises VerifyException for an input that is not allowed."""
@@ -219,17 +214,13 @@ class ReduceLogSumExpOp(ReduceOp):
         return logs if shape == rest else _with_ones(emit, logs, shape, axes)
 
 
-class ArgOp(Exact, GraphOp):
+class ArgOp(Exact, OneInputOp):
     """Base of the searches along one axis for the index of an element, of several equal ones the
     first, or the last if `select_last_index` is 1."""
 
-    input = operand_def(TensorType)
     axis = prop_def(INT)
     keepdims = prop_def(INT)
     select_last_index = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, axis = list(shape_of(self.input.type)), self.axis.value.data
@@ -264,14 +255,10 @@ class ArgMinOp(ArgOp):
         return _arg(emit, self, "min")
 
 
-class AlongOp(GraphOp):
+class AlongOp(OneInputOp):
     """Base of the ops on floats that keep the shape and look along one axis."""
 
-    input = operand_def(TensorType)
     axis = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x = shape_of(self.input.type)
@@ -380,20 +367,16 @@ class LpNormOp(AlongOp):
 
 
 @irdl_op_definition
-class CumSumOp(ExactOnIntegers, GraphOp):
+class CumSumOp(ExactOnIntegers, OneInputOp):
     """The sum of the elements up to each along `axis`, without itself if `exclusive` is 1, from the
     end if `reverse` is 1, e.g. `graph.cum_sum %x {axis = 1 : i64, exclusive = 0 : i64, reverse =
     0 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
 
     name = "graph.cum_sum"
 
-    input = operand_def(TensorType)
     axis = prop_def(INT)
     exclusive = prop_def(INT)
     reverse = prop_def(INT)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, element = shape_of(self.input.type), element_type_of(self.input.type)

@@ -11,7 +11,6 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -25,6 +24,7 @@ from byocir.dialects.graph.base import (
     INTS,
     Exact,
     GraphOp,
+    OneInputOp,
     dims,
     expect_axes,
     expect_axis,
@@ -37,13 +37,8 @@ from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, Space
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
-class ShapeOp(Exact, GraphOp):
+class ShapeOp(Exact, OneInputOp):
     """Base of the shape ops with one input; a subclass says which shape comes out."""
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def shape(self, x: Shape) -> Sequence[int]:
         """The result's shape for an input of shape `x`; raises VerifyException."""

@@ -7,24 +7,25 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition
 
 from byocir.dialects.checks import expect
-from byocir.dialects.graph.base import Exact, GraphOp, is_number, is_signed, may_lack, undefined
+from byocir.dialects.graph.base import (
+    Exact,
+    OneInputOp,
+    is_number,
+    is_signed,
+    may_lack,
+    undefined,
+)
 from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, is_float, is_unsigned, shape_of, tensor
 
 
-class UnaryOp(GraphOp):
+class UnaryOp(OneInputOp):
     """Base of the ops from one tensor to one of the same type."""
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def check(self, element: Attribute) -> None:
         """Raises VerifyException for an element type or properties that are not allowed; floats
