@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from host_models import attention, depthwise_net, model_of, recurrent
 from onnx import helper
-from projects import SANITIZE, build, check, run, tools_alone, write
+from projects import SANITIZE, build, check, run, tools_alone
 
 import byocir
 from byocir.cli.export_files import check_folder, write_project
@@ -177,22 +177,6 @@ def test_a_list_of_files_elsewhere_is_no_list(name, tmp_path):
 def test_the_same_package_gives_the_same_bytes(digits, tmp_path):
     packages = [digits, byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")]
     assert export_project(packages[0]) == export_project(packages[1])
-
-
-def test_cmake_builds_it_too(digits, tmp_path):
-    if shutil.which("cmake") is None:
-        pytest.skip("no cmake")
-    source, built = tmp_path / "source", tmp_path / "built"
-    write(export_project(digits), source)
-    for command in (
-        ["cmake", "-S", source, "-B", built, "-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_BUILD_TYPE=Debug"],
-        ["cmake", "--build", built],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    feeds = random_feeds(digits.module, 7)
-    for name, array in digits.run(feeds).items():
-        np.testing.assert_array_equal(run(digits, built, feeds)[name], array)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
