@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, YieldOp, stored
@@ -18,17 +18,31 @@ from byocir.dialects.types import (
     dtype_of,
     element_of,
     element_type_of,
-    f32,
-    i8,
-    i32,
-    shape_of,
-    ui8,
 )
-from byocir.patterns.match import python_value
-from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, LARGEST, VIEWS
+from byocir.targets.dnnl.patterns import BINARY, VIEWS
+from byocir.targets.dnnl.terms import (
+    TYPES,
+    aligned,
+    along,
+    attributes,
+    c_dims,
+    c_number,
+    c_sizes,
+    c_type,
+    fits_rows,
+    function_of,
+    in_rows,
+    is_float,
+    is_result_of,
+    number_of,
+    numbers_of,
+    other_operand,
+    readers,
+    sizes,
+    spelled_out,
+)
 
 ALIGN = 64
-TYPES: dict[Attribute, str] = {f32: "dnnl_f32", i8: "dnnl_s8", ui8: "dnnl_u8", i32: "dnnl_s32"}
 LATER = ("graph.cast", "graph.dequantize", "graph.pad")
 """The ops that are written where something reads their result as it is, or not at all."""
 NONE = "DNNL_NET_NONE"
@@ -50,7 +64,7 @@ class Net:
         """The value whose elements a view has, by the view."""
         body = function.body.block
         for argument in body.args:
-            self._names[argument] = self._add(f"dnnl_net_input(n, {_typed(argument)})")
+            self._names[argument] = self._add(f"dnnl_net_input(n, {c_type(argument)})")
         for op in body.ops:
             self._write(op)
 
@@ -120,7 +134,7 @@ void {name}_close(void *state)
     def _reshaped(self, name: str, found: Shape, shape: Shape) -> str:
         if found == shape:
             return self._noted(name)
-        made = self._add(f"dnnl_net_reshape(n, {name}, {_dims(shape)})", of=name)
+        made = self._add(f"dnnl_net_reshape(n, {name}, {c_dims(shape)})", of=name)
         return self._noted(made)
 
     def _is_read_later(self, name: str) -> bool:
@@ -146,7 +160,7 @@ void {name}_close(void *state)
             self.constants[array.digest] = array, self._size
             self._size += -(-array.size * array.dtype.itemsize // ALIGN) * ALIGN
         _, offset = self.constants[array.digest]
-        type_ = f"{TYPES[element_of(array.dtype)]}, {_dims(array.shape or (1,))}"
+        type_ = f"{TYPES[element_of(array.dtype)]}, {c_dims(array.shape or (1,))}"
         return self._add(f"dnnl_net_constant(n, {type_}, data + {offset})")
 
     def _composite(self, composite: CompositeOp) -> None:
@@ -160,7 +174,7 @@ void {name}_close(void *state)
             elif not isinstance(op, YieldOp):
                 left.append(op)
         if composite.pattern.data.endswith(".smooth"):
-            call = f"{self._read(body.args[0])}, {_smooth(left)}"
+            call = f"{self._read(body.args[0])}, {spelled_out(left)}"
             self._names[left[-1].results[0]] = self._add(f"dnnl_net_eltwise(n, {call})")
             left = []
         while left:
@@ -183,7 +197,7 @@ void {name}_close(void *state)
         made: list[Operation] = []
         value, smooth = op.results[0], list[Operation]()
         while True:
-            following = _readers(value, left)
+            following = readers(value, left)
             if not following or sizes(following[0].results[0]) != sizes(op.results[0]):
                 break
             if len(following) > 1:
@@ -196,11 +210,11 @@ void {name}_close(void *state)
             end = names.index("graph.requantize") + 1
             is_sum = names[end : end + 2] == ["graph.dequantize", "graph.add"]
             return made if not is_sum or self._adds_alike(made[end:]) else made[:end]
-        if any(_function(op, value) is not None for value in op.operands[:2]):
+        if any(function_of(op, value) is not None for value in op.operands[:2]):
             return []  # oneDNN's kernels of functions take no others with them
         values = [op, *made]
         kept = [
-            each.name == "graph.add" or _function(each, before.results[0]) is not None
+            each.name == "graph.add" or function_of(each, before.results[0]) is not None
             for before, each in zip(values, made, strict=False)
         ]
         return made[: kept.index(False)] if False in kept else made + smooth
@@ -208,7 +222,7 @@ void {name}_close(void *state)
     def _adds_alike(self, tail: Sequence[Operation]) -> bool:
         """Tells if what is added, in a sum that is quantised, has the type and shape of the result,
         as its place must."""
-        other = self._later.get(_other(tail[1], tail[0].results[0]))
+        other = self._later.get(other_operand(tail[1], tail[0].results[0]))
         return (
             other is not None
             and tail[-1].name == "graph.quantize"
@@ -221,7 +235,7 @@ void {name}_close(void *state)
         if op.name in VIEWS:
             return self._view(op)
         for value in op.operands[:2]:
-            if (function := _function(op, value)) is not None:
+            if (function := function_of(op, value)) is not None:
                 self._follow(op, after)
                 return self._add(f"dnnl_net_eltwise(n, {self._read(value)}, {function})")
         if op.name in BINARY:
@@ -235,28 +249,28 @@ void {name}_close(void *state)
         rows, value, zero = rows or shape, op.results[0], 0
         for i, each in enumerate(after):
             following = after[i + 1] if i + 1 < len(after) else None
-            if len(_readers(value, after[i:])) > 1:
-                self.lines.append(f"dnnl_net_then(n, {_smooth(after[i:])});")
+            if len(readers(value, after[i:])) > 1:
+                self.lines.append(f"dnnl_net_then(n, {spelled_out(after[i:])});")
                 break
-            if (function := _function(each, value)) is not None:
+            if (function := function_of(each, value)) is not None:
                 self.lines.append(f"dnnl_net_then(n, {function});")
             elif each.name == "graph.requantize":
                 zero = self._rescale(each, rows, shape, following)
             elif each.name == "graph.dequantize":
                 self._to_floats(each, zero, following)
             elif each.name == "graph.quantize":
-                scale, added = (_one_of(v) for v in each.operands[1:])
+                scale, added = (number_of(v) for v in each.operands[1:])
                 self._then("linear", 1 / scale, added)
             else:
-                self._sum(_other(each, value), rows, shape, is_first=i == 0)
+                self._sum(other_operand(each, value), rows, shape, is_first=i == 0)
             value = each.results[0]
 
     def _then(self, kind: str, alpha: float = 0.0, beta: float = 0.0) -> None:
-        numbers = f"{_number(alpha)}, {_number(beta)}"
+        numbers = f"{c_number(alpha)}, {c_number(beta)}"
         self.lines.append(f"dnnl_net_then(n, dnnl_eltwise_{kind}, {numbers});")
 
     def _then_with(self, kind: str, other: SSAValue, rows: Shape, shape: Shape) -> None:
-        name = self._shaped(other, _in_rows(sizes(other), rows, shape))
+        name = self._shaped(other, in_rows(sizes(other), rows, shape))
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
 
     def _requantize(self, op: Operation, _: Sequence[Operation]) -> str:
@@ -264,10 +278,10 @@ void {name}_close(void *state)
         x, factor, shape = op.operands[0], 1.0, sizes(op.results[0])
         whole = self._later.get(x)
         if whole is not None:
-            x, factor = whole.operands[0], _one_of(whole.operands[1])
+            x, factor = whole.operands[0], number_of(whole.operands[1])
         by = self._stored(Array.of(np.full([1] * len(shape), factor, np.float32)))
         if whole is not None:
-            self._then("linear", 1.0, _attrs(whole)["zero_point"])
+            self._then("linear", 1.0, attributes(whole)["zero_point"])
         self._rescale(op, shape, shape, None)
         return self._combined(self._read(x), by, "mul", op.results[0])
 
@@ -275,7 +289,7 @@ void {name}_close(void *state)
         self, op: Operation, rows: Shape, shape: Shape, following: Operation | None
     ) -> int:
         """Writes a requantisation; the zero point that is not added to what it gives."""
-        zero = _attrs(op)["zero_point"]
+        zero = attributes(op)["zero_point"]
         self._then_with("mul", op.operands[1], rows, shape)
         if following is not None and following.name == "graph.dequantize":
             limits = np.iinfo(dtype_of(element_type_of(op.results[0].type)))
@@ -289,29 +303,29 @@ void {name}_close(void *state)
 
     def _to_floats(self, op: Operation, zero: int, following: Operation | None) -> None:
         """Writes a dequantisation; the zero point of what is added next is taken off here."""
-        scale, own = (_one_of(v) for v in op.operands[1:])
+        scale, own = (number_of(v) for v in op.operands[1:])
         less = 0.0
         if following is not None and following.name == "graph.add":
-            other = self._later[_other(following, op.results[0])]
-            less = float(np.prod([_one_of(v) for v in other.operands[1:]]))
+            other = self._later[other_operand(following, op.results[0])]
+            less = float(np.prod([number_of(v) for v in other.operands[1:]]))
         self._then("linear", scale, (zero - own) * scale - less)
 
     def _sum(self, other: SSAValue, rows: Shape, shape: Shape, is_first: bool) -> None:
         scale, added = 1.0, self._later.get(other)
         if added is not None and other not in self._names:
-            scale, other = _one_of(added.operands[1]), added.operands[0]
-        if added is None and not (sizes(other) == shape and is_first and _is_float(other)):
+            scale, other = number_of(added.operands[1]), added.operands[0]
+        if added is None and not (sizes(other) == shape and is_first and is_float(other)):
             self._then_with("add", other, rows, shape)
             return
         name = self._shaped(other, rows)
         later = int(self._is_read_later(name))
-        self.lines.append(f"dnnl_net_then_add(n, {name}, {_number(scale)}, {later});")
+        self.lines.append(f"dnnl_net_then_add(n, {name}, {c_number(scale)}, {later});")
 
     def _view(self, op: Operation) -> str:
         name = self._read(op.operands[0])
         if op.name != "graph.transpose":
             return self._reshaped(name, sizes(op.operands[0]), sizes(op.results[0]))
-        order = _attrs(op)["perm"]
+        order = attributes(op)["perm"]
         places = ", ".join(str(order.index(i)) for i in range(len(order)))
         return self._add(f"dnnl_net_transpose(n, {name}, (const int[]){{{places or 0}}})", of=name)
 
@@ -322,27 +336,27 @@ void {name}_close(void *state)
         return self._combined(x, y, BINARY[op.name], [op, *after][-1].results[0])
 
     def _combined(self, x: str, y: str, kind: str, result: SSAValue) -> str:
-        call = f"{self._noted(x)}, {self._noted(y)}, dnnl_binary_{kind}, {_typed(result)}"
+        call = f"{self._noted(x)}, {self._noted(y)}, dnnl_binary_{kind}, {c_type(result)}"
         return self._add(f"dnnl_net_binary(n, {call})")
 
     def _quantize(self, op: Operation, _: Sequence[Operation]) -> str:
         x, scale, zero = op.operands
-        rank, axis = len(sizes(x)), _attrs(op)["axis"]
+        rank, axis = len(sizes(x)), attributes(op)["axis"]
         by, name = self._along(scale, rank, axis), self._read(x)
         self._then("round")
         zeros = self._as_floats(zero)
-        self._then_with_name("add", self._reshaped(zeros, sizes(zero), _along(zero, rank, axis)))
+        self._then_with_name("add", self._reshaped(zeros, sizes(zero), along(zero, rank, axis)))
         return self._combined(name, by, "div", op.results[0])
 
     def _dequantize(self, op: Operation, _: Sequence[Operation] = ()) -> str:
         x, scale, zero = op.operands
-        rank, axis = len(sizes(x)), _attrs(op)["axis"]
-        if not isinstance(x.owner, ConstantOp) and _numbers_of(scale).size == 1:
-            zeros = self._stored(Array.of(_numbers_of(zero).reshape(1).astype(np.int32)))
+        rank, axis = len(sizes(x)), attributes(op)["axis"]
+        if not isinstance(x.owner, ConstantOp) and numbers_of(scale).size == 1:
+            zeros = self._stored(Array.of(numbers_of(zero).reshape(1).astype(np.int32)))
             by = self._shaped(scale, (1,))
             return self._add(f"dnnl_net_dequantize(n, {self._read(x)}, {by}, {zeros})")
         name, zeros = self._read(x), self._as_floats(zero)
-        less = self._reshaped(zeros, sizes(zero), _along(zero, rank, axis))
+        less = self._reshaped(zeros, sizes(zero), along(zero, rank, axis))
         self._then_with_name("mul", self._along(scale, rank, axis))
         return self._combined(name, less, "sub", op.results[0])
 
@@ -350,14 +364,14 @@ void {name}_close(void *state)
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {self._noted(name)});")
 
     def _along(self, value: SSAValue, rank: int, axis: int) -> str:
-        return self._shaped(value, _along(value, rank, axis))
+        return self._shaped(value, along(value, rank, axis))
 
     def _as_floats(self, value: SSAValue) -> str:
         """A constant of integers as one of floats."""
-        return self._stored(Array.of(_numbers_of(value).astype(np.float32)))
+        return self._stored(Array.of(numbers_of(value).astype(np.float32)))
 
     def _conv(self, op: Operation, after: Sequence[Operation]) -> str:
-        attrs, (x, w, *bias) = _attrs(op), op.operands
+        attrs, (x, w, *bias) = attributes(op), op.operands
         shape, groups = sizes(w), attrs["group"]
         if groups > 1:
             shape = (groups, shape[0] // groups, *shape[1:])
@@ -367,7 +381,7 @@ void {name}_close(void *state)
         zero = NONE
         if x in self._later:
             padded = self._later[x]
-            around, (x, *_) = _attrs(padded), padded.operands
+            around, (x, *_) = attributes(padded), padded.operands
             middle = len(around["pads"]) // 2
             begins, ends = around["pads"][2:middle], around["pads"][middle + 2 :]
             given = self._bias_of_pads(around["value"], w, bias) if around["value"] else given
@@ -379,28 +393,28 @@ void {name}_close(void *state)
     def _bias_of_pads(self, zero: int, w: SSAValue, bias: Sequence[SSAValue]) -> str:
         """The bias of a convolution that takes a zero point off all that it reads, as pads of that
         value need: what is taken off comes back here."""
-        weights = _numbers_of(w).astype(np.int32)
+        weights = numbers_of(w).astype(np.int32)
         made = zero * weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32)
-        made = made + _numbers_of(bias[0]) if bias else made
+        made = made + numbers_of(bias[0]) if bias else made
         return self._stored(Array.of(made.astype(np.int32)))
 
     def _matmul(self, op: Operation, after: Sequence[Operation]) -> str:
         (x, w), shape = op.operands, sizes(op.results[0])
         rows = (prod(shape[:-1]), shape[-1])
-        added = [v for each in after for v in each.operands if not _is_one_of(v, op, after)]
-        if len(sizes(w)) == 2 and all(_fits_rows(sizes(v), shape) for v in added):
+        added = [v for each in after for v in each.operands if not is_result_of(v, op, after)]
+        if len(sizes(w)) == 2 and all(fits_rows(sizes(v), shape) for v in added):
             left, right = self._shaped(x, (rows[0], sizes(x)[-1])), self._read(w)
         else:
             rows = shape
             left, right = (self._shaped(v, aligned(sizes(v), len(shape))) for v in (x, w))
         self._follow(op, after, rows)
         element = TYPES[element_type_of([op, *after][-1].results[0].type)]
-        call = f"{self._noted(left)}, {self._noted(right)}, {element}, {_dims(rows)}"
+        call = f"{self._noted(left)}, {self._noted(right)}, {element}, {c_dims(rows)}"
         return self._reshaped(self._add(f"dnnl_net_matmul(n, {call})"), rows, shape)
 
     def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
         """A sum over windows is a convolution of each channel by ones."""
-        attrs, channels = _attrs(op), sizes(op.operands[0])[1]
+        attrs, channels = attributes(op), sizes(op.operands[0])[1]
         kernel, half = attrs["kernel_shape"], len(attrs["pads"]) // 2
         ones = Array.of(np.ones((channels, 1, 1, *kernel), np.int8))
         window = [attrs["strides"], [d - 1 for d in attrs["dilations"]]]
@@ -422,7 +436,7 @@ void {name}_close(void *state)
             self.lines.append(f"dnnl_net_zero_point(n, {zero});")
         return self._add(
             f"dnnl_net_conv(n, {self._read(x)}, {self._noted(weights)}, {bias}, "
-            f"{_typed([op, *after][-1].results[0])}, {', '.join(map(_sizes, window))})"
+            f"{c_type([op, *after][-1].results[0])}, {', '.join(map(c_sizes, window))})"
         )
 
     def _pool(self, op: Operation, kind: str, attrs: dict[str, Any]) -> str:
@@ -439,14 +453,14 @@ void {name}_close(void *state)
         window = (strides, kernel, [d - 1 for d in dilations], begins, ends)
         return self._add(
             f"dnnl_net_pool(n, {self._read(op.operands[0])}, dnnl_pooling_{kind}, "
-            f"{_dims(sizes(op.results[0]))}, {', '.join(map(_sizes, window))})"
+            f"{c_dims(sizes(op.results[0]))}, {', '.join(map(c_sizes, window))})"
         )
 
     def _max_pool(self, op: Operation, _: Sequence[Operation]) -> str:
-        return self._pool(op, "max", _attrs(op))
+        return self._pool(op, "max", attributes(op))
 
     def _average_pool(self, op: Operation, _: Sequence[Operation]) -> str:
-        attrs = _attrs(op)
+        attrs = attributes(op)
         pads = "include" if attrs["count_include_pad"] else "exclude"
         return self._pool(op, f"avg_{pads}_padding", attrs)
 
@@ -464,7 +478,7 @@ void {name}_close(void *state)
         return self._global_pool(op, "max")
 
     def _softmax(self, op: Operation, _: Sequence[Operation], kind: str = "accurate") -> str:
-        x, axis = self._read(op.operands[0]), _attrs(op)["axis"]
+        x, axis = self._read(op.operands[0]), attributes(op)["axis"]
         return self._add(f"dnnl_net_softmax(n, {x}, dnnl_softmax_{kind}, {axis})")
 
     def _log_softmax(self, op: Operation, after: Sequence[Operation]) -> str:
@@ -473,133 +487,12 @@ void {name}_close(void *state)
     def _concat(self, op: Operation, _: Sequence[Operation]) -> str:
         parts = [self._read(value) for value in op.operands]
         listed = f"{len(parts)}, (const int[]){{{', '.join(parts)}}}"
-        return self._add(f"dnnl_net_concat(n, {listed}, {_attrs(op)['axis']})")
+        return self._add(f"dnnl_net_concat(n, {listed}, {attributes(op)['axis']})")
 
     def _layer_norm(self, op: Operation, _: Sequence[Operation]) -> str:
-        attrs, (x, *parameters) = _attrs(op), op.operands
+        attrs, (x, *parameters) = attributes(op), op.operands
         shape = sizes(x)
         rows = (prod(shape[: attrs["axis"]]), prod(shape[attrs["axis"] :]))
         given = [self._shaped(v, rows[1:]) for v in parameters] + [NONE]
-        call = f"{self._shaped(x, rows)}, {given[0]}, {given[1]}, {_number(attrs['epsilon'])}"
+        call = f"{self._shaped(x, rows)}, {given[0]}, {given[1]}, {c_number(attrs['epsilon'])}"
         return self._reshaped(self._add(f"dnnl_net_layer_norm(n, {call})"), rows, shape)
-
-
-def sizes(value: SSAValue) -> Shape:
-    """The shape of a value for oneDNN, which has no arrays without dimensions."""
-    return shape_of(value.type) or (1,)
-
-
-def aligned(shape: Shape, rank: int) -> Shape:
-    """A shape with as many dimensions as what it is broadcast to."""
-    return (*[1] * (rank - len(shape)), *shape)
-
-
-def _along(value: SSAValue, rank: int, axis: int) -> Shape:
-    """The shape of numbers that go along an axis, as what is broadcast."""
-    shape = [1] * rank
-    if shape_of(value.type):
-        (shape[axis],) = shape_of(value.type)
-    return tuple(shape)
-
-
-def _other(op: Operation, value: SSAValue) -> SSAValue:
-    """The operand of an op on two that is not this one."""
-    return op.operands[1 if op.operands[0] is value else 0]
-
-
-def _numbers_of(value: SSAValue) -> np.ndarray:
-    assert isinstance(value.owner, ConstantOp)
-    return stored(value.owner).values()
-
-
-def _one_of(value: SSAValue) -> float:
-    """The one number of a constant."""
-    return float(_numbers_of(value).reshape(-1)[0])
-
-
-def _is_float(value: SSAValue) -> bool:
-    return element_type_of(value.type) == f32
-
-
-def _is_one_of(value: SSAValue, op: Operation, after: Sequence[Operation]) -> bool:
-    """Tells if a value is the result of one of these ops."""
-    return any(value.owner is each for each in (op, *after))
-
-
-def _fits_rows(added: Shape, shape: Shape) -> bool:
-    """Tells if what is added to a stack of matrices is added alike to one of all rows."""
-    return added == shape or prod(added[:-1]) == 1
-
-
-def _in_rows(found: Shape, rows: Shape, shape: Shape) -> Shape:
-    """The shape of what is broadcast to a result, where that is computed as so many rows."""
-    if found == shape:
-        return rows
-    return aligned(found, len(rows)) if rows == shape else (1, found[-1])
-
-
-def _attrs(op: Operation) -> dict[str, Any]:
-    return {name: python_value(a) for name, a in op.properties.items()}
-
-
-def _function(op: Operation, value: SSAValue) -> str | None:
-    """oneDNN's function of each element of a value that an op is, with its numbers; or None."""
-    if op.name in FUNCTIONS:
-        kind, *numbers = FUNCTIONS[op.name](_attrs(op))
-        return ", ".join([f"dnnl_eltwise_{kind}", *map(_number, numbers)])
-    if op.name not in BINARY or isinstance(value.owner, ConstantOp):
-        return None
-    other, is_first = _other(op, value), op.operands[0] is value
-    constant = other.owner
-    if not isinstance(constant, ConstantOp) or stored(constant).size != 1:
-        return None
-    if sizes(op.results[0]) != sizes(value) or not _is_float(value):
-        return None
-    number = _one_of(other)
-    with np.errstate(divide="ignore", over="ignore"):
-        inverse = float(np.float32(1) / np.float32(number))
-    known: dict[str, tuple[str, float, float]] = {
-        "add": ("linear", 1.0, number),
-        "sub": ("linear", 1.0, -number) if is_first else ("linear", -1.0, number),
-        "mul": ("linear", number, 0.0),
-        "div": ("linear", inverse, 0.0),
-        "max": ("clip_v2", number, LARGEST),
-        "min": ("clip_v2", -LARGEST, number),
-    }
-    kind = BINARY[op.name]
-    if kind == "div" and not (is_first and np.isfinite(inverse)):
-        return None
-    name, *numbers = known[kind]
-    return ", ".join([f"dnnl_eltwise_{name}", *map(_number, numbers)])
-
-
-def _smooth(ops: Sequence[Operation]) -> str:
-    """The function of each element that several ops spell out."""
-    names = {op.name for op in ops}
-    if "graph.erf" in names:
-        return "dnnl_eltwise_gelu_erf, 0.0f, 0.0f"
-    if "graph.clip" in names:
-        return f"dnnl_eltwise_hardswish, {_number(1 / 6)}, 0.5f"
-    return "dnnl_eltwise_swish, 1.0f, 0.0f"
-
-
-def _readers(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
-    return [op for op in ops if value in op.operands]
-
-
-def _number(value: float) -> str:
-    if not np.isfinite(np.float32(value)):
-        return "0.0f / 0.0f" if np.isnan(value) else f"{1 if value > 0 else -1}.0f / 0.0f"
-    return f"{float(np.float32(value)).hex()}f"
-
-
-def _sizes(values: Sequence[int]) -> str:
-    return f"(const dnnl_dims_t){{{', '.join(map(str, values))}}}"
-
-
-def _dims(shape: Shape) -> str:
-    return f"{len(shape)}, {_sizes(shape)}"
-
-
-def _typed(value: SSAValue) -> str:
-    return f"{TYPES[element_type_of(value.type)]}, {_dims(sizes(value))}"
