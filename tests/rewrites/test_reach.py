@@ -1,4 +1,4 @@
-"""How far sums may lie from zero, beside the sums of the inputs that lead there."""
+"""Bounds of sums beside the sums of the inputs that lead there."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How far sums of products may lie from zero, by their weights and biases: a part of fix-point."""
+"""Bounds sums of products by their weights, biases and inputs: a part of fix-point."""
 
 from __future__ import annotations
 

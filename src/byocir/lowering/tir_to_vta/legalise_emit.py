@@ -97,8 +97,8 @@ class Emitter:
         return self._with_lane(lane, lane.rhs)
 
     def _products(self, lane: Lane) -> tuple[Lane | None, list[_Product]] | None:
-        """What a sum adds bytes to, if anything, and these as products of the GEMM unit, which adds
-        in a step what takes an ALU three or four; None for other lanes."""
+        """Splits a sum into the lane that bytes are added to, if any, and these as products of the
+        GEMM unit, which adds in a step what takes the ALU three or four; None for other lanes."""
         if not isinstance(lane, Step) or lane.name != "add" or not isinstance(lane.rhs, Lane):
             return None
         both = [(term, self._product(term)) for term in (lane.lhs, lane.rhs)]
