@@ -5,13 +5,15 @@
 For each net (default ResNet-50, MobileNetV2, encoder), with the host as C and an empty cache:
 seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
 Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
-processor, the C compiler's included. At last what a call of a region's code takes on the clock, in
+processor, the C compiler's included; loading is also timed in a new process, from where it has
+imported numpy, on the clock. At last what a call of a region's code takes on the clock, in
 this process and in one of its own.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
@@ -86,9 +88,26 @@ def compare(name: str, folder: Path) -> None:
     watch.tell("ONNX Runtime: file to session")
     session.run(None, feeds)
     theirs = watch.tell("ONNX Runtime: first result")
+    print(f"  package to callable, new process, clock  {in_new_process(saved):>11.2f} s")
     print(f"  file to result, cold {cold:.2f} s: {cold / theirs:.1f} x ONNX Runtime")
     print(f"  file to result, cached {cached:.2f} s: {cached / theirs:.1f} x ONNX Runtime")
     print(f"  package to result, cached {warm:.2f} s: {warm / theirs:.1f} x ONNX Runtime")
+
+
+IN_NEW_PROCESS = """import sys, numpy
+from time import perf_counter
+began = perf_counter()
+import byocir
+byocir.load(sys.argv[1])
+print(perf_counter() - began)
+"""
+
+
+def in_new_process(package: Path) -> float:
+    """The least seconds of a few that loading takes beyond numpy's import."""
+    command = [sys.executable, "-c", IN_NEW_PROCESS, str(package)]
+    runs = (subprocess.run(command, check=True, capture_output=True) for _ in range(5))
+    return min(float(each.stdout) for each in runs)
 
 
 def chain(nodes: int) -> None:

@@ -19,10 +19,12 @@ import byocir
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 from byocir.dialects import context
+from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx.entry import regular
 from byocir.patterns import targets
 from byocir.patterns.files import import_file
+from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.export import export_project
 
 NPU = str(Path(__file__).parents[2] / "examples" / "square_npu.py")
@@ -207,3 +209,21 @@ def test_words_that_are_none_are_refused():
         with pytest.raises(byocir.ByocirError, match=found) as error:
             byocir.compile(model(), targets=target())
         assert error.value.code == "B216"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_its_operators_on_constants_are_folded_where_they_are_exact(
+    exact: bool, monkeypatch: pytest.MonkeyPatch
+):
+    (dialect,) = SQUARE_NPU.dialects
+    context.make_known(dialect)
+    (square,) = dialect.operations
+    monkeypatch.setattr(square, "is_exact", lambda self: exact)
+    module = parse_module("""func.func @main() -> tensor<2xf32> {
+      %c = graph.constant #graph.array<[1.0, 4.0] : tensor<2xf32>>
+      %s = foo.square %c {scale = 0.5 : f32} : (tensor<2xf32>) -> tensor<2xf32>
+      func.return %s : tensor<2xf32> }""")
+    run_passes(module, context.load_context(), "fold-constants")
+    assert ("foo.square" in str(module)) != exact
+    (result,) = evaluate(module, {}).values()
+    assert result.tolist() == [0.5, 8.0]

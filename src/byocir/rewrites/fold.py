@@ -1,6 +1,7 @@
 """fold-constants: ops whose operands are all constants become constants.
 
-Does: evaluates such ops with byocir's own numpy rules. What has no elements is a constant, too,
+Does: evaluates such ops with byocir's own numpy rules, and a target's own operators by their
+definitions, where they say that they are exact. What has no elements is a constant, too,
 whatever it is made from: no target needs to think of it.
 
 Requires: nothing. Constants whose values were not supplied, and ops that read them, stay.
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.context import dialects_of_targets
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError
@@ -44,12 +46,21 @@ class FoldConstantsPass(ModulePass):
         rewrite_module(op, [EvaluateConstantOp(self.max_growth), ReplaceEmptyOp()])
 
 
+class OfOperators(Pattern):
+    """Rewrites operators of any kind, those in dialects of targets among them."""
+
+    @property
+    def root_names(self) -> frozenset[str]:
+        kinds = [op for each in (Graph, *dialects_of_targets()) for op in each.operations]
+        operators = (op for op in kinds if issubclass(op, GraphOp) and op is not ConstantOp)
+        return frozenset(op.name for op in operators)
+
+
 @dataclass(frozen=True)
-class EvaluateConstantOp(Pattern):
+class EvaluateConstantOp(OfOperators):
     """An op on constants becomes its value."""
 
     max_growth: int
-    roots = tuple(op for op in Graph.operations if issubclass(op, GraphOp) and op is not ConstantOp)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)
@@ -70,10 +81,8 @@ class EvaluateConstantOp(Pattern):
         return [new.constant(value) for value in results]
 
 
-class ReplaceEmptyOp(Pattern):
+class ReplaceEmptyOp(OfOperators):
     """An op whose results have no elements becomes arrays without any."""
-
-    roots = EvaluateConstantOp.roots
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         types = [result.type for result in op.results]

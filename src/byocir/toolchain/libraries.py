@@ -12,7 +12,6 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from byocir.errors import ByocirError
@@ -122,6 +121,8 @@ def _found_at_run(folder: str) -> str:
 
 def _files_of(wheels: Sequence[str]) -> list[Path]:
     """The files that wheels installed."""
+    from importlib import metadata  # imports more than all of the runtime
+
     found: list[Path] = []
     for wheel in wheels:
         try:
