@@ -58,8 +58,7 @@ def scale_of(call: Call) -> int:
 
 def moved_in(call: Call) -> dict[Register, tuple[int, int]]:
     x, into = call.places["x"], call.result
-    narrow = into.memory == accumulator and x.bytes == 1
-    fields = scale_of(call) << 32 | into.block_rows << 16 | narrow << 2
+    fields = scale_of(call) << 32 | into.block_rows << 16 | (into.bytes > x.bytes) << 2
     return {loads: (fields, x.stride("rows") * x.bytes)}
 
 
@@ -86,18 +85,22 @@ def multiply_add(acc: Scalar, x: Scalar, w: Scalar) -> Scalar:
 x, factor, runs = wildcard("x"), wildcard("scale")[""], "rows lanes"
 incoming = dict(unit=load, encode=move, registers=moved_in, rows=up_to(DIM))
 outgoing = dict(unit=store, encode=move, registers=moved_out, rows=up_to(DIM), lanes=up_to(DIM))
-summing = dict(into=accumulator, lanes=up_to(DIM), cycles=lambda s: 40 + s["rows"], **incoming)
+summing = dict(into=accumulator, **incoming)
 wide = dict(lanes=up_to(4 * DIM), cycles=lambda s: 40 + s["rows"] * -(-s["lanes"] // DIM))
 gemmini.copy("mvin", MAIN, scratchpad, **incoming, **wide)
 gemmini.copy("mvout", accumulator, MAIN, **outgoing, cycles=lambda s: 10 + 4 * s["rows"])
 
 
-@gemmini.instruction(**summing)
+@gemmini.instruction(**summing, lanes=up_to(DIM), cycles=lambda s: 40 + s["rows"])
+def mvin_bias() -> Pattern:
+    return block(runs, x["lanes"], lambda _, x: x)
+
+
+@gemmini.instruction(**summing, **wide)
 def mvin_sums() -> Pattern:
-    bias = block(runs, x["lanes"], lambda _, x: x)
     begun = block(runs, x[runs], factor, lambda _, x, s: scaled(_, x, s).to(i32))
     added = (x[runs], factor, lambda sum, x, s: sum + scaled(sum, x, s).to(i32))
-    return bias | begun | block(runs, *added, init=accumulator("sum"))
+    return begun | block(runs, *added, init=accumulator("sum"))
 
 
 @gemmini.instruction(**outgoing, cycles=lambda s: 10 + s["rows"])
