@@ -1,6 +1,7 @@
 """Nets on oneDNN, whole: beside ONNX Runtime, and as exported projects."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -108,6 +109,9 @@ def test_nets_of_bytes_are_whole_and_right(net):
     model = INT8_NETS[net](REDUCED)
     package = byocir.compile(model, targets=["dnnl"])
     assert (len(package.report.regions), package.report.host) == (1, [])
+    source = package.blobs["dnnl"]["regions.c"].decode()
+    names = re.findall(r"const int (v\d+) =", source)
+    assert [name for name in names if len(re.findall(rf"\b{name}\b", source)) == 1] == []
     evaluated = byocir.compile(model, targets=[Evaluated()])
     given = feeds(model, 1)
     for name, array in evaluated.run(given).items():

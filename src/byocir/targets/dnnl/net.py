@@ -117,11 +117,17 @@ void {name}_close(void *state)
 
     def _read(self, value: SSAValue) -> str:
         """The name of a value that the next line reads."""
-        if value not in self._names:
+        return self._noted(self._named(value))
+
+    def _named(self, value: SSAValue) -> str:
+        """The name of a value, which is written now if nothing read it before."""
+        if value not in self._names and isinstance(value.owner, ConstantOp):
+            self._names[value] = self._stored(stored(value.owner))
+        elif value not in self._names:
             op = self._later[value]
             is_cast = op.name == "graph.cast"
-            self._names[value] = self._read(op.operands[0]) if is_cast else self._dequantize(op)
-        return self._noted(self._names[value])
+            self._names[value] = self._named(op.operands[0]) if is_cast else self._dequantize(op)
+        return self._names[value]
 
     def _noted(self, name: str) -> str:
         self.reads[self._roots.get(name, name)] = len(self.lines)
@@ -144,16 +150,11 @@ void {name}_close(void *state)
     # -- ops
 
     def _write(self, op: Operation) -> None:
-        if isinstance(op, ConstantOp):
-            self._constant(op)
-        elif isinstance(op, ReturnOp):
+        if isinstance(op, ReturnOp):
             for value in op.operands:
                 self.lines.append(f"dnnl_net_output(n, {self._read(value)});")
         elif isinstance(op, CompositeOp):
             self._composite(op)
-
-    def _constant(self, op: ConstantOp) -> None:
-        self._names[op.result] = self._stored(stored(op))
 
     def _stored(self, array: Array) -> str:
         if array.digest not in self.constants:
@@ -166,13 +167,8 @@ void {name}_close(void *state)
     def _composite(self, composite: CompositeOp) -> None:
         body = composite.body.block
         for argument, value in zip(body.args, composite.inputs, strict=True):
-            self._names[argument] = self._names[value]
-        left: list[Operation] = []
-        for op in body.ops:
-            if isinstance(op, ConstantOp):
-                self._constant(op)
-            elif not isinstance(op, YieldOp):
-                left.append(op)
+            self._names[argument] = self._named(value)
+        left = [op for op in body.ops if not isinstance(op, ConstantOp | YieldOp)]
         if composite.pattern.data.endswith(".smooth"):
             call = f"{self._read(body.args[0])}, {spelled_out(left)}"
             self._names[left[-1].results[0]] = self._add(f"dnnl_net_eltwise(n, {call})")
@@ -377,22 +373,22 @@ void {name}_close(void *state)
             shape = (groups, shape[0] // groups, *shape[1:])
         half = len(attrs["pads"]) // 2
         begins, ends = attrs["pads"][:half], attrs["pads"][half:]
-        given = self._read(bias[0]) if bias else NONE
-        zero = NONE
+        pad = 0
         if x in self._later:
             padded = self._later[x]
             around, (x, *_) = attributes(padded), padded.operands
-            middle = len(around["pads"]) // 2
+            middle, pad = len(around["pads"]) // 2, around["value"]
             begins, ends = around["pads"][2:middle], around["pads"][middle + 2 :]
-            given = self._bias_of_pads(around["value"], w, bias) if around["value"] else given
-            zero = self._stored(Array.of(np.array([around["value"]], np.int32)))
-            zero = zero if around["value"] else NONE
+        given = self._bias(w, bias, pad)
+        zero = self._stored(Array.of(np.array([pad], np.int32))) if pad else NONE
         window = (attrs["strides"], [d - 1 for d in attrs["dilations"]], begins, ends)
         return self._window(op, after, x, self._shaped(w, shape), given, window, zero)
 
-    def _bias_of_pads(self, zero: int, w: SSAValue, bias: Sequence[SSAValue]) -> str:
-        """The bias of a convolution that takes a zero point off all that it reads, as pads of that
-        value need: what is taken off comes back here."""
+    def _bias(self, w: SSAValue, bias: Sequence[SSAValue], zero: int) -> str:
+        """The bias of a convolution, which takes a zero point off all that it reads where pads have
+        that value: what is taken off comes back here."""
+        if not zero:
+            return self._read(bias[0]) if bias else NONE
         weights = numbers_of(w).astype(np.int32)
         made = zero * weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32)
         made = made + numbers_of(bias[0]) if bias else made
