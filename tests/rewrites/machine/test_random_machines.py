@@ -141,8 +141,9 @@ DEEP = {"size": 8, "own weights": True, "weights rows": 32, "weights banks": 2, 
         (WIDE, (1, 8, 1)),
         ({"lanes": 4, "limit k": exactly(8), **DEEP}, (1, 12, 8)),
         ({"even copies": ("lanes",)}, (8, 12, 8)),
+        ({"starts": "only", "size": 8, "wide": 4, "two steps out": True}, (17, 13, 8)),
     ],
-    ids=["wide", "deep", "even"],
+    ids=["wide", "deep", "even", "whole"],
 )
 def test_tiles_are_such_as_all_on_the_way_can_do(given, sizes) -> None:
     drawn = machine_by(lambda options: options[0], given)

@@ -27,6 +27,7 @@ from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Machine, Memory
+from byocir.machine.instructions import init_of
 from byocir.machine.plans import Plan, cost_of, plans_of
 from byocir.rewrites.machine.copies import copy_cost, identity, uncopied
 from byocir.rewrites.machine.epilogues import fused
@@ -349,6 +350,8 @@ class _Chain:
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
         if i in block.reductions:
+            if init_of(self.stages[stage].plan.fit.form) is None:
+                return [extent]  # what begins anew with each call has whole sums
             sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
             return _spread(sizes, [n for n in sizes if n % unit == 0])
         parts = [-(-extent // count) for count in range(extent, 0, -1)]
