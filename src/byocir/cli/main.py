@@ -44,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
         verbs.add_parser("export-onnx", help="write a model as ONNX, with what became of each node")
     )
     _add_explain(verbs.add_parser("explain", help="say for each node where it went, and why"))
+    _add_diff(verbs.add_parser("diff", help="say in what two packages or reports differ"))
     _add_bisect(
         verbs.add_parser("bisect", help="find the step of a compilation that changes a result")
     )
@@ -288,6 +289,13 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_explain)
 
 
+def _add_diff(parser: argparse.ArgumentParser) -> None:
+    for name, which in (("a", "one package or report"), ("b", "another")):
+        parser.add_argument(name, type=Path, metavar=name.upper(), help=which)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(verb=_diff)
+
+
 def _add_measure(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, "an ONNX file or a module (.mlir)")
     parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
@@ -528,6 +536,12 @@ def _export_onnx(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from byocir.cli.explain import run
+
+    return run(options)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from byocir.cli.diff import run
 
     return run(options)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
+from byocir.runtime.report import layer_of
 from byocir.targets.base import Profile
 
 
@@ -14,7 +14,7 @@ def cycles_table(profile: Profile) -> str:
     units = list(dict.fromkeys(unit for _, unit, _ in profile.by_node))
     rows: dict[str, Counter[str]] = {}
     for nodes, unit, cycles in profile.by_node:
-        rows.setdefault(_layer(nodes), Counter())[unit] += cycles
+        rows.setdefault(layer_of(nodes), Counter())[unit] += cycles
     lines = [f"{profile.symbol}: {profile.cycles:,} simulated cycles per run; busy cycles by unit:"]
     lines.append(f"  {'layer':<36}" + "".join(f"{unit:>10}" for unit in units))
     for layer, busy in rows.items():
@@ -45,14 +45,3 @@ def _bounds(profile: Profile) -> list[str]:
     share = 100 * by_size[0][1] / profile.cycles
     listed = ", ".join(f"{name} {cycles:,}" for name, cycles in by_size)
     return [f"  least cycles: {listed}; the largest is {share:.1f} % of the total"]
-
-
-_QUANTISATION = re.compile(r"(Quantize|Dequantize)Linear(_\d+)?$")
-"""Names as quantisers give them, and as nodes without a name are called."""
-
-
-def _layer(nodes: str) -> str:
-    """The name of a layer: its first node that is no quantisation."""
-    names = nodes.split(", ")
-    own = [name for name in names if not _QUANTISATION.search(name)]
-    return (own or names)[0] or "(no node)"

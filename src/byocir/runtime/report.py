@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -165,3 +166,14 @@ class Report:
         if report.memory and not {"arena", "arena_lower_bound"} <= report.memory.keys():
             raise ValueError(f"expected the bytes of the arena, found {[*report.memory]}")
         return report
+
+
+_QUANTISATION = re.compile(r"(Quantize|Dequantize)Linear(_\d+)?$")
+"""Names as quantisers give them, and as nodes without a name are called."""
+
+
+def layer_of(nodes: str) -> str:
+    """The name of a layer: its first node that is no quantisation."""
+    names = nodes.split(", ")
+    own = [name for name in names if not _QUANTISATION.search(name)]
+    return (own or names)[0] or "(no node)"
