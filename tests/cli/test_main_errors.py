@@ -289,3 +289,8 @@ def test_inputs_of_another_shape_are_refused_before_they_inflate(
     assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
     expected = "expected tensor<1x1x8x8xf32> for input 'image', found 1x1x8x9 of float32"
     assert f"error[B310]: {expected}" in capsys.readouterr().err
+    np.savez_compressed(tmp_path / "in.npz", other=np.zeros(9, np.float32))
+    assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+    assert (
+        "error[B310]: expected feeds for the inputs image, found 'other'" in capsys.readouterr().err
+    )

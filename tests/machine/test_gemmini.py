@@ -230,6 +230,68 @@ def test_borders_of_rows_that_lie_apart_are_set_one_by_one() -> None:
     np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
 
 
+NUMBERS = """
+func.func @main(%0: tensor<i8>, %1: tensor<i8>) -> tensor<i32> {
+  %2 = tir.constant <[1.0] : tensor<f32>> : tensor<f32>
+  %3 = tir.empty : tensor<i8>
+  %4 = tir.block [] ins(%0[] : tensor<i8>, %2[] : tensor<f32>) outs(%3[] : tensor<i8>) {
+  ^bb0(%5: i8, %6: f32, %7: i8):
+    %8 = arith.sitofp %5 : i8 to f32
+    %9 = arith.mulf %8, %6 : f32
+    %10 = math.roundeven %9 : f32
+    %11 = arith.constant -1.280000e+02 : f32
+    %12 = arith.maximumf %10, %11 : f32
+    %13 = arith.constant 1.270000e+02 : f32
+    %14 = arith.minimumf %12, %13 : f32
+    %15 = arith.fptosi %14 : f32 to i8
+    tir.yield %15 : i8
+  }
+  %16 = tir.empty : tensor<i32>
+  %17 = tir.block [] ins(%4[] : tensor<i8>) outs(%16[] : tensor<i32>) {
+  ^bb0(%18: i8, %19: i32):
+    %20 = arith.extsi %18 : i8 to i32
+    tir.yield %20 : i32
+  }
+  %21 = tir.constant <[1.0] : tensor<f32>> : tensor<f32>
+  %22 = tir.empty : tensor<i8>
+  %23 = tir.block [] ins(%1[] : tensor<i8>, %21[] : tensor<f32>) outs(%22[] : tensor<i8>) {
+  ^bb0(%24: i8, %25: f32, %26: i8):
+    %27 = arith.sitofp %24 : i8 to f32
+    %28 = arith.mulf %27, %25 : f32
+    %29 = math.roundeven %28 : f32
+    %30 = arith.constant -1.280000e+02 : f32
+    %31 = arith.maximumf %29, %30 : f32
+    %32 = arith.constant 1.270000e+02 : f32
+    %33 = arith.minimumf %31, %32 : f32
+    %34 = arith.fptosi %33 : f32 to i8
+    tir.yield %34 : i8
+  }
+  %35 = tir.empty : tensor<i32>
+  %36 = tir.block [] ins(%23[] : tensor<i8>) outs(%35[] : tensor<i32>) {
+  ^bb0(%37: i8, %38: i32):
+    %39 = arith.extsi %37 : i8 to i32
+    tir.yield %39 : i32
+  }
+  %40 = tir.empty : tensor<i32>
+  %41 = tir.block [] ins(%17[] : tensor<i32>, %36[] : tensor<i32>) outs(%40[] : tensor<i32>) {
+  ^bb0(%42: i32, %43: i32, %44: i32):
+    %45 = arith.addi %42, %43 : i32
+    tir.yield %45 : i32
+  }
+  func.return %41 : tensor<i32>
+}"""
+
+
+def test_sums_of_two_numbers_are_the_hosts() -> None:
+    """An instruction steps over rows of an array, and 0-d arrays have none."""
+    module = parse_module(NUMBERS, load_context())
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)["res0"]
+    package = byocir.compile(module, targets=[str(EXAMPLE)])
+    assert not package.report.regions
+    np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
+
+
 def test_it_is_described_in_160_lines() -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= 160
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from numpy.lib import format as npy
 from onnx import TensorProto, helper, numpy_helper
 
 import byocir
@@ -153,3 +155,27 @@ def test_the_command_writes_the_model_and_prints_a_table(
     assert onnx.load(path).graph.node
     assert main([*command, "--target", "no_such"]) == 1
     assert "B210" in capsys.readouterr().err
+
+
+def test_arrays_that_are_not_wanted_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A few megabytes of zeros, compressed, would take gigabytes."""
+    images, read = samples(32)["image"], list[tuple[int, ...]]()
+    whole = npy.read_array
+
+    def noting(file: Any, **options: Any) -> np.ndarray:
+        found = whole(file, **options)
+        read.append(found.shape)
+        return found
+
+    monkeypatch.setattr("byocir.cli.files.npy.read_array", noting)
+    data = tmp_path / "data.npz"
+    command = ["quantise", str(FLOAT), "--data", str(data), "-o", str(tmp_path / "q.onnx")]
+    np.savez(data, image=np.zeros((9, 1, 8, 9), np.float32))
+    assert main(command) == 1
+    assert "error[B392]: expected samples of" in capsys.readouterr().err
+    assert not read
+    np.savez(data, image=images, other=np.zeros(9, np.float32), more=np.zeros(99, np.int64))
+    assert main(command) == 0
+    assert read == [images.shape]

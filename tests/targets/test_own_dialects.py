@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,9 +135,22 @@ class Entry(NamedTuple):
     """The entry point of a target."""
 
     name: str = "npu"
+    value: str = "here:Installed"
+    dist: None = None
 
     def load(self) -> type[Installed]:
         return Installed
+
+
+def test_an_installed_target_that_cannot_be_loaded_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    entry = EntryPoint("broken", "no_such_module:Npu", targets.GROUP)
+    monkeypatch.setattr(targets, "_entry_points", lambda: [entry])
+    assert main(["targets", "broken"]) == 1
+    err = capsys.readouterr().err
+    assert "error[B217]: target 'broken' cannot be loaded: ModuleNotFoundError" in err
+    assert "at    no_such_module:Npu" in err
 
 
 @pytest.mark.parametrize("is_package", [False, True])

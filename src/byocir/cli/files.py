@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from byocir.dialects.array import Array
     from byocir.runtime.package import Package
 
-Look = Callable[[str, np.ndarray], None]
-"""Looks at an array's name, shape and type before its values are read, and may raise."""
+Look = Callable[[str, np.ndarray], bool]
+"""Looks at an array's name, shape and type before its values are read: tells if they are wanted,
+or raises."""
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -144,8 +145,8 @@ def read_arrays(
     path: Path, example: Collection[str] = (), look: Look | None = None
 ) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such a
-    file); `example` names arrays that it should hold. What does not fit is refused by `look`,
-    before values are read."""
+    file); `example` names arrays that it should hold. Of those that `look` does not want the values
+    are not read but zeros, in a few bytes."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
@@ -185,10 +186,10 @@ def read_array(
     file: IO[bytes],
     size: int,
     where: str,
-    look: Callable[[np.ndarray], None] | None = None,
+    look: Callable[[np.ndarray], bool] | None = None,
 ) -> np.ndarray:
     """The array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError B140. Its
-    header is read first: it may promise more than there is, or other shapes than `look` takes."""
+    header is read first: it may promise more than there is, or what `look` does not want."""
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format")
@@ -197,8 +198,9 @@ def read_array(
     ask(nbytes, "an array", where)
     if not dtype.hasobject and nbytes != size - file.tell():
         raise ValueError(f"{size - file.tell()} bytes of values, where its shape needs {nbytes}")
-    if look is not None and not dtype.hasobject:
-        look(np.broadcast_to(np.empty((), dtype), shape))  # of this shape, in a few bytes
+    zeros = np.broadcast_to(np.zeros((), dtype), shape)
+    if look is not None and not dtype.hasobject and not look(zeros):
+        return zeros
     file.seek(0)
     return npy.read_array(file, allow_pickle=False)
 
@@ -246,11 +248,12 @@ def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, 
 
 
 def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
-    """The arrays of a file for inputs of these types; what is of another is not read, but refused.
-    Raises ByocirError B101, B111 or B310."""
+    """The arrays of a file for inputs of these types; what is of another is not read, but refused,
+    and of names that no input has nothing is read. Raises ByocirError B101, B111 or B310."""
 
-    def look(name: str, array: np.ndarray) -> None:
+    def look(name: str, array: np.ndarray) -> bool:
         if name in types:
             expect_type(array, types[name], f"input '{name}'")
+        return name in types
 
     return read_arrays(path, types, look)

@@ -106,8 +106,9 @@ class Job:
                 "B101", f"expected {JOB} in the folder, found none", where=str(folder)
             )
         data = _read_fields(path)
-        arrays = read_arrays(folder / data["data"], [data["input"], data["labels"]])
-        for name in (data["input"], data["labels"]):
+        wanted = (data["input"], data["labels"])
+        arrays = read_arrays(folder / data["data"], wanted, lambda name, _: name in wanted)
+        for name in wanted:
             if name not in arrays:
                 help = f"{data['data']} has {', '.join(arrays)}"
                 raise ByocirError("B113", f"expected data '{name}'", where=str(path), help=help)

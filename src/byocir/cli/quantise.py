@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from byocir.cli.files import check_writable, read_arrays, write_model
 from byocir.cli.guard import OK
+from byocir.frontend.onnx.load import load_model
 from byocir.quantiser.accuracy import Accuracy
+from byocir.quantiser.data import Samples
 from byocir.quantiser.quantise import Quantised, quantise
 
 
@@ -21,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Writes the model; gives the exit code."""
     path: Path = options.output or Path(f"{options.model.stem}_int8.onnx")
     check_writable(path)
-    data = read_arrays(options.data)
+    data = _data(options)
     with Console(stderr=True).status("") as status:
         made = quantise(
             options.model,
@@ -37,6 +40,18 @@ def run(options: argparse.Namespace) -> int:
     print(table(made, options.target))
     print(f"wrote {', '.join(map(str, written))}")
     return OK
+
+
+def _data(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The arrays of the inputs and of what may be labels; those that do not fit the model are
+    refused before they are read. Raises ByocirError B101 to B105, B111, B392."""
+    shapes = read_arrays(options.data, look=lambda name, array: False)
+    samples = Samples.of(load_model(options.model).proto, shapes)
+
+    def look(name: str, array: np.ndarray) -> bool:
+        return name in samples.arrays or samples.may_be_labels(name, array)
+
+    return read_arrays(options.data, look=look)
 
 
 def table(made: Quantised, target: str) -> str:

@@ -103,8 +103,10 @@ def local_form(
     block: BlockOp, ranks: Sequence[Rank], start: Attribute | None = None
 ) -> BlockOp | None:
     """The block as a program of its own, with operands of these ranks; None where they have more
-    dimensions of several elements, or indices that divide."""
+    dimensions of several elements, or indices that divide, and where the block has no iterators."""
     extents = block.extents
+    if not extents:  # one number, which no step of an instruction runs over
+        return None
     kept = [i for i, extent in enumerate(extents) if extent > 1] or [0]
     places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
     types, maps = list[Attribute](), list[AffineMap]()

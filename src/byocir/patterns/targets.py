@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args, get_type_hints
 
 from xdsl.dialects.builtin import (
@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from byocir.dialects import context
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.files import given_file
 from byocir.patterns.hooks import ask, expect_given, mistakes_of
@@ -193,9 +193,23 @@ def find_class(name: str) -> TakerClass:
         return known
     for entry in _entry_points():
         if entry.name == name:
-            return _with_dialects(entry.load())
+            return _with_dialects(_loaded(entry))
     way = "as C the host runs with --host c" if name == "c" else f"one in a file is {_IN_A_FILE}"
     raise _unknown(name, f"{did_you_mean(name, names())}; {way}")
+
+
+def _loaded(entry: EntryPoint) -> TakerClass:
+    """The class that a package brings; raises ByocirError B217 where that fails."""
+    try:
+        return entry.load()
+    except FAILURES as error:
+        package = f" of package {entry.dist.name}" if entry.dist is not None else ""
+        raise ByocirError(
+            "B217",
+            f"target '{entry.name}'{package} cannot be loaded: {type(error).__name__}: {error}",
+            where=entry.value,
+            help="install what it needs, or the package once more",
+        ) from error
 
 
 _IN_A_FILE = (

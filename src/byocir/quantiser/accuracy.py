@@ -68,14 +68,7 @@ def labels_in(
 ) -> np.ndarray | None:
     """Finds labels among arrays that are no inputs: the one asked for, or the only one of whole
     numbers, one for each sample. Raises ByocirError B392 for one that is asked for and is none."""
-    fits = {
-        name: array
-        for name, array in arrays.items()
-        if name not in samples.arrays
-        and array.dtype.kind in "iu"
-        and array.ndim == 1
-        and len(array) >= samples.count
-    }
+    fits = {name: array for name, array in arrays.items() if samples.may_be_labels(name, array)}
     if wanted is None:
         name = next(iter(fits)) if len(fits) == 1 else None
         return None if name is None else fits[name][: samples.count]

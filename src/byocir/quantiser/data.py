@@ -57,6 +57,12 @@ class Samples:
             raise _unfit(f"at least {max(step, 1)} samples", str(count))
         return Samples(taken, count - count % step if fixed and step else count, step)
 
+    def may_be_labels(self, name: str, array: np.ndarray) -> bool:
+        """Tells if an array beside the inputs has a whole number for each sample."""
+        is_beside = name not in self.arrays and array.dtype.kind in "iu" and array.ndim == 1
+        given = len(next(iter(self.arrays.values())))
+        return is_beside and self.count <= len(array) <= given
+
     def first(self, count: int) -> Samples:
         """The first samples, in whole feeds, at least one."""
         step = max(self.step, 1)
@@ -78,13 +84,13 @@ def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:
     dtype = any_dtype(tensor.elem_type)
     if array.dtype != dtype:
         raise _unfit(f"{dtype} for input '{value.name}'", str(array.dtype))
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise _unfit(f"finite numbers for input '{value.name}'", "NaN or infinity")
     for of_one, batch in ((sizes[1:], sizes[0] if sizes else None), (sizes, 0)):
         is_batched = batch != 0 and bool(sizes)
         if len(array.shape) == 1 + len(of_one) and (is_batched or batch == 0):
             pairs = zip(array.shape[1:], of_one, strict=True)
             if all(size is None or size == found for found, size in pairs):
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise _unfit(f"finite numbers for input '{value.name}'", "NaN or infinity")
                 return batch
     found = "x".join(map(str, array.shape))
     raise _unfit(f"samples of {shown} for input '{value.name}'", found)

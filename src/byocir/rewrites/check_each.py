@@ -22,7 +22,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import CheckFailed
 from byocir.evaluate.interpreter import Interpreter, Observer
-from byocir.evaluate.module import MAIN, call_main, random_arguments
+from byocir.evaluate.module import MAIN, bind, call_main, random_arguments
 from byocir.evaluate.ports import port_names
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -82,7 +82,9 @@ class CheckEach:
 
     def begin(self, module: ModuleOp, feeds: Mapping[str, np.ndarray] | None = None) -> None:
         """Chooses inputs, unless they are given, and remembers what the module computes for
-        them."""
+        them. Raises ByocirError B310 for those given that do not fit."""
+        if feeds is not None:
+            bind(Interpreter(module).function(MAIN), feeds)
         self.feeds = random_arguments(module, self.seed) if feeds is None else feeds
         self.outputs, self._seen = _observe(module, self.feeds)
 
