@@ -102,6 +102,11 @@ def static_shape(type_: Attribute) -> Shape | None:
     return None if DYNAMIC in shape else shape
 
 
+def sizes_shown(type_: Attribute) -> list[str]:
+    """The sizes of a tensor type as users read them, "?" where one is not known."""
+    return ["?" if size == DYNAMIC else str(size) for size in shape_of(type_)]
+
+
 def has_dtype(dtype: np.dtype) -> bool:
     """Tells if tensors of this numpy dtype can be held."""
     return np.dtype(dtype) in _TYPES

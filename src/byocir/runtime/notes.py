@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
-from byocir.dialects.types import element_type_of, i32, is_float, shape_of
+from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.bids import BY_ORDER
@@ -102,7 +102,7 @@ def _wrong_sizes(module: ModuleOp) -> list[str]:
             declared, name = entries.data.get(DECLARED), entries.data.get(NAME)
             if isinstance(declared, ArrayAttr) and isinstance(name, StringAttr):
                 sizes = "x".join(size.data for size in cast("ArrayAttr[StringAttr]", declared))
-                found = "x".join(map(str, shape_of(type_)))
+                found = "x".join(sizes_shown(type_))
                 notes.append(
                     f"the model says that its output '{name.data}' is {sizes or 'a scalar'}, "
                     f"its operators make it {found or 'a scalar'}"

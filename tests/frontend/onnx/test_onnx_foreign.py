@@ -388,6 +388,20 @@ def test_an_output_of_other_sizes_than_declared_is_a_note(shape: tuple[int, ...]
     assert not byocir.compile(declared("Relu", 2, 3), targets=()).report.notes
 
 
+@pytest.mark.parametrize(
+    ("shape", "said"), [((7, 9), "7x9"), (("n", 4), "?x4"), (("n", 3, 1), "?x3x1"), ((5, 3), "")]
+)
+def test_sizes_are_compared_as_far_as_they_are_known(
+    shape: tuple[int | str, ...], said: str
+) -> None:
+    model = declared("Relu")
+    for port, sizes in ((model.graph.input[0], ("n", 3)), (model.graph.output[0], shape)):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, sizes))
+    notes = [note for note in byocir.compile(model, targets=()).report.notes if "'y'" in note]
+    told = f"the model says that its output 'y' is {said}, its operators make it ?x3"
+    assert notes == ([told] if said else [])
+
+
 @pytest.mark.parametrize("host", ["reference", "c"])
 def test_an_output_of_which_only_the_model_tells_may_have_other_sizes(host: str) -> None:
     package = byocir.compile(declared("Compress", 2, 3), targets=(), host=host)

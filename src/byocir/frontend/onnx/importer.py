@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import onnx
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
@@ -24,7 +24,7 @@ from byocir.dialects.collector import collector_paused
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.turns import turns_around
-from byocir.dialects.types import DYNAMIC, static_shape, tensor
+from byocir.dialects.types import DYNAMIC, shape_of, sizes_shown, tensor
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.entry import Entry
 from byocir.frontend.onnx.load import Model, load_model
@@ -158,12 +158,22 @@ def _outputs(
     """The names of outputs; with the sizes that the model gives them where those are others."""
     entries: list[DictionaryAttr] = []
     for port, value in zip(ports, results, strict=True):
-        wanted, found = static_shape(type_of(port.type)), static_shape(value.type)
+        wanted = type_of(port.type)
         named: dict[str, Attribute] = {NAME: StringAttr(port.name)}
-        if wanted is not None and found is not None and wanted != found:
-            named[DECLARED] = ArrayAttr([StringAttr(str(size)) for size in wanted])
+        if not _may_be_of(wanted, value.type):
+            named[DECLARED] = ArrayAttr([StringAttr(size) for size in sizes_shown(wanted)])
         entries.append(DictionaryAttr(named))
     return ArrayAttr(entries)
+
+
+def _may_be_of(wanted: Attribute, found: Attribute) -> bool:
+    """Tells if an array can have both types, as far as their sizes are known."""
+    for type_ in (wanted, found):
+        if not isinstance(type_, TensorType):
+            return True
+    a, b = shape_of(wanted), shape_of(found)
+    pairs = zip(a, b, strict=False)
+    return len(a) == len(b) and all(m == n or DYNAMIC in (m, n) for m, n in pairs)
 
 
 def _ports(
