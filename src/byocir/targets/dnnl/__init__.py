@@ -16,7 +16,6 @@ from xdsl.dialects.func import FuncOp
 from byocir.patterns import Composite
 from byocir.targets.base import Point
 from byocir.targets.c import ARRAYS, CTarget
-from byocir.targets.dnnl.net import Net
 from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
 
 
@@ -65,7 +64,11 @@ class Dnnl(CTarget):
         return ["fold-batch-norm"] if point == "before-match" else []
 
     def define(self, function: FuncOp, name: str) -> str:
+        from byocir.targets.dnnl.net import Net  # which listing targets does not need
+
         return Net.of(function).source(name, ARRAYS, self.threads)
 
     def data(self, function: FuncOp) -> bytes:
+        from byocir.targets.dnnl.net import Net
+
         return Net(function).data()
