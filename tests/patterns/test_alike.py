@@ -7,10 +7,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp, EmptyOp, IteratorAttr, IteratorKind
-from byocir.dialects.tir.scalar import emit_body
+from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import i8, tensor
-from byocir.patterns import Composite, block, wildcard
+from byocir.patterns import Composite, block, path, wildcard
 from byocir.patterns.alike import Alike
 from byocir.patterns.trail import nearest_misses
 
@@ -75,3 +75,32 @@ def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> N
         return [(a.composite.name, a.matched, a.reason, a.near, a.match is None) for a in tried]
 
     assert [said(op, shared) for op in ops] == [said(op, None) for op in ops]
+
+
+def test_paths_look_at_more_than_the_block_they_end_at() -> None:
+    """x + y comes from two values, x + x from one: both blocks have one outline."""
+    type_ = tensor(i8, (2, 2))
+    whole = Block(arg_types=[type_, type_])
+    x, y = whole.args
+    made = list[BlockOp]()
+    for operands in ([x, y], [x, x]):
+        empty, region = EmptyOp.of(type_), emit_body([i8] * 3, lambda a, b, acc: a + b)
+        maps = [AffineMap(2, 0, (ROW, COLUMN))] * 3
+        made.append(BlockOp(ITERATORS, operands, [empty.results[0]], maps, region))
+        whole.add_ops([empty, made[-1]])
+    from_one, shared = Composite("toy.path", (path(wildcard("x"), "tir.block"),)), Alike()
+    found = [from_one.attempt(op, alike=shared).fits for op in made]
+    assert found == [from_one.attempt(op).fits for op in made] == [False, True]
+
+
+def test_blocks_without_inputs_are_told_apart_by_what_they_start_from() -> None:
+    type_ = tensor(i8, (2, 2))
+    whole, made = Block(), list[BlockOp]()
+    for start in (1, 0):
+        fill, region = FillOp.of(number_attr(start, i8), type_), emit_body([i8], lambda acc: acc)
+        maps = [AffineMap(2, 0, (ROW, COLUMN))]
+        made.append(BlockOp(ITERATORS, [], [fill.results[0]], maps, region))
+        whole.add_ops([fill, made[-1]])
+    zeros, shared = Composite("toy.zeros", (block("i j", lambda acc: acc, init=0),)), Alike()
+    found = [zeros.attempt(op, alike=shared).fits for op in made]
+    assert found == [zeros.attempt(op).fits for op in made] == [False, True]

@@ -237,7 +237,7 @@ class BlockPattern(Pattern):
                     continue
                 pads = self._pads(op, order)
                 if not pads:
-                    fits = True
+                    fits, progress.by_outline = True, False  # the rest is up to operands
                     yield from self._match_operands(op, order, 0, named, progress)
                 break
         if fits:

@@ -52,6 +52,7 @@ class PathPattern(Pattern):
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
+        progress.by_outline = False
         cone, constants, starts = self._cone(value, state)
         if len(starts) != 1:
             found = f"{len(starts)} values that lead there"
