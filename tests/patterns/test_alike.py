@@ -7,10 +7,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.graph import ReluOp
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import i8, tensor
-from byocir.patterns import Composite, block, path, wildcard
+from byocir.patterns import Composite, block, op, path, wildcard
 from byocir.patterns.alike import Alike
 from byocir.patterns.trail import nearest_misses
 
@@ -78,19 +79,21 @@ def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> N
 
 
 def test_paths_look_at_more_than_the_block_they_end_at() -> None:
-    """x + y comes from two values, x + x from one: both blocks have one outline."""
+    """relu(x) + y comes from two values, relu(x) + relu(x) from one; the outline is the same."""
     type_ = tensor(i8, (2, 2))
     whole = Block(arg_types=[type_, type_])
-    x, y = whole.args
+    relu = ReluOp.make(whole.args[0])
+    whole.add_op(relu)
     made = list[BlockOp]()
-    for operands in ([x, y], [x, x]):
+    for operands in ([relu.results[0], whole.args[1]], [relu.results[0]] * 2):
         empty, region = EmptyOp.of(type_), emit_body([i8] * 3, lambda a, b, acc: a + b)
         maps = [AffineMap(2, 0, (ROW, COLUMN))] * 3
         made.append(BlockOp(ITERATORS, operands, [empty.results[0]], maps, region))
         whole.add_ops([empty, made[-1]])
-    from_one, shared = Composite("toy.path", (path(wildcard("x"), "tir.block"),)), Alike()
-    found = [from_one.attempt(op, alike=shared).fits for op in made]
-    assert found == [from_one.attempt(op).fits for op in made] == [False, True]
+    of_relu = path(op("graph.relu", wildcard("x")), "tir.block", "tir.empty")
+    from_one, shared = Composite("toy.path", (of_relu,)), Alike()
+    found = [from_one.attempt(each, alike=shared).match is not None for each in made]
+    assert found == [from_one.attempt(each).match is not None for each in made] == [False, True]
 
 
 def test_blocks_without_inputs_are_told_apart_by_what_they_start_from() -> None:
