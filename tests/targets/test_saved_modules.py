@@ -337,6 +337,8 @@ def test_modules_that_cannot_be_compiled(
     ):
         assert main(["compile", str(path)]) == 1
         assert f"error[{error}]" in capsys.readouterr().err
+    with pytest.raises(byocir.ByocirError, match=r"B114.*expected no gather"):
+        byocir.compile(partitioned, gather=False)
     package.save(tmp_path / "made.bpkg")
     for given in (partitioned, tmp_path / "made.bpkg"):
         assert main(["run", str(given), "--verify"]) == 1

@@ -29,12 +29,12 @@ def summary(report: Report) -> str:
             _row(f"{target} MACs", report.macs.get(target, 0), total) + _unknown(report, names)
         )
         padded = sum(
-            report.device.get(r.symbol, {}).get("padded_macs", 0) * (r.turns or 1) for r in regions
+            report.device.get(r.symbol, {}).get("padded_macs", 0) * r.calls for r in regions
         )
         if padded:
             lines.append(f"{f'{target} MACs with padding':<28}{padded:>14,}")
         lines.append(f"{f'{target} regions':<28}{len(regions):>14,}")
-        crossing = sum(region.bytes * (region.turns or 1) for region in regions)
+        crossing = sum(region.bytes * region.calls for region in regions)
         lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}" + _more_bytes(regions))
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"

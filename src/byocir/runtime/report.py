@@ -40,6 +40,11 @@ class Region:
     is_open: bool = False
     """Tells if sizes that cross depend on the inputs: then `bytes` counts the others."""
 
+    @property
+    def calls(self) -> int:
+        """Its calls that are counted: one where only the run tells how many there are."""
+        return self.turns or 1
+
 
 @dataclass
 class Report:

@@ -76,14 +76,14 @@ def compare(before: Report, after: Report) -> Difference:
 
 
 def _totals(report: Report) -> dict[str, int]:
-    """What the summary of a report counts."""
+    """Counts what the summary of a report tells."""
     found: dict[str, int] = {}
     for target in report.targets:
         regions = [region for region in report.regions if region.target == target]
         found[f"{target} nodes"] = len({name for region in regions for name in region.nodes})
         found[f"{target} MACs"] = report.macs.get(target, 0)
         found[f"{target} regions"] = len(regions)
-        found[f"{target} bytes crossing"] = sum(r.bytes * (r.turns or 1) for r in regions)
+        found[f"{target} bytes crossing"] = sum(r.bytes * r.calls for r in regions)
         cycles = [_cycles(report, region) for region in regions]
         if any(each is not None for each in cycles):
             found[f"{target} cycles"] = sum(each or 0 for each in cycles)
@@ -97,7 +97,7 @@ def _totals(report: Report) -> dict[str, int]:
 def _cycles(report: Report, region: Region) -> int | None:
     """The cycles of a region's calls in one inference, where its target tells them."""
     cycles = report.device.get(region.symbol, {}).get("cycles")
-    return None if cycles is None else cycles * (region.turns or 1)
+    return None if cycles is None else cycles * region.calls
 
 
 def _moved(before: Report, after: Report) -> Iterator[tuple[str, str, str]]:
