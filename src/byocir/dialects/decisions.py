@@ -1,5 +1,5 @@
-"""What was decided about the nodes of a model, as plain data: the rules that were evaluated, the
-patterns that were tried, what a target took, and what keeps its regions apart."""
+"""Records, as plain data, what was decided about the nodes of a model: the rules that were
+evaluated, the patterns that were tried, what a target took, and what keeps its regions apart."""
 
 from __future__ import annotations
 

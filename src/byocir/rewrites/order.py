@@ -45,8 +45,8 @@ Touched = Sequence[tuple[Space, Elements]]
 
 @dataclass(frozen=True)
 class Access:
-    """What an instruction of a unit reads and writes; units are numbers from 0. `last` is for one
-    that comes after everything."""
+    """Keeps what an instruction of a unit reads and writes; units are numbers from 0. `last` is for
+    one that comes after everything."""
 
     unit: int
     reads: Touched = ()

@@ -202,7 +202,7 @@ class _Step:
     emit: Emitter
     direction: _Direction
     index: SSAValue | None
-    """Of the loop; None where there is one step only."""
+    """The number of the step in its loop; None where there is one step only."""
     products: SSAValue
     states: Sequence[SSAValue]
     """[batch,H] each, the first of which is the output."""

@@ -447,7 +447,8 @@ class _Chain:
     def _copies(
         self, extents: Sequence[Shape], staged: Sequence[Staged], count: int
     ) -> Iterator[tuple[tuple[Attribute, Shape, Memory, Memory], int]]:
-        """What is copied, and how often: what is staged, and the results, so many."""
+        """Walks the copies and how often each is made: those of staged operands, and `count` of the
+        result."""
         for each in staged:
             element = element_type_of(self.stages[each.stage].block.ins[each.operand].type)
             for source, into in pairwise(each.path):

@@ -55,7 +55,7 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 def _access(units: Sequence[str], call: Calls, watched: Collection[Memory]) -> Access:
-    """What a call reads and writes, but for the memories that the machine itself watches."""
+    """Gathers what a call reads and writes, but for memories that the machine itself watches."""
 
     def touched(places: Sequence[Place]) -> Touched:
         return [each for at in places if at.memory not in watched for each in _touched(at)]

@@ -57,7 +57,7 @@ class Session:
         operator: str = "",
         evaluator: bool = True,
     ) -> None:
-        """Of the levels, processors by name or `all`, those that this machine cannot run are
+        """Takes levels, processors by name or `all`; those that this machine cannot run are
         `skipped`. Graphs begin with an operator if one is named."""
         known = list(CPUS) if ALL in levels else levels
         self.ways = [EVALUATOR] if evaluator else []
