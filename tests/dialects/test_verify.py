@@ -11,6 +11,8 @@ from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.dominance import InvalidOp
 from byocir.dialects.graph import ReluOp
 from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import YieldOp as TirYieldOp
 from byocir.dialects.types import f32, i8, tensor
 from byocir.dialects.verify import Verifier, verify_module
 
@@ -213,6 +215,50 @@ def test_composites_like_a_right_one_must_end_right(last, told):
     (value,) = end.operands
     end.detach()
     second.body.block.add_op(last(value, first.outputs[0]))
+    with pytest.raises(InvalidOp, match=told):
+        verify_module(module)
+
+
+TWINS = """
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tir.empty : tensor<4xf32>
+  %a = tir.block [i: 4] ins(%x[i] : tensor<4xf32>) outs(%e[i] : tensor<4xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = math.exp %0 : f32
+    tir.yield %2 : f32
+  }
+  %b = tir.block [i: 4] ins(%a[i] : tensor<4xf32>) outs(%e[i] : tensor<4xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = math.exp %0 : f32
+    tir.yield %2 : f32
+  }
+  func.return %b : tensor<4xf32>
+}
+"""
+
+
+def yield_more(first, second):
+    second.detach()
+    twice = TirYieldOp.create(operands=[*second.operands, *second.operands])
+    first.parent.parent_block().last_op.prev_op.body.block.add_op(twice)
+
+
+def use_the_others(first, second):
+    second.prev_op.operands[0] = first.operands[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (yield_more, r"expected yielded values \(f32\), found \(f32, f32\)"),
+        (use_the_others, "expected a body of its own values, found another used by math.exp"),
+    ],
+)
+def test_blocks_like_a_right_one_must_be_right_inside(change, told):
+    module = parse_module(TWINS)
+    first, second = (op for op in module.walk() if isinstance(op, BlockOp))
+    second.properties |= first.properties  # the same objects
+    change(first.body.block.last_op, second.body.block.last_op)
     with pytest.raises(InvalidOp, match=told):
         verify_module(module)
 

@@ -19,6 +19,7 @@ from byocir.dialects.byoc import YieldOp as CompositeYieldOp
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.tir import BlockOp, YieldOp
+from byocir.dialects.tir.block import strange_use
 from byocir.dialects.types import too_deep
 from byocir.dialects.walk import ops_of
 
@@ -31,6 +32,9 @@ TRACED_DIALECTS = LOCAL_DIALECTS | {"affine", "builtin", "cf", "memref", "scf", 
 
 BRANCHING_DIALECTS = frozenset(("builtin", "cf"))
 """Those of them whose ops may have successors, `builtin` for its unregistered ops."""
+
+SCALAR_DIALECTS = frozenset(("arith", "math"))
+"""Dialects whose ops compute one number from others."""
 
 
 def verify_module(module: ModuleOp) -> None:
@@ -181,11 +185,14 @@ def _facts(op: Operation) -> _Facts | None:
 
 def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
     """Makes a key that ops share if they are right or wrong alike: the same types and attributes in
-    the same places. None where the rules look at more. Those of composites look at the ends of
-    their bodies; that what is inside stays isolated is checked with the definitions."""
+    the same places. None where the rules look at more. Those of composites and blocks look at the
+    ends of their bodies, and those of blocks at whose values the body uses; that what is inside
+    composites stays isolated is checked with the definitions."""
     if not isinstance(facts.around, type) and not isinstance(op, YieldOp | CompositeYieldOp):
         return None
-    if op.regions and not isinstance(op, CompositeOp):
+    if op.regions and not isinstance(op, CompositeOp | BlockOp):
+        return None
+    if isinstance(op, BlockOp) and any(strange_use(body) for body in op.body.blocks):
         return None
     return (
         type(op),
@@ -193,8 +200,8 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
         facts.counts,
         *(_end(block) for region in op.regions for block in region.blocks),
         *map(id, facts.types),
-        *_identities(facts.properties),
-        *_identities(facts.attributes),
+        *_contents(op, facts.properties),
+        *_contents(op, facts.attributes),
     )
 
 
@@ -209,10 +216,13 @@ def _looks_around(kind: type[Operation]) -> bool:
     return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
 
 
-def _identities(attributes: dict[str, Attribute] | None) -> Iterator[object]:
+def _contents(op: Operation, attributes: dict[str, Attribute] | None) -> Iterator[object]:
+    """Lists attributes for a key: those of scalar ops, which are numbers, by what they are, others
+    by identity, as hashing a map or a weight takes longer than verifying an op."""
+    small = _dialect(op.name) in SCALAR_DIALECTS
     for name, attribute in (attributes or {}).items():
         yield name
-        yield id(attribute)
+        yield attribute if small else id(attribute)
     yield None
 
 

@@ -28,7 +28,10 @@ def ops_of(op: Operation) -> list[Operation]:
     while left:
         last = left.pop()
         found.append(last)
-        if last.regions:
-            inside = [o for region in last.regions for block in region.blocks for o in block.ops]
-            left += reversed(inside)
+        for region in reversed(last.regions):
+            for block in reversed(region.blocks):
+                inner = block.last_op
+                while inner is not None:
+                    left.append(inner)
+                    inner = inner.prev_op
     return found

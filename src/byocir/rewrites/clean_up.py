@@ -21,7 +21,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
 
 from byocir.dialects.graph import (
     CastOp,
@@ -56,6 +55,7 @@ from byocir.rewrites.driver import (
     Pattern,
     erase_dead,
     is_dead,
+    is_pure,
     rewrite_blocks,
 )
 from byocir.rewrites.grid import constant_array
@@ -118,7 +118,7 @@ def _merge_equal(block: Block) -> None:
 
 
 def _may_merge(op: Operation) -> bool:
-    return bool(op.results) and not op.regions and not _is_term(op) and is_side_effect_free(op)
+    return bool(op.results) and not op.regions and not _is_term(op) and is_pure(op)
 
 
 def _is_term(op: Operation) -> bool:

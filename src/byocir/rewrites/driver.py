@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -20,7 +21,7 @@ import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import ConstantLike, is_side_effect_free
+from xdsl.traits import ConstantLike, MemoryEffect, NoMemoryEffect, is_side_effect_free
 
 from byocir.dialects import tir
 from byocir.dialects.array import Array
@@ -232,4 +233,16 @@ def is_dead(op: Operation) -> bool:
     """Tells if an op can go: it is pure and in a block, and nothing uses its results."""
     if op.parent is None or any(result.first_use is not None for result in op.results):
         return False
-    return bool(op.results) and is_side_effect_free(op)
+    return bool(op.results) and is_pure(op)
+
+
+def is_pure(op: Operation) -> bool:
+    """Tells if executing an op has no effect but its results."""
+    return _never_has_effects(type(op)) or is_side_effect_free(op)
+
+
+@cache
+def _never_has_effects(kind: type[Operation]) -> bool:
+    """Tells if no op of a class has effects; looking that up once is quicker than for each op."""
+    effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
+    return bool(effects) and all(isinstance(effect, NoMemoryEffect) for effect in effects)

@@ -117,7 +117,9 @@ class GraphOp(IRDLOperation):
     @may_lack
     def define(self, emit: Emitter) -> Lowered:
         """Emits what computes the results, at the tensor level, and returns them: the definition
-        of the op. An op of a user's dialect may lack one; it then stays at the graph level."""
+        of the op. It may look at the op's attributes, at the types of its operands and results, and
+        at operands that are constants: ops that agree in these get copies of one definition. An op
+        of a user's dialect may lack one; it then stays at the graph level."""
         raise undefined(self, "it has no definition")
 
     @classmethod

@@ -6,6 +6,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph.const import ConstantOp as GraphConstantOp
 from byocir.dialects.tir import ConstantOp
 from byocir.dialects.tir.emit import Emitter, Read
@@ -14,10 +15,14 @@ from byocir.dialects.types import bf16, element_type_of, f16, f32, shape_of
 
 def known_values(value: SSAValue) -> np.ndarray | None:
     """The values of a constant, at either level; None if it is none or they are absent."""
+    constant = constant_of(value)
+    return None if constant is None else constant.data.maybe_values
+
+
+def constant_of(value: SSAValue) -> ArrayAttr | None:
+    """The array of a constant, at either level; None if it is none."""
     owner = value.owner
-    return (
-        owner.value.data.maybe_values if isinstance(owner, ConstantOp | GraphConstantOp) else None
-    )
+    return owner.value if isinstance(owner, ConstantOp | GraphConstantOp) else None
 
 
 def axis_read(value: SSAValue, axis: int) -> Read:

@@ -405,11 +405,19 @@ def _verify_body(body: Block, arrays: _Arrays) -> None:
         yielded == promised,
         lambda: f"expected yielded values ({_join(promised)}), found ({_join(yielded)})",
     )
+    if strange := strange_use(body):
+        raise VerifyException(
+            f"expected a body of its own values, found another used by {strange.name}"
+        )
+
+
+def strange_use(body: Block) -> Operation | None:
+    """Finds the first op of a block's body that uses a value from outside."""
     for op in body.ops:
-        if not all(_parent(value) is body for value in op.operands):
-            raise VerifyException(
-                f"expected a body of its own values, found another used by {op.name}"
-            )
+        for value in op.operands:
+            if value.owner is not body and value.owner.parent is not body:
+                return op
+    return None
 
 
 def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
@@ -429,11 +437,6 @@ def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
 
 def _join(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
-
-
-def _parent(value: SSAValue) -> Block | None:
-    """The block whose op or argument a value is."""
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
 # Finding blocks.

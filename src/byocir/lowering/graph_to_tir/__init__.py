@@ -31,10 +31,8 @@ from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import is_defined
 from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
-from byocir.lowering.graph_to_tir.lower_op import lower_op
+from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.patterns.targets import Taker, find
-
-__all__ = ["ConvertGraphToTirPass", "lower_op"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,7 @@ class ConvertGraphToTirPass(ModulePass):
     """Lowers graphs of control flow, too, where a target takes something in them."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        definitions = Definitions()
         for top in list(op.body.block.ops):
             target = _target_of(top)
             if target is None or target.codegen_level != "graph":
@@ -54,9 +53,9 @@ class ConvertGraphToTirPass(ModulePass):
                     lower_composites(top, target)
                 for inner in [inner for inner in top.walk() if is_defined(type(inner))]:
                     if not _is_foreign(inner):
-                        lower_op(inner)
+                        definitions.lower(inner)
         if self.bodies:
-            lower_bodies(ctx, op)
+            lower_bodies(ctx, op, definitions)
 
 
 def _is_foreign(op: Operation) -> bool:

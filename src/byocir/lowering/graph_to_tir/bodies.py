@@ -17,7 +17,7 @@ from byocir.dialects.byoc import TARGETS, DecisionAttr, RegionOp, TrailOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import names
-from byocir.lowering.graph_to_tir.lower_op import lower_op
+from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.patterns.targets import composites_of, targets_of
 from byocir.patterns.trail import append
 from byocir.rewrites.byoc.assign_targets import AssignTargetsPass
@@ -29,7 +29,7 @@ TRIAL = (MatchCompositesPass("tensor"), AssignTargetsPass(), MergeRegionsPass())
 """A hand-off up to where it is known which regions are worth a call."""
 
 
-def lower_bodies(ctx: Context, module: ModuleOp) -> None:
+def lower_bodies(ctx: Context, module: ModuleOp, definitions: Definitions) -> None:
     """Lowers the graphs of control flow in which a target of the module takes something at the
     tensor level, with all that is inside, and records why the others stay."""
     flows = list(_outermost(module))
@@ -38,14 +38,14 @@ def lower_bodies(ctx: Context, module: ModuleOp) -> None:
     trial = module.clone()
     copies = list(_outermost(trial))
     for copy in copies:
-        _lower(copy)
+        _lower(copy, definitions)
     known = set(_decisions(trial))
     for pass_ in TRIAL:
         pass_.apply(ctx, trial)
     stay: set[str] = set()
     for flow, copy in zip(flows, copies, strict=True):
         if any(isinstance(op, RegionOp) for op in copy.walk()):
-            _lower(flow)
+            _lower(flow, definitions)
         else:
             stay.update(name for op in flow.walk() if op is not flow for name in names(op.location))
     append(module, [d for d in _decisions(trial) if d not in known and _declines(d, stay)])
@@ -65,11 +65,11 @@ def _takes_blocks(module: ModuleOp) -> bool:
     return any(c.level == "tensor" for target in targets for c in composites_of(target))
 
 
-def _lower(flow: ForeignOp) -> None:
+def _lower(flow: ForeignOp, definitions: Definitions) -> None:
     """Lowers what has a form at the tensor level in the graphs of control flow."""
     for block in blocks_in(flow):
         for op in [op for op in block.ops if is_defined(type(op))]:
-            lower_op(op)
+            definitions.lower(op)
 
 
 def _decisions(module: ModuleOp) -> Iterator[DecisionAttr]:

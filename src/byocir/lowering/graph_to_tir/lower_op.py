@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.base import is_defined, undefined
+from byocir.dialects.graph.operands import constant_of
+from byocir.dialects.template import Template
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.uses import replace_op
 
@@ -16,12 +21,51 @@ STAYS: dict[type[Operation], str] = {
 """The ops of the graph dialect that have no definition, and why."""
 
 
-def lower_op(op: Operation) -> None:
-    """Replaces one graph op by what defines it; raises ByocirError B305 for an op that has no
-    definition."""
-    if not isinstance(op, GraphOp) or not is_defined(type(op)):
-        raise undefined(op, STAYS.get(type(op), "it has no definition"))
+@dataclass
+class Definitions:
+    """Replaces graph ops by their definitions; ops that are alike are defined once, the others get
+    copies."""
+
+    _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
+        default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
+    )
+    """By `_likeness`; with the constants that it tells apart by identity, to keep them alive."""
+
+    def lower(self, op: Operation) -> None:
+        """Replaces one graph op by what defines it; raises ByocirError B305 for an op that has no
+        definition."""
+        if not isinstance(op, GraphOp) or not is_defined(type(op)):
+            raise undefined(op, STAYS.get(type(op), "it has no definition"))
+        replace_op(op, *self._defined(op))
+
+    def _defined(self, op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
+        if not op.operands or op.regions:
+            return _define(op)
+        constants = [constant_of(value) for value in op.operands]
+        likeness = _likeness(op, constants)
+        if likeness in self._known:
+            template, _ = self._known[likeness]
+            return _define(op) if template is None else template.make(op.operands, op.location)
+        ops, results = _define(op)
+        self._known[likeness] = (Template.of(op.operands, ops, results), constants)
+        return ops, results
+
+
+def _define(op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
     emitter = Emitter(op.location)
     defined = op.define(emitter)
-    results = [defined] if isinstance(defined, SSAValue) else list(defined)
-    replace_op(op, emitter.ops, results)
+    return emitter.ops, [defined] if isinstance(defined, SSAValue) else list(defined)
+
+
+def _likeness(op: GraphOp, constants: Sequence[Attribute | None]) -> Hashable:
+    """Makes a key that ops share whose definitions are equal: see `GraphOp.define`."""
+    operands = tuple(op.operands)
+    return (
+        type(op),
+        tuple(op.properties.items()),
+        tuple(op.attributes.items()),
+        tuple(value.type for value in operands),
+        tuple(result.type for result in op.results),
+        tuple(map(operands.index, operands)),
+        tuple(map(id, constants)),
+    )

@@ -106,9 +106,10 @@ def _policy(target: Taker) -> RegionPolicy:
 
 def merge_regions(block: Block) -> dict[CompositeOp, str]:
     """Merges the regions of one block; gives the composites that go back to the host, and why."""
-    graph = _Graph(list(block.ops))
-    if not graph.targets:
+    ops = list(block.ops)
+    if not any(isinstance(op, RegionOp) for op in ops):
         return {}
+    graph = _Graph(ops)
     count = len(graph.ops)
     merge: list[Merge] = [policy.merge for policy in graph.policies]
     quotient = group_nodes(count, graph.edges, graph.colours, merge)

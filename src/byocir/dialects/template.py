@@ -1,0 +1,110 @@
+"""Copies of ops, for when the same ops are made time and again.
+
+A template lists ops as plain data, so that it does not change with the ops that it was read from.
+Copies share their attributes and types, by which the verifier sees that they are right alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+
+@dataclass(frozen=True)
+class _Op:
+    kind: type[Operation]
+    operands: Sequence[int]
+    """Numbers of values: first the inputs of the template, then what is made, in that order."""
+    results: Sequence[Attribute]
+    """Their types."""
+    properties: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute]
+    regions: Sequence[Sequence[_Block]]
+
+
+@dataclass(frozen=True)
+class _Block:
+    arguments: Sequence[Attribute]
+    """Their types."""
+    ops: Sequence[_Op]
+
+
+@dataclass(frozen=True)
+class Template:
+    """Makes ops that are equal but for their inputs and location."""
+
+    ops: Sequence[_Op]
+    results: Sequence[int]
+    """The numbers of the values that the ops are made for."""
+
+    @staticmethod
+    def of(
+        inputs: Sequence[SSAValue], ops: Sequence[Operation], results: Sequence[SSAValue]
+    ) -> Template | None:
+        """Reads a template off ops without successors; None if they use values that are neither
+        inputs nor made by them."""
+        reader = _Reader()
+        for value in inputs:
+            reader.add(value)
+        try:
+            read = [reader.op(op) for op in ops]
+            return Template(read, [reader.numbers[value] for value in results])
+        except KeyError:
+            return None
+
+    def make(
+        self, inputs: Sequence[SSAValue], location: LocationAttr
+    ) -> tuple[list[Operation], list[SSAValue]]:
+        """Makes the ops, and gives the values that they are made for."""
+        values = list(inputs)
+        ops = [_made(op, values, location) for op in self.ops]
+        return ops, [values[i] for i in self.results]
+
+
+@dataclass
+class _Reader:
+    numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    count: int = 0
+
+    def add(self, value: SSAValue) -> None:
+        self.numbers.setdefault(value, self.count)
+        self.count += 1
+
+    def op(self, op: Operation) -> _Op:
+        operands = [self.numbers[value] for value in op.operands]
+        regions = [[self.block(block) for block in region.blocks] for region in op.regions]
+        for result in op.results:
+            self.add(result)
+        types = [result.type for result in op.results]
+        return _Op(type(op), operands, types, dict(op.properties), dict(op.attributes), regions)
+
+    def block(self, block: Block) -> _Block:
+        for argument in block.args:
+            self.add(argument)
+        return _Block([argument.type for argument in block.args], [*map(self.op, block.ops)])
+
+
+def _made(op: _Op, values: list[SSAValue], location: LocationAttr) -> Operation:
+    made = op.kind.create(
+        operands=[values[i] for i in op.operands],
+        result_types=op.results,
+        properties=op.properties,
+        attributes=op.attributes,
+        location=location,
+        regions=[
+            Region([_made_block(block, values, location) for block in region])
+            for region in op.regions
+        ],
+    )
+    values += made.results
+    return made
+
+
+def _made_block(block: _Block, values: list[SSAValue], location: LocationAttr) -> Block:
+    made = Block(arg_types=block.arguments)
+    values += made.args
+    made.add_ops([_made(op, values, location) for op in block.ops])
+    return made
