@@ -14,6 +14,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.locations import names
+from byocir.dialects.walk import ops_in
 
 
 class InvalidOp(VerifyException):
@@ -67,9 +68,10 @@ def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
     if block is None:
         return True
     visible.update(block.args)
-    if block.next_block is not None or not all(_reach(op, visible) for op in block.ops):
+    ops = ops_in(block)
+    if block.next_block is not None or not all([_reach(op, visible) for op in ops]):
         return False
-    visible.difference_update(block.args, (r for op in block.ops for r in op.results))
+    visible.difference_update(block.args, [r for op in ops for r in op.results])
     return True
 
 

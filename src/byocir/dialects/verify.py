@@ -21,7 +21,7 @@ from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.tir import BlockOp, YieldOp
 from byocir.dialects.tir.block import strange_use
 from byocir.dialects.types import too_deep
-from byocir.dialects.walk import ops_of
+from byocir.dialects.walk import ops_in, ops_of
 
 LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 """Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
@@ -95,7 +95,7 @@ class Verifier:
             for block in region.blocks:
                 empty = block.first_op is None
                 inside = empty or inside
-                for inner in block.ops:
+                for inner in ops_in(block):
                     if self._verify_op(inner, before):
                         inside = True
         facts = _facts(op)
@@ -129,7 +129,7 @@ def _trace(op: Operation, trace: list[object]) -> bool:
         for block in region.blocks:
             trace.append(block)
             trace.extend([arg.type for arg in block.args])
-            for inner in block.ops:
+            for inner in ops_in(block):
                 if not _trace(inner, trace):
                     return False
         trace.append(region)

@@ -9,6 +9,16 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation
 
 
+def ops_in(block: Block) -> list[Operation]:
+    """The ops of a block, without those inside, as they are now."""
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        op = op.next_op
+    return found
+
+
 def blocks_of(op: Operation) -> list[Block]:
     """All blocks of a module, or of any op, outer ones first."""
     found: list[Block] = []
@@ -16,7 +26,7 @@ def blocks_of(op: Operation) -> list[Block]:
     while left:
         blocks = [block for region in left.pop().regions for block in region.blocks]
         found += blocks
-        inside = [inner for block in blocks for inner in block.ops if inner.regions]
+        inside = [inner for block in blocks for inner in ops_in(block) if inner.regions]
         left += reversed(inside)
     return found
 
@@ -30,8 +40,5 @@ def ops_of(op: Operation) -> list[Operation]:
         found.append(last)
         for region in reversed(last.regions):
             for block in reversed(region.blocks):
-                inner = block.last_op
-                while inner is not None:
-                    left.append(inner)
-                    inner = inner.prev_op
+                left += reversed(ops_in(block))
     return found

@@ -18,7 +18,6 @@ import onnx
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.graph import (
     FlattenOp,
@@ -30,6 +29,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.locations import place
 from byocir.dialects.tir import EmptyOp
+from byocir.dialects.traits import is_constant
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, holds_numbers, shape_of
 from byocir.frontend.onnx.infer import SMALL, inferred
 from byocir.frontend.onnx.tensors import any_dtype
@@ -100,7 +100,7 @@ def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
     found: dict[Operation, list[SSAValue]] = {}
     for value, op in last.items():
         owner = value.owner
-        if not isinstance(owner, Operation) or owner.has_trait(ConstantLike):
+        if not isinstance(owner, Operation) or is_constant(owner):
             continue
         if owner.parent is block and op is not block.last_op:
             found.setdefault(op, []).append(value)
@@ -122,7 +122,7 @@ _MOVING = (FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp)
 def made_by(op: Operation) -> int:
     """The bytes that an op makes, as far as types tell. Constants are there already, and what is
     empty is no memory before something is made in its place."""
-    if isinstance(op, (*_MOVING, EmptyOp)) or op.has_trait(ConstantLike):
+    if isinstance(op, (*_MOVING, EmptyOp)) or is_constant(op):
         return 0
     return sum(nbytes_of(result.type) for result in op.results)
 

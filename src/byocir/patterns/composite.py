@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, cast, overload
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.decisions import RuleResult
+from byocir.dialects.traits import is_constant
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.alike import Alike
 from byocir.patterns.blocks import BlockPattern
@@ -165,7 +165,7 @@ class Composite:
         rewritten into something that the pattern does not match. Inputs may be constants that were
         bound, and constants inputs that are passed in, whose numbers are not known here."""
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
-        work = {op for op in body if not op.has_trait(ConstantLike)}
+        work = {op for op in body if not is_constant(op)}
         passed = [composite.body.block.args[i] for i in composite.passed]
         for root in reversed(body):
             for state in self.states(root, Progress(), passed):

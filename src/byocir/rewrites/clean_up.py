@@ -44,9 +44,10 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
+from byocir.dialects.traits import is_pure
 from byocir.dialects.types import element_type_of, i32
 from byocir.dialects.uses import replace_uses
-from byocir.dialects.walk import blocks_of
+from byocir.dialects.walk import blocks_of, ops_in
 from byocir.patterns import Bound, Match, either, wildcard
 from byocir.patterns import Pattern as ValuePattern
 from byocir.patterns import op as op_pattern
@@ -55,7 +56,6 @@ from byocir.rewrites.driver import (
     Pattern,
     erase_dead,
     is_dead,
-    is_pure,
     rewrite_blocks,
 )
 from byocir.rewrites.grid import constant_array
@@ -104,8 +104,10 @@ def _erase_unused(block: Block) -> bool:
 def _merge_equal(block: Block) -> None:
     known: dict[Hashable, Operation] = {}
     gone: dict[Operation, list[LocationAttr]] = {}
-    able = [op for op in block.ops if _may_merge(op)]
-    for op in able if len(able) > 1 else ():
+    able = [op for op in ops_in(block) if _may_merge(op)]
+    if len({type(op) for op in able}) == len(able):  # as in most bodies
+        return
+    for op in able:
         first = known.setdefault(_content(op), op)
         if first is op:
             continue

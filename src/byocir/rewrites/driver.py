@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -21,14 +20,14 @@ import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import ConstantLike, MemoryEffect, NoMemoryEffect, is_side_effect_free
 
 from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, GraphOp
 from byocir.dialects.locations import flat, join, named, names
+from byocir.dialects.traits import is_constant, is_pure
 from byocir.dialects.uses import replace_uses
-from byocir.dialects.walk import blocks_of
+from byocir.dialects.walk import blocks_of, ops_in
 from byocir.errors import ByocirError
 from byocir.patterns.match import Bound
 
@@ -121,7 +120,7 @@ def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool
 
 
 def _rewrite_block(block: Block, by_root: Mapping[str, Sequence[Pattern]]) -> bool:
-    queue = deque([op for op in block.ops if op.name in by_root])
+    queue = deque([op for op in ops_in(block) if op.name in by_root])
     if not queue:
         return False
     limit = REWRITES_PER_OP * (len(queue) + 1)
@@ -224,7 +223,7 @@ def erase_dead(op: Operation) -> list[LocationAttr]:
         dead.detach()
         dead.erase()
         unused = [producer for producer in reversed(producers) if is_dead(producer)]
-        locations += [each.location for each in unused if not each.has_trait(ConstantLike)]
+        locations += [each.location for each in unused if not is_constant(each)]
         stack += unused
     return locations[::-1]
 
@@ -234,15 +233,3 @@ def is_dead(op: Operation) -> bool:
     if op.parent is None or any(result.first_use is not None for result in op.results):
         return False
     return bool(op.results) and is_pure(op)
-
-
-def is_pure(op: Operation) -> bool:
-    """Tells if executing an op has no effect but its results."""
-    return _never_has_effects(type(op)) or is_side_effect_free(op)
-
-
-@cache
-def _never_has_effects(kind: type[Operation]) -> bool:
-    """Tells if no op of a class has effects; looking that up once is quicker than for each op."""
-    effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
-    return bool(effects) and all(isinstance(effect, NoMemoryEffect) for effect in effects)

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import (
     SPLIT,
@@ -33,6 +32,7 @@ from byocir.dialects.decisions import Decision
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.traits import is_constant
 from byocir.dialects.turns import turns_around
 from byocir.dialects.walk import ops_of
 from byocir.patterns.differences import computed
@@ -126,7 +126,7 @@ def _host_ops(module: ModuleOp) -> Iterable[Operation]:
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             for op in ops_of(function)[1:]:
-                if not isinstance(op, CallOp) and not op.has_trait(ConstantLike):
+                if not isinstance(op, CallOp) and not is_constant(op):
                     yield op
 
 

@@ -24,13 +24,13 @@ from byocir.dialects.graph import (
     RequantizeOp,
     SumPoolOp,
 )
+from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import nbytes, shape_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_cost_blocks import work_of_blocks
 from byocir.targets.vta_work import (
     Work,
     inputs_of,
-    is_constant,
     padded,
     requantise_steps,
     vectors,
@@ -66,7 +66,9 @@ def cost_of(ops: Sequence[Operation], block: int, rounding: str) -> dict[str, fl
     )
     bus = timing.bus_bytes or math.inf
     cycles = max(compute, work.read / bus, work.written / bus)
-    crossing = [value for value in inputs_of(ops) if not is_constant(value)] + [*ops[0].results]
+    crossing = [value for value in inputs_of(ops) if not is_constant_value(value)] + [
+        *ops[0].results
+    ]
     return {
         "latency": cycles / (timing.clock_mhz * 1e6),
         "energy": energy_for(_traffic(work, block), EnergyModel()).total * 1e-12,
@@ -93,7 +95,9 @@ def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> Work:
     if work.moves_nothing:
         return work
     for value in inputs_of(ops):
-        size = nbytes(value.type) if is_constant(value) else padded(value.type, block, channels)
+        size = (
+            nbytes(value.type) if is_constant_value(value) else padded(value.type, block, channels)
+        )
         work.read += weights.get(value, size)
     work.written = sum(padded(result.type, block, channels) for result in ops[0].results)
     return work

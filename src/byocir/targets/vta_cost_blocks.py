@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import i64, nbytes, shape_of
 from byocir.lowering.tir_to_vta.layout import Data, contraction_roles, weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_work import (
     Work,
     inputs_of,
-    is_constant,
     padded,
     requantise_steps,
     vectors,
@@ -51,7 +51,9 @@ def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> Work 
     if work.moves_nothing:
         return work
     for value in inputs_of(blocks):
-        size = nbytes(value.type) if is_constant(value) else padded(value.type, block, channels)
+        size = (
+            nbytes(value.type) if is_constant_value(value) else padded(value.type, block, channels)
+        )
         work.read += read.get(value, size)
     work.written = sum(padded(result.type, block, channels) for result in blocks[0].results)
     return work

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.tir import EmptyOp, FillOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -45,11 +44,6 @@ def inputs_of(ops: Sequence[Operation]) -> list[SSAValue]:
     inside = {result for op in ops for result in op.results}
     operands = dict.fromkeys(value for op in ops for value in op.operands)
     return [v for v in operands if v not in inside and not isinstance(v.owner, FillOp | EmptyOp)]
-
-
-def is_constant(value: SSAValue) -> bool:
-    """Tells if a value lies on the device from the start."""
-    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
 
 
 def vectors(type_: Attribute, block: int, channels: int = 1) -> int:

@@ -30,9 +30,9 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import COSTS, OBJECTIVE
+from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
 from byocir.patterns.targets import OBJECTIVES
 from byocir.rewrites.byoc.op_text import text_of
@@ -68,7 +68,7 @@ NONE = CostTable()
 
 def work_of(composite: str, ops: Iterable[Operation]) -> Work:
     """The name of a composite with the matched ops as text."""
-    return composite, tuple(sorted(text_of(op) for op in ops if not op.has_trait(ConstantLike)))
+    return composite, tuple(sorted(text_of(op) for op in ops if not is_constant(op)))
 
 
 def read_costs(text: str, where: str = "") -> CostTable:

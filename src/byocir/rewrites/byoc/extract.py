@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
+from byocir.dialects.traits import is_constant
 from byocir.dialects.uses import set_operand
 from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
@@ -50,7 +50,7 @@ def _captured_constants(ops: Sequence[Operation]) -> list[Operation]:
     """Constants that bodies use from outside, such as the number of a scalar expression."""
     captured = (value for op in ops if op.regions for value in free_values(op))
     outside = [v.owner for v in captured if isinstance(v.owner, Operation) and v.owner not in ops]
-    return [op for op in outside if op.has_trait(ConstantLike) and op.name == "arith.constant"]
+    return [op for op in outside if is_constant(op) and op.name == "arith.constant"]
 
 
 def enclose(

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.tir import ForOp
+from byocir.dialects.walk import ops_in
 
 
 def host_functions(module: ModuleOp) -> Iterator[FuncOp]:
@@ -35,7 +36,7 @@ def blocks_in(op: Operation) -> Iterator[Block]:
     for region in op.regions:
         for block in region.blocks:
             yield block
-            for inner in block.ops:
+            for inner in ops_in(block):
                 if _runs_blocks(inner):
                     yield from blocks_in(inner)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import BeginOp, EndOp
+from byocir.dialects.traits import is_constant
 from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
@@ -57,7 +57,7 @@ def _enclosed(end: EndOp) -> Iterator[Operation]:
             raise _error("byoc.begin after byoc.end, found none", end)
         elif op not in seen:
             seen.add(op)
-            if not op.has_trait(ConstantLike):
+            if not is_constant(op):
                 yield op
             pending += [(operand, op) for operand in op.operands]
 

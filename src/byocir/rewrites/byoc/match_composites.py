@@ -21,10 +21,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import ConstantLike, IsTerminator
+from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import HOST, LEVELS, PLACE, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike
 from byocir.patterns.composite import Attempt
@@ -231,7 +232,7 @@ def _offer(target: TargetAttr, level: str, costs: CostTable) -> Offer:
 def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:
     """Ops that stay: how far every pattern with such an op inside would have come."""
     for op in block.ops:
-        if op in claims.taken or op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
+        if op in claims.taken or is_constant(op) or op.has_trait(IsTerminator):
             continue
         for offer in offers:
             misses = nearest_misses(op, offer.composites, claims.taken, claims.alike)

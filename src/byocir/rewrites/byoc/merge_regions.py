@@ -17,12 +17,12 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.dialects.collector import collector_paused
+from byocir.dialects.traits import is_constant_value
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
@@ -143,14 +143,10 @@ def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
     used = [r for r in made if any(use.operation not in members for use in r.uses)]
     return GatheredRegion(
         tuple(composite.pattern.data for composite in composites),
-        tuple(v.type for v in given if v.owner not in members and not _is_constant(v)),
+        tuple(v.type for v in given if v.owner not in members and not is_constant_value(v)),
         tuple(result.type for result in used),
         macs_of(composites),
     )
-
-
-def _is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
 
 
 def _apart_where_rules_break(graph: _Graph, quotient: Quotient) -> Quotient:

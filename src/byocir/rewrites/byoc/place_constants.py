@@ -23,6 +23,7 @@ from byocir.dialects.array import ArrayAttr
 from byocir.dialects.byoc import STORED, TARGET, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
+from byocir.dialects.walk import ops_of
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import constant_array
 from byocir.patterns.targets import Taker, find
@@ -37,7 +38,7 @@ class PlaceConstantsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
             if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for region in [o for o in function.walk() if isinstance(o, RegionOp)]:
+                for region in [o for o in ops_of(function) if isinstance(o, RegionOp)]:
                     _place(region)
 
 

@@ -29,7 +29,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import (
     HOST,
@@ -46,6 +45,7 @@ from byocir.dialects.byoc import (
     TrailOp,
 )
 from byocir.dialects.locations import names
+from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
@@ -171,7 +171,7 @@ class CheckPlacementPass(ModulePass):
         for block in host_blocks(op):
             for inner in block.ops:
                 place = inner.attributes.pop(PLACE, None)
-                if not names(inner.location) or inner.has_trait(ConstantLike):
+                if not names(inner.location) or is_constant(inner):
                     continue
                 if isinstance(place, StringAttr) and place.data != HOST:
                     raise ByocirError(

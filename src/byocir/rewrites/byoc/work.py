@@ -10,10 +10,10 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import ConstantLike
 
 from byocir.dialects import tir
 from byocir.dialects.graph.macs import macs
+from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 
 
@@ -37,7 +37,7 @@ def crossing(ops: Iterable[Operation]) -> list[SSAValue]:
     inside = dict.fromkeys(ops)
     given = {result: None for op in inside for result in op.results}
     read = dict.fromkeys(v for op in inside for v in op.operands if v not in given)
-    inputs = [v for v in read if not _is_constant(v)]
+    inputs = [v for v in read if not is_constant_value(v)]
     return [*inputs, *(v for v in given if _is_used_outside(v, inside))]
 
 
@@ -49,10 +49,6 @@ def size_of(type_: Attribute) -> int | None:
     if not holds_numbers(element_type_of(tensor)):
         return None
     return nbytes(tensor)
-
-
-def _is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
 
 
 def _is_used_outside(value: SSAValue, inside: Container[Operation]) -> bool:

@@ -22,13 +22,13 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, i1
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.foreign import FAILS
 from byocir.dialects.open_values import is_open
 from byocir.dialects.tir import ExternOp
+from byocir.dialects.traits import is_constant, is_constant_value
 from byocir.dialects.types import element_type_of
 
 
@@ -75,7 +75,7 @@ def _is_worth_it(op: ForeignOp) -> bool:
 
 
 def _is_passive(op: Operation) -> bool:
-    return isinstance(op, YieldOp | ExternOp) or op.has_trait(ConstantLike)
+    return isinstance(op, YieldOp | ExternOp) or is_constant(op)
 
 
 def _has_held_results(op: Operation) -> TypeGuard[ForeignOp]:
@@ -107,7 +107,7 @@ def _outlined(graph: Region, name: str) -> FuncOp:
     old, around = graph.block, graph.parent
     assert around is not None
     used = _from_outside(graph)
-    copied = [v for v in used if isinstance(v.owner, Operation) and v.owner.has_trait(ConstantLike)]
+    copied = [v for v in used if is_constant_value(v)]
     passed = [value for value in used if value not in copied]
     body = Block(arg_types=[value.type for value in passed])
     inside: dict[SSAValue, SSAValue] = dict(zip(passed, body.args, strict=True))

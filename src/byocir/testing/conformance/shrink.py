@@ -11,9 +11,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
-from xdsl.traits import ConstantLike
 
 from byocir.dialects.locations import named
+from byocir.dialects.traits import is_constant
 from byocir.dialects.types import shape_of
 from byocir.evaluate.module import random_feeds
 from byocir.testing.conformance.cases import Case
@@ -118,7 +118,7 @@ def _cleaned(case: Case, module: ModuleOp) -> Case:
         name: ordinary if array is None else array
         for (name, ordinary), array in zip(feeds.items(), arrays, strict=True)
     }
-    for i, op in enumerate(op for op in ops_of(module) if not op.has_trait(ConstantLike)):
+    for i, op in enumerate(op for op in ops_of(module) if not is_constant(op)):
         op.location = named(f"n{i}")
     return replace(case, module=module, feeds=given)
 

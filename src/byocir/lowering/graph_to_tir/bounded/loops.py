@@ -14,7 +14,6 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.traits import ConstantLike
 
 from byocir.dialects import graph as g
 from byocir.dialects import tir
@@ -23,6 +22,7 @@ from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.traits import is_constant
 from byocir.dialects.turns import turns_of
 from byocir.dialects.types import (
     Shape,
@@ -68,7 +68,7 @@ def _is_worth_it(op: ForeignOp) -> bool:
 
 
 def _is_passive(op: Operation) -> bool:
-    return isinstance(op, GraphYieldOp | tir.EmptyOp | tir.FillOp) or op.has_trait(ConstantLike)
+    return isinstance(op, GraphYieldOp | tir.EmptyOp | tir.FillOp) or is_constant(op)
 
 
 @dataclass(frozen=True)

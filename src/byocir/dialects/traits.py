@@ -1,0 +1,34 @@
+"""Traits of ops that passes ask for time and again, looked up once for each class."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import ConstantLike, MemoryEffect, NoMemoryEffect, is_side_effect_free
+
+
+def is_constant(op: Operation) -> bool:
+    """Tells if an op gives a constant."""
+    return _is_constant_like(type(op))
+
+
+def is_constant_value(value: SSAValue) -> bool:
+    """Tells if a value is a constant."""
+    return isinstance(value.owner, Operation) and is_constant(value.owner)
+
+
+def is_pure(op: Operation) -> bool:
+    """Tells if executing an op has no effect but its results."""
+    return _never_has_effects(type(op)) or is_side_effect_free(op)
+
+
+@cache
+def _is_constant_like(kind: type[Operation]) -> bool:
+    return kind.has_trait(ConstantLike)
+
+
+@cache
+def _never_has_effects(kind: type[Operation]) -> bool:
+    effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
+    return bool(effects) and all(isinstance(effect, NoMemoryEffect) for effect in effects)
