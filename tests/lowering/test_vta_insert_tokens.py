@@ -37,7 +37,7 @@ from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass, tokens_of, vta_ordering
 from byocir.rewrites.order import Access, Space
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
-from byocir.vta_sim.tokens import Queue
+from byocir.vta_sim.isa import Queue
 
 # An independent reading of the rules: queues are in order, the k-th pop takes the k-th push.
 

@@ -18,7 +18,7 @@ from vta_streams import COMPUTE_NOP, Row, Stream, encode_rows, queue_of
 
 from byocir.testing.choose import Choose
 from byocir.vta_sim import AluOp, Memory, VTAConfig, encode_uops
-from byocir.vta_sim.tokens import Queue
+from byocir.vta_sim.isa import Queue
 
 NOPS: dict[Queue, Row] = {
     Queue.LOAD: ("load", {"memory_type": int(Memory.INP)}),

@@ -18,9 +18,9 @@ from byocir.lowering.tir_to_vta.tokens import tokens_of, vta_ordering
 from byocir.rewrites.order import Access, Elements, Space
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
-from byocir.vta_sim.isa import INSN_BYTES, Instruction
+from byocir.vta_sim.isa import INSN_BYTES, Instruction, Queue
 from byocir.vta_sim.sanitizer_accesses import AccessReader
-from byocir.vta_sim.tokens import Queue, route
+from byocir.vta_sim.tokens import route
 
 Row = tuple[str, dict[str, int]]
 BATCH2 = VTAConfig(log_batch=1)

@@ -22,8 +22,8 @@ from byocir.vta_sim import (
     encode,
     estimate,
 )
-from byocir.vta_sim.isa import Opcode
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Queue, link, route
+from byocir.vta_sim.isa import Opcode, Queue
+from byocir.vta_sim.tokens import TOKEN_FIFOS, link, route
 
 MODELS = {
     "de10": TimingModel.de10(),

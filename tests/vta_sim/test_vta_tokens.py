@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from byocir.vta_sim import Program, VTAError, assemble, decode, encode_uops, run_in_order, simulate
-from byocir.vta_sim.tokens import NEVER, NOT_WAITING, Queue, link, route
+from byocir.vta_sim.isa import Queue
+from byocir.vta_sim.tokens import NEVER, NOT_WAITING, link, route
 
 EPILOGUE = "finish {pop_next}"
 

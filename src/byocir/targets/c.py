@@ -36,7 +36,6 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
-from byocir.evaluate.ports import is_in_memory
 from byocir.patterns.hooks import expect_given
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import ARRAYS, CFunctions, c_name
@@ -85,6 +84,7 @@ class CTarget(Target):
         By default that of a function in memory, as schedules leave it: byocir writes its loops,
         copies, blocks and buffers, and asks `instruction` for the rest. Raises ByocirError B350
         for one that does what has no form in C."""
+        from byocir.evaluate.ports import is_in_memory
         from byocir.lowering.tir_to_c.literals import NoC
         from byocir.lowering.tir_to_c.regions import region_in_c
 

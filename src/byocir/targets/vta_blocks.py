@@ -13,7 +13,6 @@ from xdsl.ir import SSAValue
 from byocir.dialects.tir import BlockOp, ConstantOp, bodies
 from byocir.dialects.types import Shape, i8, i16, i32, i64, shape_of
 from byocir.lowering.tir_to_vta.layout import contraction_roles
-from byocir.lowering.tir_to_vta.legalise_verdict import refusal
 from byocir.patterns import (
     Match,
     Pattern,
@@ -290,6 +289,8 @@ def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
 @elementwise.rule(fix=_ROUND_AS_FIX_POINT)
 def steps_fit_the_alu(m: Match) -> tuple[bool, Any]:
     """VTA's ALU has each step, in 32 bits."""
+    from byocir.lowering.tir_to_vta.legalise_verdict import refusal  # to list, not needed
+
     found = refusal([op for op in reversed(m.ops) if isinstance(op, BlockOp)])
     return not found, found or "all"
 

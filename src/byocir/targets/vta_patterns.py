@@ -17,7 +17,6 @@ from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.types import element_type_of, i8, i32
-from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 from byocir.patterns import (
     Composite,
     Match,
@@ -335,6 +334,8 @@ def _numbers_fit(m: Match) -> tuple[bool, Any]:
 
 def _fits(op: RequantizeOp) -> bool:
     """Tells if the sums of a requantise and its rounding stay in 32 bits."""
+    from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits  # to list, not needed
+
     scale, rounding = constant_array(op.scales[0]), op.rounding
     if not isinstance(rounding, FixedAttr) or scale is None or not scale.present:
         return True

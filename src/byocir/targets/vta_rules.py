@@ -12,8 +12,6 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects.graph import MulOp, RequantizeOp
 from byocir.dialects.tir import BlockOp
 from byocir.lowering.tir_to_vta.layout import contraction_roles, order_of, weights_of
-from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
-from byocir.lowering.tir_to_vta.legalise_products import is_shifts
 from byocir.patterns import Match
 from byocir.patterns.match import constant_array
 from byocir.patterns.rules import Check
@@ -63,6 +61,8 @@ def weights_serve_a_batch(m: Match) -> tuple[bool, Any]:
 
 def factors_are_shifts(m: Match) -> tuple[bool, Any]:
     """This VTA has no MUL, so factors are powers of two, or one for all that is not negative."""
+    from byocir.lowering.tir_to_vta.legalise_products import is_shifts  # to list, not needed
+
     for op in m.ops:
         for factor in _factors(op):
             if factor is None:
@@ -110,6 +110,8 @@ def _known(value: SSAValue) -> np.ndarray | None:
 def _groups_fill_blocks(side: int) -> Check:
     def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
         """Groups of channels, several together if they are small, fill whole blocks."""
+        from byocir.lowering.tir_to_vta.legalise_groups import groups_fit  # to list, not needed
+
         groups, inputs, outputs = _groups(m)
         if groups == 1:
             return True, "one group"

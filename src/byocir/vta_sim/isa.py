@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import cast
 
@@ -196,6 +197,14 @@ def decode_uops(
     wide = _integers(uops, "micro-ops")
     dst, src, wgt = ((wide >> slot.shift) & slot.mask for slot in uop_slots(config))
     return dst, src, wgt
+
+
+class Queue(IntEnum):
+    """The three in-order modules, in pipeline order: prev and next are the neighbours."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from byocir.machine_sim.hazards import Race
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import Decoded, Instruction, Opcode, decode
+from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue, decode
 from byocir.vta_sim.sanitizer_accesses import Accesses, AccessReader, Elements
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.sanitizer_tokens import token_hazards
-from byocir.vta_sim.tokens import Links, Queue, check_form, link, order_by
+from byocir.vta_sim.tokens import Links, check_form, link, order_by
 
 Index = NDArray[np.int64]
 WRITERS = {

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from byocir.machine_sim.order import NEVER, Clock
-from byocir.vta_sim.isa import Decoded, Opcode
+from byocir.vta_sim.isa import Decoded, Opcode, Queue
 from byocir.vta_sim.sanitizer_report import Hazard, Places
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, Queue, TokenFifo
+from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, TokenFifo
 
 
 def token_hazards(

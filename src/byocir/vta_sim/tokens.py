@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,7 @@ from byocir.machine_sim import NEVER, NOT_WAITING, Order, legal_order
 from byocir.vta_sim.asm import format_instruction, where
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import AluOp, Decoded, Opcode
-
-
-class Queue(IntEnum):
-    """The three in-order modules, in pipeline order: prev and next are the neighbours."""
-
-    LOAD = 0
-    COMPUTE = 1
-    STORE = 2
+from byocir.vta_sim.isa import AluOp, Decoded, Opcode, Queue
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from byocir.machine_sim.trace import (
 from byocir.vta_sim.asm import format_instruction
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import Decoded, Opcode
+from byocir.vta_sim.isa import Decoded, Opcode, Queue
 from byocir.vta_sim.occupancy import occupancy
 from byocir.vta_sim.simulation import Program
 from byocir.vta_sim.timing import Timeline, TimingModel
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, Queue, fifo_users, link
+from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, fifo_users, link
 
 __all__ = ["trace_events", "trace_text", "write_trace"]
 

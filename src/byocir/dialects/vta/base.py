@@ -34,8 +34,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.vta.config import config_of
 from byocir.errors import ByocirError
 from byocir.vta_sim import Opcode, VTAConfig
-from byocir.vta_sim.isa import slots
-from byocir.vta_sim.tokens import Queue
+from byocir.vta_sim.isa import Queue, slots
 
 Numbers = DenseArrayBase[IntegerType]
 INTEGER = IntegerAttr.constr(i64)

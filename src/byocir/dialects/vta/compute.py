@@ -26,7 +26,7 @@ from byocir.dialects.vta.base import (
 )
 from byocir.vta_sim import AluOp as AluOpcode
 from byocir.vta_sim import Memory, Opcode, VTAConfig
-from byocir.vta_sim.tokens import Queue
+from byocir.vta_sim.isa import Queue
 
 
 class AluKind(StrEnum):

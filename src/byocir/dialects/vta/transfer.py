@@ -30,7 +30,7 @@ from byocir.dialects.vta.base import (
     value_of,
 )
 from byocir.vta_sim import Memory, Opcode, VTAConfig
-from byocir.vta_sim.tokens import Queue
+from byocir.vta_sim.isa import Queue
 
 
 class LoadMemory(StrEnum):

@@ -21,7 +21,8 @@ from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, Store
 from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.tokens_accesses import AccessReader
 from byocir.rewrites.order import Ordering, Step
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Queue
+from byocir.vta_sim.isa import Queue
+from byocir.vta_sim.tokens import TOKEN_FIFOS
 
 
 @dataclass(frozen=True)

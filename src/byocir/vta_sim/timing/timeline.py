@@ -12,7 +12,7 @@ from byocir.errors import Lines
 from byocir.machine_sim import MachineModel, Sequencer, Stuck, Times, TokenQueue, Unit, Waits
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode, decode
+from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode, Queue, decode
 from byocir.vta_sim.timing.model import TimingModel
 from byocir.vta_sim.timing.work import (
     Cycles,
@@ -26,7 +26,6 @@ from byocir.vta_sim.timing.work import (
 from byocir.vta_sim.tokens import (
     TOKEN_FIFOS,
     Links,
-    Queue,
     check_finish,
     check_form,
     fifo_users,
