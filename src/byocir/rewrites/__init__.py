@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from byocir.rewrites.byoc.markers import mark_ops
     from byocir.rewrites.driver import NewOps, rewrite_module
     from byocir.rewrites.matching import MatchedRewrite, rewrites
     from byocir.rewrites.pipeline import run_passes
@@ -31,6 +32,7 @@ _HOMES = {
     "MatchedRewrite": "byocir.rewrites.matching",
     "NewOps": "byocir.rewrites.driver",
     "RewritePass": "byocir.rewrites.rewrite_pass",
+    "mark_ops": "byocir.rewrites.byoc.markers",
     "passes_in": "byocir.rewrites.rewrite_pass",
     "rewrite_module": "byocir.rewrites.driver",
     "rewrites": "byocir.rewrites.matching",
@@ -42,6 +44,7 @@ __all__ = [
     "MatchedRewrite",
     "NewOps",
     "RewritePass",
+    "mark_ops",
     "passes_in",
     "rewrite_module",
     "rewrites",

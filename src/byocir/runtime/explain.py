@@ -157,7 +157,7 @@ def region_lines(report: Report) -> list[list[str]]:
 
 
 def _region(region: Region, found: _Found) -> list[str]:
-    lines: list[str] = []
+    lines = [f"group  {region.group}"] * bool(region.group)
     for composite in region.composites:
         lines.append(f"{composite.level:<6} {composite.pattern:<18} {', '.join(composite.nodes)}")
         lines += [f"schedule {composite.schedule}"] * bool(composite.schedule)
@@ -254,7 +254,8 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     if regions:
         taken = next(c for region, c in found.parts_of(node.name) if region is regions[-1])
         partly = ", partly on the host" if node.name in found.split else ""
-        how = f"{taken.level} level, {taken.pattern}{partly}"
+        group = f", group {regions[-1].group}" if regions[-1].group else ""
+        how = f"{taken.level} level, {taken.pattern}{group}{partly}"
         symbols = dict.fromkeys(each.symbol for each in regions)
         yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
         if verbose:

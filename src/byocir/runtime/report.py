@@ -37,6 +37,8 @@ class Region:
     cuts: list[Cut]
     turns: int | None = 1
     """Its calls in one inference; None where only the run tells: in a loop."""
+    group: str = ""
+    """The group that markers ask for: work that no region has together with other work."""
     is_open: bool = False
     """Tells if sizes that cross depend on the inputs: then `bytes` counts the others."""
 

@@ -117,6 +117,7 @@ def _region(call: CallOp) -> Region:
         bytes=sum(size or 0 for size in sizes),
         cuts=[cut.plain for cut in record.cuts],
         turns=turns_around(call),
+        group=call.group.data if call.group is not None else "",
         is_open=None in sizes,
     )
 

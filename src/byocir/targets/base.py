@@ -192,8 +192,8 @@ class Target(ArgSpecConvertible):
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
         """The target's own passes at a named point, as pipeline text or pass objects. They run on
         the whole module and look at functions whose `byoc.target` is theirs. One before the match
-        may be a partitioner of its own: `byoc.begin` and `byoc.end` that it puts around ops place
-        these on their target, whatever others could take."""
+        may be a partitioner of its own: what it marks with `byocir.rewrites.mark_ops` goes to the
+        target, whatever others could take, and groups that it names stay regions of their own."""
         return ()
 
     def lower(self, composite: CompositeOp, emit: Emitter) -> Sequence[SSAValue] | None:

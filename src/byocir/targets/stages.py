@@ -69,8 +69,9 @@ def partition_pipeline(
     set_levels(module, levels)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += passes_at(instances, "before-match")
+    passes += parse_pipeline(_place(module, instances))  # while markers are around operators
     if "graph" in levels:
-        passes += parse_pipeline(f"{_place(module, instances)}match-composites")
+        passes += parse_pipeline("match-composites")
         passes += [*passes_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]
         passes += passes_at(instances, "after-outline")
     return [*passes, *_second_hand_off(module, instances, "tensor" in levels)]

@@ -9,10 +9,12 @@ from byoc_graphs import (
     HAND_OFF,
     F,
     assert_same,
+    fused,
     kinds,
     main_of,
     parsed,
     program,
+    region_functions,
     run,
     takes,
     text_of,
@@ -24,12 +26,16 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 import byocir
-from byocir.dialects.byoc import BeginOp, EndOp
+from byocir.dialects.byoc import SourceOp
 from byocir.dialects.graph import ReluOp
+from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
-from byocir.patterns import composite, op, wildcard
+from byocir.patterns import block, composite, either, op, wildcard
+from byocir.rewrites import mark_ops
 from byocir.rewrites.byoc.place_nodes import placement_of, set_placement
+from byocir.runtime.explain import explain, region_lines
+from byocir.runtime.report_reader import report_of
 from byocir.targets.base import Point, Target
 
 LINES = ["a = relu x", "b = add a y", "c = relu b"]
@@ -154,16 +160,36 @@ class MarkPass(ModulePass):
     name = "mark"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = next(each for each in op.walk() if isinstance(each, ReluOp))
-        mark = {"properties": {"target": StringAttr("second")}}
-        (value,) = found.operands
-        begin = BeginOp.create(operands=[value], result_types=[value.type], **mark)
-        end = EndOp.create(operands=[found.result], result_types=[value.type], **mark)
-        found.result.replace_all_uses_with(end.output)
-        end.operands[0] = found.result
-        found.operands[0] = begin.output
-        found.parent.insert_op_before(begin, found)
-        found.parent.insert_op_after(end, found)
+        mark_ops([next(each for each in op.walk() if isinstance(each, ReluOp))], "second")
+
+
+@dataclass(frozen=True)
+class GroupPass(ModulePass):
+    """A partitioner: all relus are one group."""
+
+    name = "group"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        mark_ops([each for each in op.walk() if isinstance(each, ReluOp)], "marking", "mine")
+
+
+@composite("marking.any")
+def elementwise():
+    """Anything of one or two arrays, element by element."""
+    x, y = wildcard("x"), wildcard("y")
+    return either(
+        block("*i", x["*i"], lambda acc, x: x.max(0.0)),
+        block("*i", x["*i"], y["*i"], lambda acc, x, y: x + y),
+    )
+
+
+@dataclass(frozen=True)
+class Marking(Target):
+    name = "marking"
+    patterns = (elementwise,)
+
+    def passes(self, point: Point) -> tuple[ModulePass, ...]:
+        return (GroupPass(),) if point == "before-match" else ()
 
 
 @dataclass(frozen=True)
@@ -190,6 +216,60 @@ def test_markers_of_a_targets_own_partitioner_win_over_preference():
     assert_same(values(module), expected)
 
 
+def two_groups(*lines, target):
+    """A program whose ops "a" and "b" are in groups of one target, handed off, and its report."""
+    module = parsed(program(lines, [lines[-1][0]]), target)
+    module.body.block.add_op(SourceOp.of((line[0], "Some", 0) for line in lines))
+    expected = values(module)
+    for group, each in (("one", "a"), ("two", "b")):
+        (found,) = [o for o in main_of(module).ops if each in names(o.location)]
+        mark_ops([found], target.name, group)
+    run(module, PLACED)
+    assert_same(values(module), expected)
+    return module, report_of(module)
+
+
+def test_marked_groups_stay_regions_of_their_own():
+    module, report = two_groups("a = relu x", "b = relu a", "c = relu b", target=takes("p", "relu"))
+    found = [(r.symbol, r.group, r.nodes) for r in report.regions]
+    assert found == [("p_0", "one", ["a"]), ("p_1", "two", ["b"]), ("p_2", "", ["c"])]
+    assert "a  Some  p_0 (graph level, p.relu, group one)" in explain(report)
+    assert [lines[0] for lines in region_lines(report)][:2] == ["group  one", "group  two"]
+    functions = region_functions(module)
+    assert [f.attributes.get("byoc.group") for f in functions.values()] == [
+        StringAttr("one"),
+        StringAttr("two"),
+        None,
+    ]
+    assert "group" not in text_of(module).split("byoc.trail")[1]
+
+
+def test_no_composite_spans_two_groups():
+    module, report = two_groups("a = add x y", "b = relu a", target=fused("p"))
+    assert [(r.group, r.nodes) for r in report.regions] == [("one", ["a"]), ("two", ["b"])]
+    reason = "ops are in several groups: graph.relu (b) in two, graph.add (a) in one"
+    assert ("p.sum", "declined", ("b", "a"), reason) in trail(module)
+
+
+def test_a_group_survives_text_and_a_dialect_of_markers():
+    mark = [line.replace('"q"', '"q" group "stem"') for line in (BEGIN, RELU, END)]
+    module = parse_module(text_of(marked(*mark)))
+    (region,) = report_of(run(module, PLACED)).regions
+    assert region.group == "stem"
+    (entry,) = placement_of(parse_module(text_of(module)))
+    assert (entry.nodes.data, entry.place.data, entry.group.data) == ("r", "q", "stem")
+
+
+def test_a_partitioner_marks_operators_for_the_tensor_level_alone():
+    """Markers stood between operators when these were lowered."""
+    module = parse_module(program(["a = relu x", "b = add a y", "c = relu b"], ("c",)))
+    expected = values(module)
+    report = byocir.partition(module, [Marking()], levels=["tensor"])
+    found = [(region.level, region.group, region.nodes) for region in report.regions]
+    assert found == [("tensor", "mine", ["a"]), ("tensor", "", ["b"]), ("tensor", "mine", ["c"])]
+    assert_same(values(module), expected)
+
+
 def test_constants_between_markers_need_no_begin():
     constant = f"%k = graph.constant #graph.array<[1.0, 1.0, 1.0, 1.0] : {F}>"
     add = f'%r = graph.add %b, %k : ({F}, {F}) -> {F} loc("r")'
@@ -210,10 +290,15 @@ def test_constants_between_markers_need_no_begin():
             "expected byoc.end before graph.add, found none",
         ),
         ([BEGIN, RELU, END.replace('"q"', '"p"')], "%e", "expected one target, found q and p"),
+        (
+            [BEGIN, RELU, END.replace('"q"', '"q" group "one"')],
+            "%e",
+            "expected one group, found none and one",
+        ),
         ([BEGIN, RELU], "%r", "expected byoc.end before graph.relu"),
         ([BEGIN, RELU, END, f'%f = byoc.end "q" %e : {F}'], "%f", "expected byoc.begin after"),
     ],
-    ids=["way in", "way out", "two targets", "no end", "nested"],
+    ids=["way in", "way out", "two targets", "two groups", "no end", "nested"],
 )
 def test_markers_that_do_not_enclose(lines, result, message):
     with pytest.raises(ByocirError, match=message) as raised:

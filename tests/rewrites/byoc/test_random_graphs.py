@@ -6,6 +6,7 @@ from byoc_graphs import (
     assert_same,
     composites,
     fused,
+    main_of,
     parsed,
     program,
     region_functions,
@@ -22,11 +23,14 @@ from xdsl.dialects.func import ReturnOp
 
 from byocir.dialects.byoc import CallOp, CompositeOp, RegionOp, inline
 from byocir.dialects.dominance import verify_dominance
+from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
-from byocir.patterns import Composite, op, parallel, path, repeat, wildcard
+from byocir.patterns import Composite, block, either, op, parallel, path, repeat, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
+from byocir.rewrites import mark_ops
 from byocir.rewrites.byoc.verify_regions import verify_regions
+from byocir.runtime.report_reader import report_of
 
 KINDS = {"relu": 1, "add": 2, "sub": 2, "mul": 2, "softmax": 1}
 
@@ -101,6 +105,47 @@ def test_the_hand_off_keeps_values_and_its_promises(targets, graph):
     assert_same(values(parse_module(once)), expected)
     calls_stand_for_what_was_taken(module)
     assert text_of(run(module)) == once  # a second run changes nothing
+
+
+def of_blocks(target: str, policy: RegionPolicy):
+    """A target of the tensor level: sums with a product of them, and differences."""
+    x, y, z = wildcard()["*i"], wildcard()["*i"], wildcard()["*i"]
+    total = block("*i", x, y, lambda acc, x, y: x + y)
+    product = block("*i", either(total, wildcard())["*i"], z, lambda acc, x, y: x * y)
+    difference = block("*i", x, y, lambda acc, x, y: x - y)
+    patterns = {"product": product, "sum": total, "difference": difference}
+    composites = [Composite(f"{target}.{name}", (p,)) for name, p in patterns.items()]
+    return toy(target, *composites, policy=policy)
+
+
+BOTH_LEVELS = (
+    f"place-nodes,{HAND_OFF},convert-graph-to-tir{{bodies=true}},"
+    f"place-nodes,{HAND_OFF.replace('composites', 'composites{level=tensor}')}"
+)
+
+
+@pytest.mark.parametrize("merge", ["any", "connected"])
+@settings(max_examples=settings.default.max_examples // 4)
+@given(graph=programs(), data=st.data())
+def test_groups_are_never_mixed(merge, graph, data):
+    """Marks are made at the graph level; what is not taken there counts at the tensor level."""
+    policy = RegionPolicy(merge)
+    module = parsed(program(*graph), fused("a"), of_blocks("b", policy))
+    expected, place_of = values(module), {}
+    for group in ("one", "two", ""):
+        ops = [o for o in main_of(module).ops if names(o.location)]
+        free = [o for o in ops if names(o.location)[0] not in place_of]
+        marked = [o for o in free if data.draw(st.booleans())]
+        target = data.draw(st.sampled_from("ab"))
+        mark_ops(marked, target, group)
+        place_of |= {names(o.location)[0]: (target, group) for o in marked}
+    assert_same(values(module), expected)
+    run(module, BOTH_LEVELS)
+    assert_same(values(module), expected)
+    verify_regions(module)
+    for region in report_of(module).regions:
+        own = region.target, region.group
+        assert {place_of.get(name, (region.target, "")) for name in region.nodes} == {own}
 
 
 def kinds_of(module):

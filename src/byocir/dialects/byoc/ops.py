@@ -94,9 +94,10 @@ class CompositeOp(_Enclosing):
     ```
 
     Isolated from above, so it can be inlined back. Constants that the pattern calls constant are in
-    the body; everything else comes in as an operand. `by "m, = tile(gemm, m=4)"` after the level is
-    the script of primitives by which its blocks are to be scheduled, `constants [1, 2]` the
-    positions of inputs that the pattern calls constant and that are passed in.
+    the body; everything else comes in as an operand. After the level, `group "stem"` is the group
+    whose regions it goes into, `by "m, = tile(gemm, m=4)"` the script of primitives by which its
+    blocks are to be scheduled, `constants [1, 2]` the positions of inputs that the pattern calls
+    constant and that are passed in.
     """
 
     name = "byoc.composite"
@@ -104,6 +105,7 @@ class CompositeOp(_Enclosing):
     inputs = var_operand_def()
     pattern = prop_def(StringAttr)
     level = prop_def(StringAttr)
+    group = opt_prop_def(StringAttr)
     schedule = opt_prop_def(StringAttr)
     constants = opt_prop_def(DenseArrayBase.constr(i64))
     body = region_def("single_block")
@@ -164,6 +166,7 @@ class CompositeOp(_Enclosing):
         printer.print_attribute(self.pattern)
         printer.print_string(" at ")
         printer.print_attribute(self.level)
+        _print_group(printer, self)
         if self.schedule is not None:
             printer.print_string(" by ")
             printer.print_attribute(self.schedule)
@@ -177,6 +180,7 @@ class CompositeOp(_Enclosing):
         pattern = parser.parse_str_literal()
         parser.parse_keyword("at")
         level = parser.parse_str_literal()
+        group = _parse_group(parser)
         schedule = parser.parse_str_literal() if parser.parse_optional_keyword("by") else None
         constants = list[int]()
         if parser.parse_optional_keyword("constants"):
@@ -184,6 +188,7 @@ class CompositeOp(_Enclosing):
             constants = parser.parse_comma_separated_list(square, number)
         inputs, types, body = _parse_interface(parser)
         made = CompositeOp.of(pattern, level, inputs, types, body)
+        made.group = group
         if schedule is not None:
             made.schedule = StringAttr(schedule)
         if constants:
@@ -210,6 +215,7 @@ class RegionOp(_Enclosing):
 
     inputs = var_operand_def()
     target = prop_def(TargetAttr)
+    group = opt_prop_def(StringAttr)
     cuts = opt_prop_def(ArrayAttr[CutAttr])
     body = region_def("single_block")
     outputs = var_result_def()
@@ -240,6 +246,7 @@ class RegionOp(_Enclosing):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_attribute(self.target)
+        _print_group(printer, self)
         if self.cuts is not None:
             printer.print_string(" cuts ")
             printer.print_attribute(self.cuts)
@@ -251,9 +258,11 @@ class RegionOp(_Enclosing):
         target = parser.parse_attribute()
         if not isinstance(target, TargetAttr):
             parser.raise_error("expected a #byoc.target")
+        group = _parse_group(parser)
         cuts = parser.parse_attribute() if parser.parse_optional_keyword("cuts") else None
         inputs, types, body = _parse_interface(parser)
         region = RegionOp.of(target, inputs, types, body)
+        region.group = group
         if cuts is not None:
             region.properties["cuts"] = cuts
         return region
@@ -266,14 +275,16 @@ class CallOp(IRDLOperation):
 
     The call is on tensors. The function is either on the same tensors or, after bufferisation,
     takes one memref per input and then one per output, which it fills. `handed_off` records what
-    the call stands for, `schedules` the script of each composite or an empty one, and `notes` what
-    passes of its target tell users of it; all stay when the function becomes a program.
+    the call stands for, `group` the group that it is, `schedules` the script of each composite or
+    an empty one, and `notes` what passes of its target tell users of it; all stay when the function
+    becomes a program.
     """
 
     name = "byoc.call"
 
     callee = prop_def(FlatSymbolRefAttrConstr)
     handed_off = opt_prop_def(HandedOffAttr)
+    group = opt_prop_def(StringAttr)
     schedules = opt_prop_def(ArrayAttr[StringAttr])
     notes = opt_prop_def(ArrayAttr[StringAttr])
     inputs = var_operand_def()
@@ -321,33 +332,47 @@ class CallOp(IRDLOperation):
 @irdl_op_definition
 class BeginOp(IRDLOperation):
     """A value on its way to what is marked for a target by hand, e.g.
-    `%b = byoc.begin "vta" %x : tensor<4xi8>`."""
+    `%b = byoc.begin "vta" %x : tensor<4xi8>` or `byoc.begin "vta" group "stem" %x : …`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
 
     name = "byoc.begin"
 
     target = prop_def(StringAttr)
+    group = opt_prop_def(StringAttr)
     input = operand_def(T)
     output = result_def(T)
     traits = traits_def(Pure())
-    assembly_format = "$target $input attr-dict `:` type($input)"
+    assembly_format = "$target (`group` $group^)? $input attr-dict `:` type($input)"
 
 
 @irdl_op_definition
 class EndOp(IRDLOperation):
     """A value on its way out of what is marked for a target by hand, e.g.
-    `%e = byoc.end "vta" %y : tensor<4xi8>`. What lies between begins and ends is the target's."""
+    `%e = byoc.end "vta" %y : tensor<4xi8>`. What lies between begins and ends is the target's. Ops
+    of a group share regions with each other and with no other ops."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
 
     name = "byoc.end"
 
     target = prop_def(StringAttr)
+    group = opt_prop_def(StringAttr)
     input = operand_def(T)
     output = result_def(T)
     traits = traits_def(Pure())
-    assembly_format = "$target $input attr-dict `:` type($input)"
+    assembly_format = "$target (`group` $group^)? $input attr-dict `:` type($input)"
+
+
+def _print_group(printer: Printer, op: CompositeOp | RegionOp) -> None:
+    if op.group is not None:
+        printer.print_string(" group ")
+        printer.print_attribute(op.group)
+
+
+def _parse_group(parser: Parser) -> StringAttr | None:
+    given = parser.parse_optional_keyword("group")
+    return StringAttr(parser.parse_str_literal()) if given else None
 
 
 def _print_interface(printer: Printer, op: CompositeOp | RegionOp) -> None:

@@ -15,6 +15,8 @@ from xdsl.irdl import (
     param_def,
     prop_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 
 from byocir.dialects.decisions import Cut, Decision, RuleResult, Taken
 from byocir.dialects.locations import named, names
@@ -49,6 +51,9 @@ PLACEMENT = "byoc.placement"
 """Module attribute: which of the model's nodes are placed where by hand, in order of priority."""
 PLACE = "byoc.place"
 """Op attribute: the target, or "host", that an op is placed on by hand."""
+GROUP = "byoc.group"
+"""Op attribute, beside `PLACE`, and function attribute, beside `TARGET`: the group whose regions
+have no other op in them."""
 NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
 DIMS = "byoc.dims"
@@ -89,13 +94,34 @@ class TargetAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class PlaceAttr(ParametrizedAttribute):
-    """Nodes placed by hand: a name, or a regular expression for whole names, and a target or
-    "host", e.g. `#byoc.placed<"conv.*", "host">`."""
+    """Nodes placed by hand: a name, or a regular expression for whole names, a target or "host",
+    and the group that shares no region with other ops, if there is one, e.g.
+    `#byoc.placed<"conv.*", "host">` or `#byoc.placed<"conv_1", "npu", "stem">`."""
 
     name = "byoc.placed"
 
     nodes: StringAttr = param_def()
     place: StringAttr = param_def()
+    group: StringAttr = param_def()
+
+    @staticmethod
+    def of(nodes: str, place: str, group: str = "") -> PlaceAttr:
+        return PlaceAttr(StringAttr(nodes), StringAttr(place), StringAttr(group))
+
+    def print_parameters(self, printer: Printer) -> None:
+        texts = [self.nodes, self.place, *([self.group] if self.group.data else ())]
+        with printer.in_angle_brackets():
+            printer.print_list(texts, printer.print_attribute)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            nodes = parser.parse_str_literal()
+            parser.parse_punctuation(",")
+            place = parser.parse_str_literal()
+            given = parser.parse_optional_punctuation(",") is not None
+            group = parser.parse_str_literal() if given else ""
+        return [StringAttr(nodes), StringAttr(place), StringAttr(group)]
 
 
 @irdl_attr_definition

@@ -2,7 +2,8 @@
 
 Requires: composites made by `match-composites` and the module's `byoc.targets`. The part of a
 composite's name before the dot is the target's name.
-Guarantees: every composite stands alone in a `byoc.region` that names its target.
+Guarantees: every composite stands alone in a `byoc.region` that names its target
+and the composite's group.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> None:
     types = [result.type for result in composite.outputs]
     body = enclosing_body([value.type for value in inputs])
     region = RegionOp.of(targets[name], inputs, types, Region(body), composite.location)
+    region.group, composite.group = composite.group, None
     block = composite.parent
     assert block is not None
     block.insert_op_before(region, composite)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from byocir.dialects.byoc import PLACE, CompositeOp, YieldOp, enclosing_body
+from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
 from byocir.dialects.traits import is_constant
 from byocir.dialects.uses import set_operand
 from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
+from byocir.rewrites.byoc.markers import Place
 from byocir.rewrites.byoc.order import free_values
 
 Build = Callable[[list[SSAValue], list[Attribute], Region], Operation]
 """Makes the enclosing op from its inputs, result types and body."""
 
 
-def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Operation:
-    """Replaces a match by a composite at the root's place. The match's ops are moved into it, in
-    the order of their positions, its constants copied; constants that nothing else uses go."""
+def extract_composite(
+    attempt: Attempt, position: Mapping[Operation, int], group: str = ""
+) -> Operation:
+    """Replaces a match by a composite of a group at the root's place. The match's ops are moved
+    into it, in the order of their positions, its constants copied; constants that nothing else uses
+    go."""
     match = attempt.match
     assert match is not None
     ops = sorted(match.ops, key=position.__getitem__)
@@ -30,7 +35,9 @@ def extract_composite(attempt: Attempt, position: Mapping[Operation, int]) -> Op
     location = ops[0].location if len(stood_for) == 1 else fuse(*stood_for)
 
     def build(inputs: list[SSAValue], types: list[Attribute], body: Region) -> Operation:
-        return CompositeOp.of(name, level, inputs, types, body, location)
+        made = CompositeOp.of(name, level, inputs, types, body, location)
+        made.group = StringAttr(group) if group else None
+        return made
 
     constants = dict.fromkeys([*match.state.constants, *_captured_constants(ops)])
     made = enclose(ops, build, constants=list(constants))
@@ -95,7 +102,7 @@ def _moved(
         replacements.update(zip(constant.results, clone.results, strict=True))
     for op in ops:
         op.detach()
-        op.attributes.pop(PLACE, None)  # it is where it was placed
+        Place.clear(op)  # it is where it was placed
         body.add_op(op)
         _replace(op, replacements)
     return body

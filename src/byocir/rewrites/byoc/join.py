@@ -41,9 +41,10 @@ class Replaced:
 
 
 def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
-    """Joins regions of one target that stand next to each other, in order. Inputs and outputs of
-    the new one are each listed once; an output is a value that is used outside, and everything of
-    the last region if nothing is. The regions and their results are added to what is replaced."""
+    """Joins regions of one target and group that stand next to each other, in order. Inputs and
+    outputs of the new one are each listed once; an output is a value that is used outside, and
+    everything of the last region if nothing is. The regions and their results are added to what is
+    replaced."""
     inputs = list(dict.fromkeys(value for region in regions for value in region.inputs))
     own = {result for region in regions for result in region.outputs}
     inputs = [value for value in inputs if value not in own]
@@ -61,7 +62,7 @@ def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
     body.add_op(YieldOp.create(operands=[inner[result] for result in outputs]))
     types = [result.type for result in outputs]
     joined = RegionOp.of(regions[0].target, inputs, types, Region(body), fuse(*regions))
-    joined.cuts = _cuts(regions)
+    joined.group, joined.cuts = regions[0].group, _cuts(regions)
     block = regions[-1].parent
     assert block is not None
     block.insert_op_after(joined, regions[-1])

@@ -1,32 +1,105 @@
-"""Markers that a user set by hand: what lies between `byoc.begin` and `byoc.end` is a target's.
+"""Marks what is placed by hand: what lies between `byoc.begin` and `byoc.end` is a target's.
 
 | code | what is wrong |
 | --- | --- |
-| B240 | markers that do not enclose: a way in or out without one, or two targets |
+| B240 | markers that do not enclose: a way in or out without one, two targets, or two groups |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from byocir.dialects.byoc import BeginOp, EndOp
-from byocir.dialects.traits import is_constant
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.byoc import GROUP, PLACE, BeginOp, EndOp
+from byocir.dialects.traits import is_constant, is_constant_value
+from byocir.dialects.uses import replace_uses, set_operand
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
 
 
-def marked_ops(block: Block) -> dict[Operation, str]:
-    """The ops between markers and the target of each; raises ByocirError B240."""
-    marked: dict[Operation, str] = {}
+class Place(NamedTuple):
+    """The place of ops by hand: a target or "host", and the group whose regions have no other ops;
+    the empty group is all that is in none."""
+
+    target: str = ""
+    group: str = ""
+
+    def put_on(self, op: Operation) -> None:
+        """Says on an op that this is its place."""
+        op.attributes[PLACE] = StringAttr(self.target)
+        if self.group:
+            op.attributes[GROUP] = StringAttr(self.group)
+
+    @staticmethod
+    def of(op: Operation) -> Place:
+        """Reads the place that is put on an op; empty if none is."""
+        texts = (op.attributes.get(PLACE), op.attributes.get(GROUP))
+        return Place(*(text.data if isinstance(text, StringAttr) else "" for text in texts))
+
+    @staticmethod
+    def clear(op: Operation) -> None:
+        """Takes the place off an op."""
+        op.attributes.pop(PLACE, None)
+        op.attributes.pop(GROUP, None)
+
+    def __str__(self) -> str:
+        return f"{self.target}, group {self.group}" if self.group else self.target
+
+
+def mark_ops(ops: Sequence[Operation], target: str, group: str = "") -> None:
+    """Puts markers around ops of one block: they go to the target, and with a group share regions
+    with each other alone. Passes of a target at the point "before-match" partition by it."""
+    inside = set(ops)
+    properties: dict[str, Attribute] = {"target": StringAttr(target)}
+    if group:
+        properties["group"] = StringAttr(group)
+    block = ops[0].parent if ops else None
+    begun: dict[SSAValue, SSAValue] = {}
+    for op in [op for op in block.ops if op in inside] if block is not None else ():
+        for i, value in enumerate(op.operands):
+            if value.owner not in inside and not is_constant_value(value):
+                if value not in begun:
+                    begun[value] = _begin(value, op, properties)
+                set_operand(op, i, begun[value])
+        for result in op.results:
+            _mark_end(result, inside, properties)
+
+
+def _begin(value: SSAValue, op: Operation, properties: Mapping[str, Attribute]) -> SSAValue:
+    """Puts a marker between a value and an op, the first that uses it inside."""
+    kind, block = [value.type], op.parent
+    begin = BeginOp.create(operands=[value], result_types=kind, properties=dict(properties))
+    assert block is not None
+    block.insert_op_before(begin, op)
+    return begin.output
+
+
+def _mark_end(
+    value: OpResult, inside: Collection[Operation], properties: Mapping[str, Attribute]
+) -> None:
+    """Puts a marker between a value and its uses outside, or behind it if nothing uses it."""
+    uses = [use for use in value.uses if use.operation not in inside]
+    if uses or not value.uses:
+        end = EndOp.create(operands=[value], result_types=[value.type], properties=dict(properties))
+        block = value.op.parent
+        assert block is not None
+        block.insert_op_after(end, value.op)
+        for use in uses:
+            set_operand(use.operation, use.index, end.output)
+
+
+def marked_ops(block: Block) -> dict[Operation, Place]:
+    """The ops between markers and the place of each; raises ByocirError B240."""
+    marked: dict[Operation, Place] = {}
     for end in block.ops:
         if isinstance(end, EndOp):
-            target = end.target.data
+            place = _place_of(end)
             for op in _enclosed(end):
-                if marked.setdefault(op, target) != target:
-                    raise _error(f"one target, found {marked[op]} and {target}", op)
+                if marked.setdefault(op, place) != place:
+                    raise _two_places(marked[op], place, op)
     _check_ways_out(block, marked)
     return marked
 
@@ -40,9 +113,13 @@ def erase_markers(block: Block) -> None:
             op.erase()
 
 
+def _place_of(marker: BeginOp | EndOp) -> Place:
+    return Place(marker.target.data, marker.group.data if marker.group is not None else "")
+
+
 def _enclosed(end: EndOp) -> Iterator[Operation]:
     """The ops from which the end's value comes, back to the begins. Constants need none."""
-    target = end.target.data
+    place = _place_of(end)
     pending: list[tuple[SSAValue, Operation]] = [(end.input, end)]
     seen: set[Operation] = set()
     while pending:
@@ -51,8 +128,8 @@ def _enclosed(end: EndOp) -> Iterator[Operation]:
         if not isinstance(op, Operation):
             raise _error(f"byoc.begin before {describe(user)}, found an input of the function", end)
         if isinstance(op, BeginOp):
-            if op.target.data != target:
-                raise _error(f"one target, found {op.target.data} and {target}", end)
+            if _place_of(op) != place:
+                raise _two_places(_place_of(op), place, end)
         elif isinstance(op, EndOp):
             raise _error("byoc.begin after byoc.end, found none", end)
         elif op not in seen:
@@ -62,16 +139,22 @@ def _enclosed(end: EndOp) -> Iterator[Operation]:
             pending += [(operand, op) for operand in op.operands]
 
 
-def _check_ways_out(block: Block, marked: dict[Operation, str]) -> None:
+def _check_ways_out(block: Block, marked: Mapping[Operation, Place]) -> None:
     for op in block.ops:
         if not isinstance(op, BeginOp) and op not in marked:
             continue
-        target = op.target.data if isinstance(op, BeginOp) else marked[op]
+        place = _place_of(op) if isinstance(op, BeginOp) else marked[op]
         for use in (use for result in op.results for use in result.uses):
             user = use.operation
-            ends = isinstance(user, EndOp) and user.target.data == target
-            if not ends and marked.get(user) != target:
+            ends = isinstance(user, EndOp) and _place_of(user) == place
+            if not ends and marked.get(user) != place:
                 raise _error(f"byoc.end before {describe(user)}, found none", op)
+
+
+def _two_places(one: Place, other: Place, op: Operation) -> ByocirError:
+    if one.target != other.target:
+        return _error(f"one target, found {one.target} and {other.target}", op)
+    return _error(f"one group, found {one.group or 'none'} and {other.group or 'none'}", op)
 
 
 def _error(expected: str, op: Operation) -> ByocirError:
@@ -79,5 +162,5 @@ def _error(expected: str, op: Operation) -> ByocirError:
         "B240",
         f"expected {expected}",
         where=describe(op),
-        help="every value goes in by byoc.begin and out by byoc.end of the same target",
+        help="every value goes in by byoc.begin and out by byoc.end of the same target and group",
     )

@@ -2,7 +2,8 @@
 
 Requires: `byoc.targets`. Targets are asked in order of preference and each target's composites in
 the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
-nowhere else. Where the module names an objective, a later target takes what it covers for less.
+nowhere else, and into no composite with ops of another group. Where the module names an objective,
+a later target takes what it covers for less.
 Roots are tried from the end of the program backwards, so a pattern finds its longest form first.
 Control flow that a target takes whole is asked for before what is in its graphs, and stays whole.
 
@@ -18,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from byocir.dialects.byoc import HOST, LEVELS, PLACE, CallOp, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import HOST, LEVELS, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
@@ -38,6 +39,7 @@ from byocir.rewrites.byoc.costs import NONE, CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.levels import leave_level
+from byocir.rewrites.byoc.markers import Place
 from byocir.rewrites.byoc.order import sort_block
 
 
@@ -99,10 +101,13 @@ class _Claims:
 
     def blocked(self, target: str, state: State) -> str:
         """Says why a target cannot have a match: others claimed an op, or a user placed it."""
-        for op in state.ops:
-            place = _place_of(op)
-            if place not in ("", target):
-                return f"{describe(op)} is placed on {place}"
+        places = {op: place_of(op) for op in state.ops}
+        for op, place in places.items():
+            if place.target not in ("", target):
+                return f"{describe(op)} is placed on {place.target}"
+        if len({place.group for place in places.values()}) > 1:
+            groups = (f"{describe(op)} in {p.group or 'none'}" for op, p in places.items())
+            return f"ops are in several groups: {', '.join(groups)}"
         overlap = next((op for op in state.ops if op in self.taken), None)
         if overlap is not None:
             return f"{describe(overlap)} belongs to {self.taken[overlap]} already"
@@ -143,17 +148,16 @@ class _Claims:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
 
-def _place_of(op: Operation) -> str:
-    """Reads the target that an op is placed on by hand, itself or with the control flow around
-    it."""
-    place = op.attributes.get(PLACE)
+def place_of(op: Operation) -> Place:
+    """Reads the place of an op by hand, its own or that of the control flow around it."""
+    place = Place.of(op)
     around = op.parent_op()
-    while not isinstance(place, StringAttr) and around is not None:
-        place = around.attributes.get(PLACE)
-        if isinstance(place, StringAttr) and place.data == HOST:
-            place = None  # the host runs it; what is inside may go elsewhere
+    while not place.target and around is not None:
+        place = Place.of(around)
+        if place.target == HOST:
+            place = Place()  # the host runs it; what is inside may go elsewhere
         around = around.parent_op()
-    return place.data if isinstance(place, StringAttr) else ""
+    return place
 
 
 def match_blocks(
@@ -186,7 +190,7 @@ def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
     position = {op: i for block in blocks for i, op in enumerate(block.ops)}
     grouped = {op.parent for op in claims.groups}
     for attempt in claims.attempts:
-        extract_composite(attempt, position)
+        extract_composite(attempt, position, place_of(attempt.root).group)
     for block in blocks:
         if block in grouped:
             sort_block(block)

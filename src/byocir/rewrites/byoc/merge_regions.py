@@ -1,8 +1,9 @@
 """`merge-regions`: gathers the regions of a target into as few calls as can be.
 
-Requires: regions as `assign-targets` makes them. Two regions merge if and only if no path between
-them passes through a node outside both (see `grouping`); each target's policy says whether
-unconnected ones may share a call, and which regions are too small to be worth one.
+Requires: regions as `assign-targets` makes them. Two regions of a target and of one group, or of
+none, merge if and only if no path between them passes through a node outside both (see `grouping`);
+each target's policy says whether unconnected ones may share a call, and which regions are too small
+to be worth one.
 Guarantees: for one target with policy "any" no grouping has fewer regions, for "connected" no
 further legal merge along an edge exists; inputs and outputs of a region are each listed once; glue
 composites that do not serve others, and regions that are too small or break a rule of the policy,
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
@@ -64,15 +65,17 @@ class _Graph:
     ops: list[Operation]
     edges: list[Edge] = field(init=False)
     targets: list[TargetAttr] = field(init=False)
+    """The target of each colour: those of one target and different groups do not merge."""
     colours: list[int | None] = field(init=False)
     policies: list[RegionPolicy] = field(init=False)
 
     def __post_init__(self) -> None:
         self.edges = [(j, i) for i, before in enumerate(dependencies(self.ops)) for j in before]
         regions = [op for op in self.ops if isinstance(op, RegionOp)]
-        self.targets = list(dict.fromkeys(region.target for region in regions))
-        index = {target: i for i, target in enumerate(self.targets)}
-        self.colours = [index[o.target] if isinstance(o, RegionOp) else None for o in self.ops]
+        kinds = list(dict.fromkeys(map(_kind, regions)))
+        index = {kind: i for i, kind in enumerate(kinds)}
+        self.targets = [target for target, _ in kinds]
+        self.colours = [index[_kind(o)] if isinstance(o, RegionOp) else None for o in self.ops]
         self.policies = [_policy(find(target)) for target in self.targets]
 
     def regions(self, nodes: Iterable[int]) -> list[RegionOp]:
@@ -94,6 +97,10 @@ class _Graph:
         region = _gathered(self.regions(members))
         name = self.targets[colour].target_name.data
         return broken_rules(self.policies[colour].rules, region, name)
+
+
+def _kind(region: RegionOp) -> tuple[TargetAttr, StringAttr | None]:
+    return region.target, region.group
 
 
 def _policy(target: Taker) -> RegionPolicy:

@@ -1,9 +1,10 @@
 """`outline-regions`: turns regions into functions that carry their target.
 
-Requires: `byoc.region`s. Guarantees: each is a private function `@<target>_<n>` with `byoc.target`,
-and a `byoc.call` in its place, which records the composites taken, the types that cross and what
-kept it apart from earlier calls. Regions that compute the same with the same constants share one
-function; its ops have the locations of all of them.
+Requires: `byoc.region`s. Guarantees: each is a private function `@<target>_<n>` with `byoc.target`
+and, if it has one, its `byoc.group`, and a `byoc.call` in its place, which records the composites
+taken, their group, the types that cross and what kept it apart from earlier calls. Regions of one
+group that compute the same with the same constants share one function; its ops have the locations
+of all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import (
+    GROUP,
     TARGET,
     CallOp,
     CompositeOp,
@@ -79,10 +81,10 @@ def _fuse_locations(regions: Sequence[RegionOp]) -> None:
 
 
 def content(region: RegionOp) -> Hashable:
-    """Makes a key of all that a region computes and of its target, but not of the names and origins
-    of its values. Every op in order, with the blocks inside it, fixes the tree."""
+    """Makes a key of all that a region computes, of its target and group, but not of the names and
+    origins of its values. Every op in order, with the blocks inside it, fixes the tree."""
     numbers: dict[SSAValue, int] = {}
-    ops: list[Hashable] = [region.target, *_blocks(region.body, numbers)]
+    ops: list[Hashable] = [region.target, region.group, *_blocks(region.body, numbers)]
     for op in region.body.walk():
         inside = tuple(part for inner in op.regions for part in _blocks(inner, numbers))
         ops.append(
@@ -109,13 +111,15 @@ def _blocks(region: Region, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
 
 
 def _call(region: RegionOp, symbol: str) -> CallOp:
-    return CallOp.of(
+    call = CallOp.of(
         symbol,
         list(region.inputs),
         [result.type for result in region.outputs],
         handed_off(region),
         region.location,
     )
+    call.group = region.group
+    return call
 
 
 def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
@@ -139,6 +143,8 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
     body = first.detach_region(first.body)
     function = FuncOp(symbol, (inputs, outputs), body, visibility="private")
     function.attributes[TARGET] = first.target
+    if first.group is not None:
+        function.attributes[GROUP] = first.group
     function.location = fuse(*regions)
     for region, call in zip(regions, calls, strict=True):
         block = region.parent

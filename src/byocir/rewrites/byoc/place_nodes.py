@@ -6,8 +6,9 @@ is a node's name counts before those whose expression fits it, else the first do
 stands for several nodes is placed as any of them. Markers (`byoc.begin`, `byoc.end`) place what
 they enclose.
 
-`place-nodes` requires `byoc.targets`; it turns both into the attribute `byoc.place` of ops, which
-`match-composites` obeys, and keeps markers as placement for later stages. `check-placement` runs
+`place-nodes` requires `byoc.targets`; it turns both into the attributes `byoc.place` and, for
+markers of a group, `byoc.group` of ops, which `match-composites` obeys, and keeps markers as
+placement for later stages. `check-placement` runs
 after the last hand-off and demands that targets took what was placed on them.
 
 | code | what is wrong |
@@ -21,18 +22,17 @@ after the last hand-off and demands that targets took what was placed on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import (
     HOST,
-    PLACE,
     PLACEMENT,
     BeginOp,
     CallOp,
@@ -50,7 +50,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
-from byocir.rewrites.byoc.markers import erase_markers, marked_ops
+from byocir.rewrites.byoc.markers import Place, erase_markers, marked_ops
 
 
 def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
@@ -64,7 +64,10 @@ def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
             f"expected a placement of names of nodes to names of targets, found {found}",
             help='e.g. placement={"conv_1": "npu", "block2/.*": "host"}',
         )
-    entries = [PlaceAttr(StringAttr(n), StringAttr(place)) for n, place in placement.items()]
+    _add(module, [PlaceAttr.of(nodes, place) for nodes, place in placement.items()])
+
+
+def _add(module: ModuleOp, entries: Iterable[PlaceAttr]) -> None:
     module.attributes[PLACEMENT] = ArrayAttr([*placement_of(module), *entries])
 
 
@@ -101,21 +104,22 @@ class PlaceNodesPass(ModulePass):
         known = [target.target_name.data for target in targets_of(op)]
         blocks = list(host_blocks(op))
         marked = {o: place for block in blocks for o, place in marked_ops(block).items()}
-        for place in (*marked.values(), *(entry.place.data for entry in placement_of(op))):
+        used = [place.target for place in marked.values()]
+        for place in (*used, *(entry.place.data for entry in placement_of(op))):
             if place not in (*known, HOST):
                 help = did_you_mean(place, [*known, HOST])
                 raise ByocirError("B241", f"the module names no target '{place}'", help=help)
         for marked_op, place in marked.items():
-            marked_op.attributes[PLACE] = StringAttr(place)
+            place.put_on(marked_op)
         for block in blocks:
             erase_markers(block)
         _place(op, blocks, marked)
         by_marker = {re.escape(n): place for o, place in marked.items() for n in names(o.location)}
         if by_marker:
-            set_placement(op, by_marker)
+            _add(op, [PlaceAttr.of(nodes, *place) for nodes, place in by_marker.items()])
 
 
-def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation, str]) -> None:
+def _place(module: ModuleOp, blocks: Iterable[Block], marked: Collection[Operation]) -> None:
     entries = [(_matcher(entry.nodes.data), entry) for entry in placement_of(module)]
     sources = [op for op in module.body.block.ops if isinstance(op, SourceOp)]
     nodes = [node.name for source in sources for node in source.entries()]
@@ -133,17 +137,18 @@ def _place(module: ModuleOp, blocks: Iterable[Block], marked: Mapping[Operation,
             place = _first(mine, entries)
             handed_off = isinstance(op, CallOp | CompositeOp | RegionOp)
             if place is not None and op not in marked and not handed_off:
-                op.attributes[PLACE] = place
+                place.put_on(op)
 
 
 def _first(
     nodes: Sequence[str], entries: Sequence[tuple[Callable[[str], bool], PlaceAttr]]
-) -> StringAttr | None:
+) -> Place | None:
     """Finds where nodes are placed: by the first entry that is a name of one of them, else by the
     first whose expression fits one."""
     fitting = [entry for matches, entry in entries if any(map(matches, nodes))]
     named = [entry for entry in fitting if entry.nodes.data in nodes]
-    return next((entry.place for entry in [*named, *fitting]), None)
+    best = next(iter([*named, *fitting]), None)
+    return Place(best.place.data, best.group.data) if best is not None else None
 
 
 def _matcher(nodes: str) -> Callable[[str], bool]:
@@ -170,14 +175,15 @@ class CheckPlacementPass(ModulePass):
         PlaceNodesPass().apply(ctx, op)
         for block in host_blocks(op):
             for inner in block.ops:
-                place = inner.attributes.pop(PLACE, None)
+                place = Place.of(inner).target
+                Place.clear(inner)
                 if not names(inner.location) or is_constant(inner):
                     continue
-                if isinstance(place, StringAttr) and place.data != HOST:
+                if place not in ("", HOST):
                     raise ByocirError(
                         "B244",
-                        f"expected {place.data} to take {_known_as(op, inner)}, as placed, "
-                        f"found {_why_not(op, inner, place.data)}",
+                        f"expected {place} to take {_known_as(op, inner)}, as placed, "
+                        f"found {_why_not(op, inner, place)}",
                         help="`explain` without the placement tells every pattern that was tried",
                     )
 

@@ -26,8 +26,12 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   func.func @marked(%x: tensor<4xi8>) -> tensor<4xi8> {
     // CHECK: %b = byoc.begin "vta" %x : tensor<4xi8>
     // CHECK-NEXT: %e = byoc.end "vta" %b : tensor<4xi8>
+    // CHECK-NEXT: %g = byoc.begin "vta" group "stem" %e : tensor<4xi8>
+    // CHECK-NEXT: %h = byoc.end "vta" group "stem" %g : tensor<4xi8>
     %b = byoc.begin "vta" %x : tensor<4xi8>
     %e = byoc.end "vta" %b : tensor<4xi8>
+    %g = byoc.begin "vta" group "stem" %e : tensor<4xi8>
+    %h = byoc.end "vta" group "stem" %g : tensor<4xi8>
     func.return %e : tensor<4xi8>
   }
 }
