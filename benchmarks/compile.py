@@ -5,9 +5,9 @@
 For each net (default ResNet-50, MobileNetV2, encoder), with the host as C and an empty cache:
 seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
 Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
-processor, the C compiler's included; loading is also timed in a new process, from where it has
-imported numpy, on the clock. At last what a call of a region's code takes on the clock, in
-this process and in one of its own.
+processor, the C compiler's included; loading, and loading and running by the plan of the cache, are
+also timed in new processes, from where these have imported numpy. At last what a call of a region's
+code takes on the clock, in this process and in one of its own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def compare(name: str, folder: Path) -> None:
     watch = Watch()
     package = byocir.compile(path, targets=[], host="c")
     watch.tell("file to package")
-    feeds = {n: np.zeros(t.get_shape(), np.float32) for n, t in package.inputs.items()}
+    feeds = {n: np.zeros(t.shape, np.float32) for n, t in package.inputs.items()}
     package.run(feeds)
     cold = watch.tell("first result, with the C compiler")
     watch = Watch()
@@ -88,24 +88,29 @@ def compare(name: str, folder: Path) -> None:
     watch.tell("ONNX Runtime: file to session")
     session.run(None, feeds)
     theirs = watch.tell("ONNX Runtime: first result")
-    print(f"  package to callable, new process, clock  {in_new_process(saved):>11.2f} s")
+    for what, code in (("callable", ""), ("result", RUN)):
+        label = f"package to {what}, new process, beyond numpy"
+        print(f"  {label:<44}{in_new_process(code, saved):>8.3f} s")
     print(f"  file to result, cold {cold:.2f} s: {cold / theirs:.1f} x ONNX Runtime")
     print(f"  file to result, cached {cached:.2f} s: {cached / theirs:.1f} x ONNX Runtime")
     print(f"  package to result, cached {warm:.2f} s: {warm / theirs:.1f} x ONNX Runtime")
 
 
-IN_NEW_PROCESS = """import sys, numpy
-from time import perf_counter
-began = perf_counter()
+LOAD = """import sys, numpy
+from time import process_time
+began = process_time()
 import byocir
-byocir.load(sys.argv[1])
-print(perf_counter() - began)
+package = byocir.load(sys.argv[1])
+{}
+print(process_time() - began)
 """
+RUN = "package.run({n: numpy.zeros(t.shape, t.dtype) for n, t in package.inputs.items()})"
 
 
-def in_new_process(package: Path) -> float:
-    """The least seconds of a few that loading takes beyond numpy's import."""
-    command = [sys.executable, "-c", IN_NEW_PROCESS, str(package)]
+def in_new_process(code: str, package: Path) -> float:
+    """The least seconds of a few that loading a package, and code that uses it, take beyond numpy's
+    import."""
+    command = [sys.executable, "-c", LOAD.format(code), str(package)]
     runs = (subprocess.run(command, check=True, capture_output=True) for _ in range(5))
     return min(float(each.stdout) for each in runs)
 

@@ -320,7 +320,7 @@ def generate(
         if code.is_worth_it:
             report.host_runs_on, report.memory = C, memory_of(code)
     found = {target.name: target for target in instances}
-    return Package(module, blobs, report, _code=code, _found=found)
+    return Package(module, blobs, report, code=code, found=found)
 
 
 def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> PassRunner:

@@ -73,6 +73,23 @@ def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
     assert not {"xdsl", "onnx", "byocir.dialects.graph"} & set(modules.split())
 
 
+def test_loading_imports_neither_compiler_nor_toolchain(tmp_path: Path):
+    """Nor do the inputs, whose types are texts in the manifest."""
+    path, _ = saved(tmp_path, "digits_f32", targets=[])
+    script = (
+        f"import sys, byocir; package = byocir.load({str(path)!r}); "
+        "print(*package.inputs.values(), *(t.shape for t in package.outputs.values()), sep=';'); "
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    types, modules = result.stdout.splitlines()
+    assert types == "tensor<1x1x8x8xf32>;(1, 10)"
+    rooms = {name.split(".")[1] for name in modules.split() if name.startswith("byocir.")}
+    assert rooms <= {"arguments", "dialects", "errors", "files", "memory", "runtime"}
+    assert not {"xdsl", "onnx", "safetensors", "ml_dtypes"} & {*modules.split()}
+
+
 def test_regions_are_called_from_a_plan(cache: Path, tmp_path: Path, never_parses):
     path, expected = saved(tmp_path, "digits_int8", targets=["vta"])
     never_parses()

@@ -24,6 +24,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import expect_type, random_feeds
 from byocir.files import new_folder, read_whole, replaced, write_whole
 from byocir.memory import ask
+from byocir.runtime.saved_module import attributes_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -244,7 +245,10 @@ def _unwritable(path: Path, found: str) -> ByocirError:
 def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
     """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
     ByocirError B101, B111 or B310."""
-    return random_feeds(package.module, seed) if path is None else read_inputs(path, package.inputs)
+    if path is None:
+        return random_feeds(package.module, seed)
+    texts = {name: str(type_) for name, type_ in package.inputs.items()}
+    return read_inputs(path, attributes_of(texts))
 
 
 def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:

@@ -1,5 +1,9 @@
 """Packages as files: what is written, and what is checked before a byte of it is believed.
 
+Reading one reads the manifest and the report, and checks version, names and sizes of all members.
+The others are read, and their digests checked, when somebody asks for their bytes: to look at a
+package, and to run it by a plan of the cache, takes few of them.
+
 | code | what is wrong |
 | --- | --- |
 | B130 | no such file, or it cannot be written |
@@ -14,20 +18,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zipfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
+from weakref import finalize
 
 from byocir.errors import ByocirError
 from byocir.files import replaced
 from byocir.memory import ask
 from byocir.runtime.interface import Interface
 from byocir.runtime.report import Report
-
-if TYPE_CHECKING:
-    pass
 
 SCHEMA_VERSION = 3
 MANIFEST, MODULE, WEIGHTS, REPORT = (
@@ -43,13 +46,90 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 NOT_OURS = "this file was not written by byocir; do not use it"
 
 
+class _File:
+    """A package file, which stays open as long as somebody may ask for bytes of it, so that a file
+    that takes its place does not change what is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._number = path, os.open(path, os.O_RDONLY)
+        finalize(self, os.close, self._number)
+        self._spans: dict[str, tuple[int, int]] = {}
+        self._digests: dict[str, object] = {}
+        self._read: dict[str, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole file."""
+        return os.fstat(self._number).st_size
+
+    @contextmanager
+    def as_zip(self) -> Generator[zipfile.ZipFile]:
+        """The file as a zip."""
+        with os.fdopen(self._number, "rb", closefd=False) as file, zipfile.ZipFile(file) as archive:
+            yield archive
+
+    def expect(self, info: zipfile.ZipInfo, entry: Mapping[str, Any]) -> None:
+        """Notes where a member is and what its bytes must be. Raises ByocirError B134 for one of
+        another size than the manifest lists."""
+        if info.file_size != entry.get("size"):
+            raise self._changed(info.filename)
+        # Before its bytes: a header of 30 bytes, a name and a field, whose lengths it ends in.
+        header = self._bytes(info.header_offset, 30)
+        lengths = (int.from_bytes(header[i : i + 2], "little") for i in (26, 28))
+        self._spans[info.filename] = info.header_offset + 30 + sum(lengths), info.file_size
+        self._digests[info.filename] = entry.get("sha256")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a member, which are read once. Raises ByocirError B130 or B134."""
+        if name not in self._read:
+            with reported(self.path):
+                data = self._bytes(*self._spans[name])
+            if hashlib.sha256(data).hexdigest() != self._digests[name]:
+                raise self._changed(name)
+            self._read[name] = data
+        return self._read[name]
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size and (part := os.pread(self._number, size, start)):
+            parts.append(part)
+            start, size = start + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _changed(self, name: str) -> ByocirError:
+        return ByocirError(
+            "B134",
+            f"expected the bytes of {name} that the manifest lists, found others",
+            where=str(self.path),
+            help="the package was changed or damaged: compile the model again",
+        )
+
+
+class Members(Mapping[str, bytes]):
+    """Members of a package file, by names that may be shorter than those in the file. Each is read
+    and checked when it is asked for; raises ByocirError B130 or B134 then."""
+
+    def __init__(self, file: _File, names: Mapping[str, str]) -> None:
+        """`names` maps each name to that of the member."""
+        self._file, self._names = file, names
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._file.read(self._names[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class Contents(NamedTuple):
     """The contents of a package: its module as text and weights, by member, what the manifest tells
     of it, the files of each target by name, the report, and its golden members, if any."""
 
     texts: Mapping[str, bytes]
     interface: Interface
-    blobs: dict[str, dict[str, bytes]]
+    blobs: dict[str, Mapping[str, bytes]]
     report: Report
     golden: Mapping[str, bytes]
 
@@ -101,39 +181,52 @@ def write_archive(
         ) from error
 
 
-def read_archive(path: Path) -> Contents:
-    """The contents of a package file; nothing of it is used before version, names,
-    sizes and digests of all members were checked."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
+@contextmanager
+def reported(path: Path) -> Generator[None]:
+    """Raises ByocirError B130 for a file that cannot be read."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_sizes(archive, path)
-            manifest, members = _checked_members(archive, path)
+        yield
     except OSError as error:
         raise ByocirError(
             "B130", f"cannot read the package: {error.strerror}", where=str(path)
         ) from error
+
+
+def read_archive(path: Path) -> Contents:
+    """The contents of a package file; nothing of it is used before version, names and sizes of all
+    members were checked, and no member before its digest was."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
+    try:
+        with reported(path):
+            file = _File(path)
+            with file.as_zip() as archive:
+                _check_sizes(archive, file.size, path)
+                manifest, names = _checked_members(archive, file)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ByocirError(
             "B131", "expected a byocir package, found another or a damaged file", where=str(path)
         ) from error
     with as_written(str(path)):
         interface = Interface.read(manifest)
-        report = Report.from_dict(json.loads(members[REPORT]))
-    texts = {name: members[name] for name in (MODULE, WEIGHTS)}
-    blobs: dict[str, dict[str, bytes]] = {}
-    for name, data in members.items():
+        report = Report.from_dict(json.loads(file.read(REPORT)))
+    blobs: dict[str, dict[str, str]] = {}
+    for name in names:
         parts = name.split("/")
         if parts[0] == "blobs":
-            blobs.setdefault(parts[1], {})[parts[2]] = data
-    golden = {name: members[name] for name in (GOLDEN, GOLDEN_ARRAYS) if name in members}
-    return Contents(texts, interface, blobs, report, golden)
+            blobs.setdefault(parts[1], {})[parts[2]] = name
+    texts, golden = (
+        Members(file, {name: name for name in group if name in names})
+        for group in ((MODULE, WEIGHTS), (GOLDEN, GOLDEN_ARRAYS))
+    )
+    return Contents(
+        texts, interface, {t: Members(file, n) for t, n in blobs.items()}, report, golden
+    )
 
 
-def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+def _check_sizes(archive: zipfile.ZipFile, size: int, path: Path) -> None:
     """Refuses members that lie on top of each other, so that a small file holds a lot."""
-    total, size = sum(info.file_size for info in archive.infolist()), path.stat().st_size
+    total = sum(info.file_size for info in archive.infolist())
     if total > size:
         raise ByocirError(
             "B133",
@@ -144,11 +237,9 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     ask(total, "a package", str(path))
 
 
-def _checked_members(
-    archive: zipfile.ZipFile, path: Path
-) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The manifest, and the members that it lists."""
-    infos = archive.infolist()
+def _checked_members(archive: zipfile.ZipFile, file: _File) -> tuple[dict[str, Any], list[str]]:
+    """The manifest, and the names of the members that it lists."""
+    infos, path = archive.infolist(), file.path
     names = [info.filename for info in infos]
     plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
     if len(set(names)) != len(names) or not plain or not all(map(_is_member, names)):
@@ -171,9 +262,9 @@ def _checked_members(
         raise ByocirError(
             "B133", "expected the members that the manifest lists, found others", where=str(path)
         )
-    return manifest, {
-        name: _checked(archive, name, entry, path) for name, entry in expected.items()
-    }
+    for name, entry in expected.items():
+        file.expect(archive.getinfo(name), entry)
+    return manifest, [*expected]
 
 
 def _is_member(name: str) -> bool:
@@ -199,15 +290,3 @@ def _manifest(archive: zipfile.ZipFile, names: list[str], path: Path) -> dict[st
         ):
             return cast(dict[str, Any], manifest)
     raise ByocirError("B131", "expected a byocir package, found no manifest", where=str(path))
-
-
-def _checked(archive: zipfile.ZipFile, name: str, entry: dict[str, Any], path: Path) -> bytes:
-    data = archive.read(name) if archive.getinfo(name).file_size == entry.get("size") else b""
-    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise ByocirError(
-            "B134",
-            f"expected the bytes of {name} that the manifest lists, found others",
-            where=str(path),
-            help="the package was changed or damaged: compile the model again",
-        )
-    return data

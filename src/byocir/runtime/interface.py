@@ -1,12 +1,71 @@
-"""The part of a package's manifest that describes its module, so that nobody has to read that."""
+"""The part of a package's manifest that describes its module, so that nobody has to read that.
+
+| code | what is wrong |
+| --- | --- |
+| B120 | an input or output whose type is none |
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from byocir.errors import ByocirError
 from byocir.runtime.records import read_as
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_TENSOR = re.compile(r"tensor<(?:\*x|((?:(?:\d+|\?)x)*))([a-zA-Z]\w*|complex<f\d+>|![\w.]+)>")
+_NUMBER = re.compile(r"(u?i|f|bf|complex<f)(\d+)(\w*)>?")
+_KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat", "complex<f": "complex"}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The type of an input or output. As text it is what MLIR writes: `tensor<1x?xf32>`."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.text.startswith("tensor<") and not _TENSOR.fullmatch(self.text):
+            raise ByocirError("B120", f"expected the type of an array, found {self.text}")
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The sizes of an array, None for each that only a run tells; None of values that are no
+        arrays, and of arrays of any rank."""
+        found = _TENSOR.fullmatch(self.text)
+        if found is None or found[1] is None:
+            return None
+        sizes = found[1].split("x")[:-1]
+        return tuple(None if size == "?" else int(size) for size in sizes)
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The numpy dtype of an array of numbers; None of other values."""
+        import ml_dtypes
+        import numpy as np
+
+        tensor = _TENSOR.fullmatch(self.text)
+        number = _NUMBER.fullmatch(tensor[2]) if tensor else None
+        if number is None:
+            return None
+        kind, width, variant = number.groups()
+        width = int(width) * (2 if kind == "complex<f" else 1)
+        name = "bool" if number[0] == "i1" else f"{_KINDS[kind]}{width}"
+        name += f"_{variant.lower()}" if variant else ""
+        return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def types_of(texts: Mapping[str, str]) -> dict[str, ValueType]:
+    """Types by name. Raises ByocirError B120 for a text that is none."""
+    return {name: ValueType(text) for name, text in texts.items()}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The module of a package as text, until somebody asks for the module itself."""
+"""The module of a package: as it was compiled, or as text until somebody asks for it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,73 @@ from byocir.runtime.interface import Interface
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from byocir.dialects.byoc import TargetAttr
 
-class SavedModule:
+
+class PackagedModule:
+    """A module in memory."""
+
+    where = ""
+    """The file that it is from, for messages."""
+
+    def __init__(self, module: ModuleOp | None) -> None:
+        self._module: ModuleOp | None = module
+
+    @property
+    def interface(self) -> Interface:
+        """Its inputs, outputs and targets. Raises ByocirError B302 where it has no `@main`."""
+        from byocir.runtime.saved_module import interface_of
+
+        return interface_of(self.read())
+
+    @property
+    def unread(self) -> Mapping[str, bytes] | None:
+        """Its text and weights, by member, as long as nobody has read, and may have changed, the
+        module of a file; else None."""
+        return None
+
+    def targets(self) -> list[TargetAttr]:
+        """The targets that it names, with their options."""
+        from byocir.patterns.targets import targets_of
+
+        return [*targets_of(self.read())]
+
+    def read(self) -> ModuleOp:
+        """The module, the same one each time."""
+        assert self._module is not None
+        return self._module
+
+    def texts(self) -> Mapping[str, bytes]:
+        """Its text and weights, by member."""
+        from byocir.runtime.saved_module import texts_of
+
+        return self.unread or texts_of(self.read())
+
+
+class SavedModule(PackagedModule):
     """A module as text, which is read when somebody asks for it: that takes longer than compiling
     it took. What the manifest tells of it is known before."""
 
     def __init__(self, texts: Mapping[str, bytes], interface: Interface, where: str) -> None:
         """`texts` are the module's text and weights, by member."""
-        self.interface, self.where = interface, where
-        self._texts: Mapping[str, bytes] | None = texts
-        self._module: ModuleOp | None = None
+        super().__init__(None)
+        self._interface, self.where = interface, where
+        self._unread: Mapping[str, bytes] | None = texts
         self._lock = Lock()
 
     @property
-    def texts(self) -> Mapping[str, bytes] | None:
-        """The texts, as long as nobody has read, and may have changed, the module."""
-        return self._texts
+    def interface(self) -> Interface:
+        return self._interface
+
+    @property
+    def unread(self) -> Mapping[str, bytes] | None:
+        return self._unread
+
+    def targets(self) -> list[TargetAttr]:
+        """As the manifest tells them. Raises ByocirError B135 for options of no target."""
+        from byocir.runtime.saved_module import targets_named
+
+        return targets_named(self._interface.targets, self.where)
 
     def read(self) -> ModuleOp:
         """The module, the same one each time. Raises ByocirError B135 for texts of something else,
@@ -35,7 +86,7 @@ class SavedModule:
 
         with self._lock:
             if self._module is None:
-                assert self._texts is not None
-                self._module = parsed(self._texts, self.interface, self.where)
-                self._texts = None
+                assert self._unread is not None
+                self._module = parsed(self._unread, self.interface, self.where)
+                self._unread = None
             return self._module

@@ -57,7 +57,7 @@ def interface_of(module: ModuleOp) -> Interface:
 
 
 def _is_of(module: ModuleOp, interface: Interface) -> bool:
-    ports = [_types_of(each) for each in (interface.inputs, interface.outputs)]
+    ports = [attributes_of(each) for each in (interface.inputs, interface.outputs)]
     same_ports = [[*each.items()] for each in ports] == [
         [*each.items()] for each in module_types(module)
     ]
@@ -75,13 +75,8 @@ def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attr
     return dict(zip(inputs, ins, strict=True)), dict(zip(outputs, outs, strict=True))
 
 
-def types_of(texts: Mapping[str, str], where: str) -> dict[str, Attribute]:
+def attributes_of(texts: Mapping[str, str]) -> dict[str, Attribute]:
     """Types by name as MLIR's objects. Raises ByocirError B120 for a text that is none."""
-    with as_written(where):
-        return _types_of(texts)
-
-
-def _types_of(texts: Mapping[str, str]) -> dict[str, Attribute]:
     context = load_context()
     known = {text: parse_type(text, context) for text in dict.fromkeys(texts.values())}
     return {name: known[text] for name, text in texts.items()}

@@ -1,0 +1,126 @@
+"""Runs a package in this process, and keeps what was made for that from one run to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from byocir.errors import ByocirError, did_you_mean
+from byocir.runtime.archive import MODULE, WEIGHTS
+from byocir.runtime.module_text import PackagedModule
+from byocir.runtime.report import C, Region, Report
+
+if TYPE_CHECKING:
+    from byocir.evaluate.interpreter import External
+    from byocir.lowering.tir_to_c import HostCode
+    from byocir.runtime.plan import PlannedProgram
+    from byocir.runtime.running import Running
+    from byocir.targets.base import Runner, Target
+
+Blobs = Mapping[str, Mapping[str, bytes]]
+
+
+class Execution:
+    """The targets of a package, the program of its plan, and its module as it runs: each made when
+    it is needed first. What is compiled knows its targets and may know the host's code."""
+
+    def __init__(
+        self,
+        module: PackagedModule,
+        blobs: Blobs,
+        report: Report,
+        code: HostCode | None = None,
+        found: Mapping[str, Target] | None = None,
+    ) -> None:
+        self._module, self._blobs, self._report, self._code = module, blobs, report, code
+        self.found = {**(found or {})}
+        """Targets by name as they were when the package was compiled or loaded: another class of
+        the same name may be given later."""
+        self._planned: PlannedProgram | None = None
+        self._running: Running | None = None
+        self._lock = Lock()  # interpreter and C code have one working memory
+
+    def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
+        """Outputs by name for inputs by name; errors as `Package.run`."""
+        with self._lock:
+            planned = None if check else self._from_plan()
+            if planned is None or not planned.takes(feeds):
+                return self.running().run(feeds, check)
+            outputs = planned.run(feeds)
+            self._report.built_without = planned.lacking
+            return outputs
+
+    def _from_plan(self) -> PlannedProgram | None:
+        """The program of the plan that an earlier process kept for a module that nobody has read
+        here, nor may have changed."""
+        from byocir.runtime.plan import PlannedProgram, kept_plan
+
+        texts = self._module.unread
+        if texts is None or self._report.host_runs_on != C:
+            return None
+        plan = None if self._planned is not None else kept_plan(texts[MODULE])
+        if plan is not None and plan.interface == self._module.interface:
+            regions = self.externals(False) if plan.calls else {}
+            if all(call.symbol in regions for call in plan.calls):
+                with suppress(ValueError):  # weights that are not those of the module
+                    self._planned = PlannedProgram(plan, texts[WEIGHTS], regions)
+        return self._planned
+
+    def running(self) -> Running:
+        """The module as it runs. Of one that was saved, and read for this alone, a plan is kept."""
+        from byocir.runtime.plan import keep_plan
+        from byocir.runtime.running import Running
+
+        if self._running is None:
+            texts = self._module.unread
+            module = self._module.read()
+            self._running = Running(module, self._report, self.externals, self._code)
+            if texts is not None and self._planned is None and self._report.host_runs_on == C:
+                plan = self._running.plan(self._module.interface)
+                if plan is not None:
+                    keep_plan(texts[MODULE], plan)
+        return self._running
+
+    def target(self, name: str) -> Target:
+        """One of the targets, with its options. Raises ByocirError B210."""
+        from byocir.targets.base import target_of
+
+        if name not in self.found:
+            own = {each.target_name.data: each for each in self._module.targets()}
+            if name not in own:
+                raise ByocirError(
+                    "B210",
+                    f"expected a target of the package, found '{name}'",
+                    help=did_you_mean(name, list(own)),
+                )
+            self.found[name] = target_of(own[name])
+        return self.found[name]
+
+    def with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
+        """The targets that have code, and it."""
+        names = [target.name for target in self._module.interface.targets]
+        return [(self.target(name), self._blobs[name]) for name in names if self._blobs.get(name)]
+
+    def externals(self, check: bool) -> dict[str, External]:
+        """The functions that run regions, by symbol; with `check` they look for mistakes in their
+        own code."""
+        from byocir.targets.calls import loaded
+
+        externals: dict[str, External] = {}
+        for target, blobs in self.with_code():
+            runner = loaded(target, blobs, check=check)
+            regions = [each for each in self._report.regions if each.target == target.name]
+            externals.update({each.symbol: partial(_called, runner, each) for each in regions})
+        return externals
+
+
+def _called(runner: Runner, region: Region, inputs: Sequence[Any]) -> list[Any]:
+    """Runs the code of a region; errors say of which nodes."""
+    try:
+        return runner(region.symbol, inputs)
+    except ByocirError as error:
+        error.at(", ".join(region.nodes))
+        raise
