@@ -62,8 +62,8 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 replay: .venv/dev ## print what a change does to all generated code, beside commit BASE (the last one)
 	$(BIN)/python benchmarks/replay.py $(if $(BASE),--base $(BASE)) $(REPLAY)
 
-onnx-score: .venv/dev ## print how many of onnx's own backend tests pass, evaluated and as C
-	$(BIN)/python tests/programs/onnx_suite.py
+onnx-score: .venv/dev ## print how many of onnx's own backend tests pass, evaluated and as C, or SCORE='--host c --target dnnl'
+	$(BIN)/python tests/programs/onnx_suite.py $(SCORE)
 
 lint: .venv/dev ## check style and formatting
 	$(BIN)/ruff check .

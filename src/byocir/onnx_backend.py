@@ -6,8 +6,8 @@ from byocir.onnx_backend import Backend
 outputs = Backend.prepare(model).run(inputs)
 ```
 
-A model is compiled for no target: graph ops run as the host runs them, everything else as foreign
-ops. There is no way out: whatever fails, fails as an error.
+A model is compiled for no target, unless `targets` names some: graph ops run as the host runs them,
+everything else as foreign ops. There is no way out: whatever fails, fails as an error.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Backend(base.Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
-        """Compiles a model for a `host`, by default the evaluator; raises ByocirError B101 to B106
-        for one that is not valid."""
-        return BackendRep(compile(model, targets=(), host=kwargs.get("host", REFERENCE)))
+        """Compiles a model for a `host`, by default the evaluator, and `targets`, by default none;
+        raises ByocirError B101 to B106 for one that is not valid."""
+        host, targets = kwargs.get("host", REFERENCE), kwargs.get("targets", ())
+        return BackendRep(compile(model, targets=targets, host=host))
 
     @classmethod
     def run_node(

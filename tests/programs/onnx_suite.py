@@ -2,8 +2,9 @@
 
 onnx's runner counts a test as passed when the backend says that it is not supposed to implement it.
 Here a case passes if the model was prepared and gave every expected output in dtype, shape and
-value; anything else is a failure. `python tests/programs/onnx_suite.py [--host HOST]… [KIND]…`
-prints the score, by default of the evaluator and of the host's C on this machine.
+value; anything else is a failure. `python tests/programs/onnx_suite.py [--host HOST]…
+[--target TARGET]… [KIND]…` prints the score of each host with all of the targets, by default that
+of the evaluator and of the host's C on this machine, without any.
 """
 
 from __future__ import annotations
@@ -124,26 +125,29 @@ def _read_value(path: Path, type_: onnx.TypeProto) -> Any:
     return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
-def run_case(case: Case, host: str = EVALUATOR) -> Outcome:
+def run_case(case: Case, host: str = EVALUATOR, targets: Sequence[str] = ()) -> Outcome:
     """Prepares and runs a case, and compares."""
-    return run_cases([case], host)[0]
+    return run_cases([case], host, targets)[0]
 
 
-def run_cases(given: Sequence[Case], host: str = EVALUATOR) -> list[Outcome]:
+def run_cases(
+    given: Sequence[Case], host: str = EVALUATOR, targets: Sequence[str] = ()
+) -> list[Outcome]:
     """Prepares and runs cases, and compares. The C of many is built as one library, while the next
     ones are prepared."""
     prepared: list[tuple[Case, BackendRep | Outcome]] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(given), BATCH):
-            batch = [(case, _prepared(case, host)) for case in given[start : start + BATCH]]
+            taken = given[start : start + BATCH]
+            batch = [(case, _prepared(case, host, targets)) for case in taken]
             prepared += batch
             pool.submit(_build, [rep for _, rep in batch if isinstance(rep, BackendRep)])
     return [rep if isinstance(rep, Outcome) else _ran(case, rep, host) for case, rep in prepared]
 
 
-def _prepared(case: Case, host: str) -> BackendRep | Outcome:
+def _prepared(case: Case, host: str, targets: Sequence[str]) -> BackendRep | Outcome:
     try:
-        return Backend.prepare(case.model, host=host)
+        return Backend.prepare(case.model, host=host, targets=targets)
     except Exception as error:  # what the score is about: there should be none
         return _failed(case, error)
 
@@ -196,21 +200,21 @@ def _array(value: Any) -> Any:
     return value
 
 
-def main(kinds: Sequence[str], hosts: Sequence[str]) -> int:
+def main(kinds: Sequence[str], hosts: Sequence[str], targets: Sequence[str]) -> int:
     """Prints the score by host and kind, and each case that did not pass; gives the exit code: 1 if
     any crashed."""
     found = {kind: list(cases(kind)) for kind in kinds}
-    return int(any([_score(host, found) for host in hosts]))
+    return int(any([_score(host, targets, found) for host in hosts]))
 
 
-def _score(host: str, found: Mapping[str, Sequence[Case]]) -> bool:
+def _score(host: str, targets: Sequence[str], found: Mapping[str, Sequence[Case]]) -> bool:
     """Prints the score of one host; whether any case crashed."""
     totals: Counter[str] = Counter()
-    print(f"host {host}")
+    print(" ".join(["host", host, *(f"target {target}" for target in targets)]))
     for kind, given in found.items():
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            outcomes = run_cases(given, host)
+            outcomes = run_cases(given, host, targets)
         results = Counter(outcome.result for outcome in outcomes)
         own = sum(outcome.alone for outcome in outcomes)
         totals.update({**results, "all": len(outcomes), "own": own})
@@ -235,6 +239,7 @@ def _print_row(kind: str, count: int, results: Counter[str], own: int) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="the score in onnx's own backend tests")
     parser.add_argument("--host", action="append", default=[], help='such as "reference", "c"')
+    parser.add_argument("--target", action="append", default=[], help="such as dnnl")
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], metavar="KIND")
     return parser.parse_args()
 
@@ -242,4 +247,5 @@ def _arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     os.environ.setdefault("ORT_LOGGING_LEVEL", "4")
     arguments = _arguments()
-    sys.exit(main(arguments.kinds or KINDS, arguments.host or (EVALUATOR, C)))
+    hosts = arguments.host or (EVALUATOR, C)
+    sys.exit(main(arguments.kinds or KINDS, hosts, arguments.target))

@@ -95,6 +95,33 @@ def test_sources_headers_flags_and_compiler_decide(
     assert len(set(paths)) == len(paths) == runs(counting_compiler)
 
 
+@pytest.mark.parametrize("place", ["kept", "own"])
+def test_a_changed_header_of_a_library_is_seen(
+    place: str, tmp_path: Path, cache_folder: Path, counting_compiler: Path
+) -> None:
+    """A library of another vendor has its headers elsewhere; so it is for those that these include,
+    and for a cache that cannot be written."""
+    vendor = tmp_path / "of a vendor"
+    vendor.mkdir()
+    (vendor / "answer.h").write_text('#include "number.h"\n')
+    (vendor / "number.h").write_text("#define ANSWER 1\n")
+    if place == "own":
+        cache_folder.write_text("in the way")
+
+    def built() -> Path:
+        return build_shared(f"answer-{place}", {"answer.c": ANSWER}, [f"-I{vendor}"])
+
+    assert call(built()) == 1
+    count = runs(counting_compiler)
+    assert call(built()) == 1
+    assert runs(counting_compiler) == count
+    (vendor / "number.h").write_text("#define ANSWER 2\n")
+    assert call(built()) == 2
+    (vendor / "number.h").unlink()
+    with pytest.raises(ByocirError, match=r"number\.h"):
+        built()
+
+
 def test_files_and_flags_do_not_run_together() -> None:
     made = find_compiler()
     keys = [

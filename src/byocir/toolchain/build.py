@@ -4,6 +4,9 @@ The folder is `$BYOCIR_CACHE`, else `$XDG_CACHE_HOME/byocir`, else `~/.cache/byo
 built in a temporary folder that lives as long as this process, copied beside their place and
 renamed, so processes may build the same one at once. Where nothing can be written they stay in the
 temporary folder. One that was cut off since is built again, and so is one that cannot be loaded.
+
+Beside what is built with a vendor's library lies a list of the headers that it includes: where they
+were changed since, it is built again.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shutil
 import signal
 import struct
@@ -50,19 +54,24 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
     """
     contents = {file: _bytes(files[file]) for file in sorted(files)}
     compiler = find_compiler()
-    library = f"{name}-{_key(compiler, contents, flags)}{SUFFIX}"
-    kept = cache_folder() / library
+    stem = f"{name}-{_key(compiler, contents, flags)}"
+    kept = _kept(cache_folder(), stem)
     if is_whole(kept):
         return kept
     try:
-        own = _own_folder() / library
+        own = _kept(_own_folder(), stem)
         if is_whole(own):
             return own
         scratch = Path(tempfile.mkdtemp(prefix="build-", dir=own.parent))
         try:
             built = _compile(compiler, scratch, contents, flags)
-            if _keep(built, kept):
+            listed = _listed(compiler, scratch, contents, flags)
+            is_listed = listed is None or _keep(listed, _list(cache_folder(), stem))
+            if is_listed and _keep(built, kept := _kept(cache_folder(), stem)):
                 return kept
+            if listed is not None:
+                os.replace(listed, _list(own.parent, stem))
+            own = _kept(own.parent, stem)
             os.replace(built, own)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -74,6 +83,28 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
             help="make room there, or set TMPDIR to another folder",
         ) from error
     return own
+
+
+def _list(folder: Path, stem: str) -> Path:
+    """The place of the list of a library's headers in a folder."""
+    return folder / f"{stem}.headers"
+
+
+def _kept(folder: Path, stem: str) -> Path:
+    """The place of a library in a folder. Its name tells the headers of others, as they are now, by
+    a digest, if there is a list of them: the loader takes two files of one path for the same."""
+    try:
+        paths = _list(folder, stem).read_text().splitlines()
+    except (OSError, ValueError):
+        return folder / f"{stem}{SUFFIX}"
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            content = Path(path).read_bytes()
+        except OSError:
+            content = b""
+        digest.update(f"{path} {len(content)} ".encode() + content)
+    return folder / f"{stem}-{digest.hexdigest()[:16]}{SUFFIX}"
 
 
 def _keep(built: Path, place: Path) -> bool:
@@ -180,6 +211,30 @@ def is_whole(path: Path) -> bool:
     return size >= sections + each * count
 
 
+def _listed(
+    compiler: Compiler, folder: Path, contents: Mapping[str, bytes], flags: Sequence[str]
+) -> Path | None:
+    """A file with the paths of the headers from outside of `folder` that its C files include; None
+    where they are those of C alone, which come with the compiler."""
+    if not _links_others(flags):
+        return None
+    sources = [file for file in contents if file.endswith(".c")]
+    command = [*compiler.command, "-M", *sources, *compiler.spelled(flags)]
+    code, output = _run(command, folder)
+    if code:
+        return None
+    words = re.split(r"(?<!\\)\s+", output.decode(errors="replace").replace("\\\n", " "))
+    paths = {os.path.normpath(w.replace("\\ ", " ")) for w in words if os.path.isabs(w)}
+    made = folder / "headers"
+    made.write_text("".join(f"{path}\n" for path in sorted(paths)))
+    return made
+
+
+def _links_others(flags: Sequence[str]) -> bool:
+    """Tells if flags bring headers or libraries of others."""
+    return any(flag.startswith(("-I", "-isystem", "-l")) and flag != "-lm" for flag in flags)
+
+
 def _bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
@@ -191,6 +246,7 @@ def _key(compiler: Compiler, contents: Mapping[str, bytes], flags: Sequence[str]
     for part in (
         *(FORMAT, compiler.identity, *compiler.command),
         *("flags", *flags, "cpu", _cpu() if native else "any"),
+        *(("headers listed",) if _links_others(flags) else ()),
         *(part for pair in contents.items() for part in pair),
     ):
         data = _bytes(part)
