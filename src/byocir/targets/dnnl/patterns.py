@@ -52,11 +52,11 @@ FUNCTIONS: dict[str, Callable[[dict[str, Any]], Numbers]] = {
     "graph.neg": lambda _: ("linear", -1.0, 0.0),
     "graph.relu": _alone("relu"),
     "graph.sigmoid": _alone("logistic"),
-    "graph.softplus": lambda _: ("soft_relu", 1.0, 0.0),
     "graph.sqrt": _alone("sqrt"),
     "graph.tanh": _alone("tanh"),
 }
-"""oneDNN's functions of one element by op, with their two numbers for its attributes."""
+"""oneDNN's functions of one element by op, with their two numbers for its attributes. Its softplus is
+not among them: below zero it is wrong by as much as it is, and may be negative."""
 
 BINARY = {
     "graph.add": "add",
@@ -168,11 +168,12 @@ def _function(value: Pattern) -> Pattern:
 
 
 def _smooth(v: Pattern) -> Pattern:
-    """Functions that models spell out: `v * sigmoid(v)`, gelu by erf, the hard swish by clip."""
+    """Functions that models spell out: `v * sigmoid(v)`, mish, gelu by erf, hard swish by clip."""
     share = op("graph.add", op("graph.erf", _over(v, 2**0.5)), _close_to(1))
     clipped = op("graph.clip", op("graph.add", v, _close_to(3)), min=0.0, max=6.0)
     return either(
         op("graph.mul", v, op("graph.sigmoid", v)),
+        op("graph.mul", v, op("graph.tanh", op("graph.softplus", v))),
         _over(op("graph.mul", v, share), 2),
         op("graph.mul", v, _over(share, 2)),
         op("graph.mul", _over(v, 2), share),
@@ -309,7 +310,7 @@ def binary() -> Pattern:
 
 @composite("smooth")
 def smooth() -> Pattern:
-    """`x * sigmoid(x)`, gelu by erf, and the hard swish by clip."""
+    """`x * sigmoid(x)`, mish, gelu by erf, and the hard swish by clip."""
     return _smooth(_array("x"))
 
 

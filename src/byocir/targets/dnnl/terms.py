@@ -117,6 +117,8 @@ def spelled_out(ops: Sequence[Operation]) -> str:
         return "dnnl_eltwise_gelu_erf, 0.0f, 0.0f"
     if "graph.clip" in names:
         return f"dnnl_eltwise_hardswish, {c_number(1 / 6)}, 0.5f"
+    if "graph.softplus" in names:
+        return "dnnl_eltwise_mish, 0.0f, 0.0f"
     return "dnnl_eltwise_swish, 1.0f, 0.0f"
 
 
