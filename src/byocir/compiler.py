@@ -32,7 +32,6 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_program
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
 from byocir.request import Request
@@ -40,6 +39,7 @@ from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.levels import levels_left
 from byocir.rewrites.byoc.place_nodes import set_placement
 from byocir.rewrites.byoc.tuned import TunedTable
+from byocir.rewrites.host.c_host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
 from byocir.runtime.called_back import about_calls, called_back
 from byocir.runtime.host_ops import check_host_ops
@@ -230,12 +230,14 @@ def compile(
         on_step=(on_step, CALL),
     )
     request = Request(targets, levels, placement, objective, costs, tuned, options)
-    host_of(host)
+    c_host = host_of(host)
 
     def attempt(runner: PassRunner) -> Package:
         on_step("import")
         module = read_model(model, shapes=shapes, targets=targets)
         on_step("partition")
+        if objective and c_host is not None:
+            set_c_host(module, c_host)  # which competes
         report = hand_over(module, request, runner)
         if host_ops is not None:
             check_host_ops(report, host_ops)

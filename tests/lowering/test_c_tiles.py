@@ -20,8 +20,8 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
 from byocir.lowering.tir_to_c.contract import tiling_of
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.loops import BlockWriter
+from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.native import HostProgram
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import CPUS

@@ -19,7 +19,7 @@ import byocir
 from byocir.dialects import graph
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
-from byocir.lowering.tir_to_c.host import CHost
+from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.native import HostProgram, host_code
 
 

@@ -16,10 +16,10 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import contract, emit_host, openmp
 from byocir.lowering.tir_to_c.conditions import KEPT_APART
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.openmp import alone, shared_for, shared_loops
 from byocir.lowering.tir_to_c.tree import Block, Declare, For
 from byocir.lowering.tir_to_c.unwritten import unwritten_of, writes_apart
+from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.c_function import OPENMP
 from byocir.runtime.native import HostProgram
 

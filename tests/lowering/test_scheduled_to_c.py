@@ -17,7 +17,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.types import dtype_of, element_type_of, is_float, shape_of
 from byocir.evaluate.module import evaluate_function
 from byocir.evaluate.ports import ports_of
-from byocir.lowering.tir_to_c.host import CHost, set_c_host
+from byocir.rewrites.host.c_host import CHost, set_c_host
 from byocir.rewrites.schedule import Schedule
 from byocir.rewrites.schedule.script import run_script
 from byocir.runtime.native import host_code

@@ -14,7 +14,7 @@ from byocir.dialects.context import load_context
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
-from byocir.lowering.tir_to_c.host import CHost
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.runtime.native import HostProgram
 from byocir.targets.stages import GRAPH_REWRITES

@@ -235,6 +235,21 @@ def test_functions_are_right_far_from_zero():
     np.testing.assert_allclose(found, np.log(np.log1p(np.exp(given["x"]))), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("size", "host"), [(4, 2), (512, 0)])
+def test_the_host_keeps_what_is_too_little_for_a_call(size, host):
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size] * 2) for name in "xy"]
+    graph = helper.make_graph(nodes, "product", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = {"targets": ["dnnl"], "host": "c{cpu=x86-64-v3}"}
+    report = byocir.compile(model, objective="latency", **options).report
+    assert len(report.host) == host
+    told = {d.reason for d in report.reasons["MatMul_0"] if d.pattern == "dnnl.matmul"}
+    assert any("on host" in reason and "on dnnl" in reason for reason in told)
+    assert not any("decided nothing" in note for note in report.notes)
+    assert byocir.compile(model, **options).report.host == []
+
+
 def test_threads_give_the_same(library):
     model = NETS["encoder"](REDUCED)
     given = feeds(model, 1)

@@ -18,7 +18,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
-from byocir.lowering.tir_to_c.host import CHost, c_host_of
+from byocir.rewrites.host.c_host import CHost, c_host_of
 from byocir.runtime.c_function import FLAGS
 from byocir.runtime.explain import summary
 from byocir.runtime.native import HostProgram, host_code, made_for

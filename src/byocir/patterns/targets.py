@@ -44,10 +44,19 @@ OBJECTIVES = ("latency", "energy", "bytes")
 """The costs on which targets compete: seconds, joules, bytes."""
 
 
-class Taker(Protocol):
-    """A target as passes see it: something that takes composites."""
+class Pricing(Protocol):
+    """Tells what composites cost: a target, or the host."""
 
     name: ClassVar[str]
+
+    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
+        """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
+        "bytes" what crosses; empty where it does not know."""
+        ...
+
+
+class Taker(Pricing, Protocol):
+    """A target as passes see it: something that takes composites."""
 
     constants: ClassVar[ConstantPolicy]
     """The way in which its composites get their constants."""
@@ -82,11 +91,6 @@ class Taker(Protocol):
     @property
     def region_policy(self) -> RegionPolicy:
         """The way in which its composites are gathered into regions."""
-        ...
-
-    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
-        """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
-        "bytes" what crosses; empty where the target does not know."""
         ...
 
     def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:

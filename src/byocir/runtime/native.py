@@ -29,11 +29,11 @@ from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_results, nbytes_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
-from byocir.lowering.tir_to_c.host import CHost, c_host_of
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.source import Port
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 from byocir.memory import ask
+from byocir.rewrites.host.c_host import CHost, c_host_of
 from byocir.runtime.c_function import (
     NAME,
     WORKING_MEMORY,

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
+from byocir.dialects.decisions import Decision
 from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown
 from byocir.patterns.hooks import ask
 from byocir.patterns.targets import find, objective_of, targets_of
@@ -117,7 +118,7 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
         return []
     share = 100 * on_host / total
     floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
-    if floats and not report.regions and _compute_in_integers(module):
+    if floats and not _fitted(report) and _compute_in_integers(module):
         quantised = any(node.op_type.startswith(_QUANTISED) for node in report.nodes)
         missing = _QUANTISED_OTHERWISE if quantised else _FLOAT
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
@@ -127,6 +128,11 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     return [
         f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
     ]
+
+
+def _fitted(report: Report) -> bool:
+    """Tells if some pattern fitted somewhere, whoever took it in the end."""
+    return any(d.is_match and not d.rules for each in report.reasons.values() for d in each)
 
 
 def _compute_in_integers(module: ModuleOp) -> bool:
@@ -196,6 +202,11 @@ def _unknown(report: Report) -> list[str]:
     ]
 
 
+def _compares(decision: Decision, objective: str) -> bool:
+    """Tells if a decision was made between what several would ask for."""
+    return decision.taken or decision.reason.startswith(f"{objective} ")
+
+
 def _uncompared(report: Report, module: ModuleOp) -> list[str]:
     """Notes on a named objective: that it decided nothing, or which nodes were decided without
     it."""
@@ -204,7 +215,7 @@ def _uncompared(report: Report, module: ModuleOp) -> list[str]:
         return []
     told: dict[str, list[str]] = {}
     for node, decisions in report.reasons.items():
-        for reason in {d.reason: None for d in decisions if d.taken and d.reason}:
+        for reason in {d.reason: None for d in decisions if d.reason and _compares(d, objective)}:
             told.setdefault(reason, []).append(node)
     if not told:
         return [

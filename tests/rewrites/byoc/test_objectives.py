@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
 from typing import ClassVar
 
 import pytest
@@ -19,12 +22,17 @@ from byoc_graphs import (
     trail,
     values,
 )
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from byocir.dialects.byoc import PLACE
 from byocir.errors import ByocirError
 from byocir.patterns import Composite, op, wildcard
 from byocir.patterns.targets import attr_of, register
+from byocir.rewrites.byoc.host_bids import CALL_SECONDS
+from byocir.rewrites.byoc.min_cut import SINK, sink_side
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
+from byocir.rewrites.host.c_host import CHost, set_c_host
 from byocir.targets.base import Target
 
 LINES = ["a = add x y", "b = relu a"]
@@ -111,6 +119,103 @@ def test_who_tells_no_cost_is_named_beside_those_who_do():
 def test_who_covers_a_part_only_does_not_underbid():
     module = chosen("latency", fused(2), single(1, "relu"))
     assert kinds(main_of(module)) == ["@p_0"]
+
+
+def beside_host(monkeypatch, lines, outputs, targets, price, objective="latency", place=()):
+    """A module that names a host whose ops cost `price` each, and what became of it."""
+    told = lambda *_: {"latency": price * len(_[2]), "energy": price * len(_[2])}  # noqa: E731
+    monkeypatch.setattr(CHost, "cost", told)
+    module = parsed(program(lines, outputs), *targets)
+    set_c_host(module, CHost("generic"))
+    set_targets(module, [attr_of(target()) for target in targets])
+    set_objective(module, objective)
+    for inner in main_of(module).walk():
+        if inner.name in place:
+            inner.attributes[PLACE] = StringAttr("q")
+    expected = values(module)
+    run(module, HAND_OFF)
+    assert_same(values(module), expected)
+    return module
+
+
+HARD = 1e-3
+"""Seconds beside which crossings are nothing."""
+
+
+def test_the_host_keeps_what_it_does_for_less(monkeypatch):
+    target = single(2 * HARD)
+    module = beside_host(monkeypatch, LINES, ["b"], [target], HARD)
+    assert kinds(main_of(module)) == ["add", "relu"]
+    ((_, verdict, _, reason), *_) = trail(module)
+    assert verdict == "declined"
+    assert re.fullmatch(
+        r"latency 0.001 on host, 0.002 on q, and up to \S+ for what crosses", reason
+    )
+    module = beside_host(monkeypatch, LINES, ["b"], [target], 3 * HARD)
+    assert kinds(main_of(module)) == ["@q_0"]
+    reasons = [reason for _, verdict, _, reason in trail(module) if verdict == "taken"]
+    assert all(reason.startswith("latency 0.002 on q, 0.003 on host") for reason in reasons)
+
+
+def cheap_adds(price):
+    """Takes both ops; an add costs next to nothing less on the host, a relu much more."""
+
+    class Uneven(takes("q", "add", "relu")):
+        name: ClassVar[str] = "q"
+
+        def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+            return {"latency": price if composite == "q.add" else HARD}
+
+    register("q", Uneven)
+    return Uneven
+
+
+def test_what_crosses_counts(monkeypatch):
+    """An op between others of a target stays, though the host would do it for less; one that costs
+    more than both crossings goes."""
+    lines = ["a = relu x", "b = add a a", "c = relu b"]
+    for more, expected in (1, ["@q_0"]), (9, ["@q_0", "add", "@q_0"]):
+        target = cheap_adds(2 * HARD + more * CALL_SECONDS)
+        module = beside_host(monkeypatch, lines, ["c"], [target], 2 * HARD)
+        assert kinds(main_of(module)) == expected
+
+
+def test_several_go_together(monkeypatch):
+    """Each alone would not be worth what crosses."""
+    lines = ["a = relu x", "b = relu a", "c = relu b"]
+    little = HARD + CALL_SECONDS / 10
+    module = beside_host(monkeypatch, lines, ["c"], [single(little)], HARD)
+    assert kinds(main_of(module)) == ["relu", "relu", "relu"]
+
+
+@pytest.mark.parametrize(
+    ("price", "objective", "place"),
+    [(2 * HARD, "latency", ("graph.add", "graph.relu")), (None, "latency", ()), (8, "bytes", ())],
+)
+def test_the_host_does_not_compete(monkeypatch, price, objective, place):
+    """For what a user placed, with who tells no cost, and for bytes, of which nothing crosses."""
+    module = beside_host(monkeypatch, LINES, ["b"], [single(price)], HARD, objective, place)
+    assert kinds(main_of(module)) == ["@q_0"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_cut_is_the_least(seed):
+    rng = Random(seed)
+    count = rng.randint(3, 8)
+    edges = [
+        (rng.randrange(count), rng.randrange(count), rng.randint(0, 9))
+        for _ in range(rng.randint(1, 20))
+    ]
+
+    def cost(side):
+        return sum(c for a, b, c in edges if a not in side and b in side)
+
+    rest = range(2, count)
+    sides = [{SINK, *each} for n in range(count - 1) for each in combinations(rest, n)]
+    found = sink_side(count, edges)
+    least = min(map(cost, sides))
+    assert cost(found) == least
+    assert len(found) == min(len(side) for side in sides if cost(side) == least)
 
 
 def test_an_objective_that_is_none():

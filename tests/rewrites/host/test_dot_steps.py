@@ -12,7 +12,7 @@ from byocir.dialects import graph
 from byocir.dialects.types import i8, i16, ui8
 from byocir.evaluate.interpreter import Interpreter
 from byocir.lowering.tir_to_c import emit_host
-from byocir.lowering.tir_to_c.host import CHost
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.dot_steps import DotStep, dot_step_of
 from byocir.toolchain.cpu import CPUS
 

@@ -13,7 +13,7 @@ from byocir.compiler import host_pipeline
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate_function
-from byocir.lowering.tir_to_c.host import CHost
+from byocir.rewrites.host.c_host import CHost
 from byocir.toolchain.cpu import CPUS
 
 FEW = settings.default.max_examples // 20

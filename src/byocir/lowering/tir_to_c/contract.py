@@ -16,13 +16,13 @@ from math import prod
 from byocir.dialects.tir.affine import IndexForm, divided_iterators, iterators_of
 from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.kernels import Kernel, Loop
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.openmp import WORTH_SHARING, alone, shared_loops
 from byocir.lowering.tir_to_c.tile_nest import TileNest
 from byocir.lowering.tir_to_c.tiles import Factor, Tile
 from byocir.lowering.tir_to_c.unwritten import writes_apart
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_fuse
 from byocir.rewrites.host.tile_shape import TileShape, tile_shape
 

@@ -40,7 +40,6 @@ from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
@@ -67,6 +66,7 @@ from byocir.lowering.tir_to_c.steps import (
 )
 from byocir.lowering.tir_to_c.unwritten import Runs, unwritten_of
 from byocir.lowering.tir_to_c.values import buffer_of, functions_of, is_given, is_outlined
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 

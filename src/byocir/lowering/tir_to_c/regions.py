@@ -9,12 +9,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import element_type_of
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import defined_array, stored_type
 from byocir.lowering.tir_to_c.program import in_memory
 from byocir.lowering.tir_to_c.step_writer import StepWriter
 from byocir.lowering.tir_to_c.steps import CONSTANT, Program, TextOf, all_steps, buffers_of
 from byocir.lowering.tir_to_c.tree import Declare, If, Nodes, definition
+from byocir.rewrites.host.c_host import CHost
 
 _INCLUDES = "".join(f"#include <{n}.h>\n" for n in ("math", "stddef", "stdint", "stdlib", "string"))
 

@@ -39,7 +39,6 @@ from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.accesses import Indices, offset_of
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import ANYWHERE, BlockWriter
 from byocir.lowering.tir_to_c.restated import Based, block_of_copy, calls_of, with_lane
@@ -62,6 +61,7 @@ from byocir.lowering.tir_to_c.steps import (
     all_steps,
     buffers_of,
 )
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.schedule.access import accesses_in, is_whole
 from byocir.rewrites.schedule.index import base_sums, interval_of_sum, is_index_arithmetic, sum_of
 

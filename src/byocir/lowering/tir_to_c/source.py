@@ -16,7 +16,6 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.ports import names_of
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.program import program_of
 from byocir.lowering.tir_to_c.step_writer import PART, StepWriter, checked, comment
@@ -33,6 +32,7 @@ from byocir.lowering.tir_to_c.steps import (
     buffers_of,
 )
 from byocir.lowering.tir_to_c.tree import TAB, Block, Node, Nodes, definition
+from byocir.rewrites.host.c_host import CHost
 from byocir.toolchain.calling import ALIGN, OUTSIDE, UNFIT, aligned
 
 ANY = CHost("generic")

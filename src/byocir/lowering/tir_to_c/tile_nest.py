@@ -9,12 +9,12 @@ from math import prod
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
 from byocir.lowering.tir_to_c.conditions import KEPT_APART, either, loop_over
-from byocir.lowering.tir_to_c.host import CHost
 from byocir.lowering.tir_to_c.literals import c_type
 from byocir.lowering.tir_to_c.loops import BlockWriter, Loop
 from byocir.lowering.tir_to_c.openmp import alone, shared_for
 from byocir.lowering.tir_to_c.tiles import Tile
 from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
+from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 

@@ -1,9 +1,9 @@
 """Chooses the target that takes a match for the least cost.
 
 Where a module names an objective (latency, energy or bytes), a match that a target would take goes
-to a later target that covers the very same ops for less. What was measured (`costs`) counts before
-what targets estimate. Targets that give no cost neither underbid
-nor are underbid: their order of preference counts, and the decision says so.
+to a later target that covers the very same ops for less; the host competes in the end
+(`host_bids`). What was measured (`costs`) counts before what targets estimate. Targets that give no
+cost neither underbid nor are underbid: their order of preference counts, and the decision says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import State
-from byocir.patterns.targets import Taker
+from byocir.patterns.targets import Pricing
 from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.work import MatchedOps
 
@@ -33,11 +33,12 @@ BY_ORDER = "the order of targets decided"
 
 @dataclass(frozen=True)
 class Offer:
-    """The composites that a target can take at one level, with their measured costs."""
+    """The composites that a target can take at one level, with their measured costs; none of the
+    host, which computes what targets do not."""
 
     target: str
-    taker: Taker
-    composites: Sequence[Composite]
+    taker: Pricing
+    composites: Sequence[Composite] = ()
     costs: CostTable = NONE
 
     def refusal(self, state: State) -> str:
@@ -48,18 +49,26 @@ class Offer:
 
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
         """Adds up the costs of these matches; None where one is unknown."""
-        found = [self.costs.of(a.composite.name, a.matched).get(objective) for a in attempts]
+        return self._bid([(a, a.composite.name) for a in attempts], objective)
+
+    def as_host(self, attempt: Attempt, objective: str) -> Bid:
+        """The cost of what a target would take, on the host, whose offer this is: its work is
+        measured and told under its own name."""
+        return self._bid([(attempt, self.target)], objective)
+
+    def _bid(self, works: Sequence[tuple[Attempt, str]], objective: str) -> Bid:
+        found = [self.costs.of(name, a.matched).get(objective) for a, name in works]
         measured = all(cost is not None for cost in found)
         costs = [
-            self._cost(attempt, objective).get(objective) if cost is None else cost
-            for attempt, cost in zip(attempts, found, strict=True)
+            self._cost(attempt, name, objective).get(objective) if cost is None else cost
+            for (attempt, name), cost in zip(works, found, strict=True)
         ]
         known = [cost for cost in costs if cost is not None]
         total = sum(known) if len(known) == len(costs) else None
-        return Bid(self, attempts, total, measured)
+        return Bid(self, [attempt for attempt, _ in works], total, measured)
 
-    def _cost(self, attempt: Attempt, objective: str) -> Mapping[str, float]:
-        found: Any = ask(self.taker, "cost", attempt.composite.name, MatchedOps(attempt.matched))
+    def _cost(self, attempt: Attempt, name: str, objective: str) -> Mapping[str, float]:
+        found: Any = ask(self.taker, "cost", name, MatchedOps(attempt.matched))
         costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
         fits = all(isinstance(value, Real) for value in costs.values())
         expect_given(self.taker, "cost", fits, "numbers by objective", cast("object", found))
@@ -68,7 +77,7 @@ class Offer:
             raise ByocirError(
                 "B228",
                 f"expected cost of target '{self.target}' to give {objective} of at least 0, found "
-                f"{value} for {attempt.composite.name}",
+                f"{value} for {name}",
             )
         return costs
 

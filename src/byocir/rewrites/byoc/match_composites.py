@@ -3,7 +3,8 @@
 Requires: `byoc.targets`. Targets are asked in order of preference and each target's composites in
 the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
 nowhere else, and into no composite with ops of another group. Where the module names an objective,
-a later target takes what it covers for less.
+a later target takes what it covers for less, and in the end the host, if the module names it
+(`byoc.host`), keeps what it computes for less.
 Roots are tried from the end of the program backwards, so a pattern finds its longest form first.
 Control flow that a target takes whole is asked for before what is in its graphs, and stays whole.
 
@@ -24,7 +25,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from byocir.dialects.byoc import HOST, LEVELS, CallOp, DecisionAttr, TargetAttr
+from byocir.dialects.byoc import HOST, HOST_CODE, LEVELS, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.collector import collector_paused
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
@@ -35,12 +36,14 @@ from byocir.patterns.match import State
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
-from byocir.rewrites.byoc.costs import NONE, CostTable, costs_of
+from byocir.rewrites.byoc.costs import CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
+from byocir.rewrites.byoc.host_bids import Placed, against_host
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.levels import leave_level
 from byocir.rewrites.byoc.markers import Place
 from byocir.rewrites.byoc.order import sort_block
+from byocir.rewrites.host.c_host import c_host_of
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,15 @@ class MatchCompositesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.level not in LEVELS:
             raise ByocirError("B212", f"expected level graph or tensor, found '{self.level}'")
-        targets, objective, costs = targets_of(op), objective_of(op), costs_of(op)
+        objective, costs = objective_of(op), costs_of(op)
+        offers = [_offer(target, self.level, costs) for target in targets_of(op)]
+        competes = objective and HOST_CODE in op.attributes
+        host = Offer(HOST, c_host_of(op), costs=costs) if competes else None
         decisions: list[DecisionAttr] = []
         with collector_paused():
             for function in host_functions(op):
                 blocks = list(blocks_in(function))
-                decisions += match_blocks(blocks, targets, self.level, objective, costs)
+                decisions += match_blocks(blocks, offers, objective, host)
         if decisions:
             append(op, decisions)
         leave_level(op, self.level)
@@ -74,7 +80,7 @@ class _Claims:
         default_factory=dict[Operation, tuple[Operation, ...]]
     )
     """The ops that become one node with an op, where that node has several results."""
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    placed: list[Placed] = field(default_factory=list[Placed])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
     nearest: dict[tuple[Operation, str], Attempt] = field(
@@ -121,7 +127,7 @@ class _Claims:
     def choose(self, attempt: Attempt, offers: Sequence[Offer], objective: str) -> None:
         """Decides for the first offer, or for a later one that costs less."""
         if not objective:
-            self.decide(attempt, offers[0].target)
+            self.decide(attempt, offers[0])
             return
         found = bids(attempt, offers, objective, self.blocked)
         best = cheapest(found)
@@ -130,9 +136,10 @@ class _Claims:
             lost = replace(attempt, reason=note)
             self.decisions.append(record(lost, offers[0].target))
         for each in best.attempts:
-            self.decide(each, best.offer.target, note)
+            self.decide(each, best.offer, note)
 
-    def decide(self, attempt: Attempt, target: str, note: str = "") -> None:
+    def decide(self, attempt: Attempt, offer: Offer, note: str = "") -> None:
+        target = offer.target
         if attempt.matched:
             self.tell(attempt, target, note)
         elif attempt.near:
@@ -143,9 +150,25 @@ class _Claims:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
         self.hold(attempt.root, attempt.composite.name)
-        self.attempts.append(attempt)
+        is_fixed = any(place_of(op).target == target for op in attempt.matched)
+        self.placed.append(Placed(attempt, offer, is_fixed, note, len(self.decisions) - 1))
         if attempt.match.state.exposed:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
+
+    def give_back(self, host: Offer, objective: str) -> None:
+        """Leaves to the host what it does for less, and notes the costs of both."""
+        verdicts = against_host(self.placed, host, objective)
+        for i, verdict in verdicts.items():
+            each = self.placed[i]
+            attempt, note = each.attempt, "; ".join(filter(None, (each.note, verdict.reason)))
+            if verdict.on_host:
+                attempt = replace(attempt, reason=verdict.reason)
+                for op in attempt.matched:
+                    del self.taken[op]
+                    self.groups.pop(op, None)
+            self.decisions[each.record] = record(attempt, each.offer.target, note)
+        on_host = {i for i, verdict in verdicts.items() if verdict.on_host}
+        self.placed = [each for i, each in enumerate(self.placed) if i not in on_host]
 
 
 def place_of(op: Operation) -> Place:
@@ -161,16 +184,11 @@ def place_of(op: Operation) -> Place:
 
 
 def match_blocks(
-    blocks: Sequence[Block],
-    targets: Sequence[TargetAttr],
-    level: str,
-    objective: str = "",
-    costs: CostTable = NONE,
+    blocks: Sequence[Block], offers: Sequence[Offer], objective: str = "", host: Offer | None = None
 ) -> list[DecisionAttr]:
     """Wraps the matches in the blocks of one function, outer blocks before those inside; gives the
-    decisions made."""
+    decisions made. A `host` competes for the objective."""
     claims = _Claims()
-    offers = [_offer(target, level, costs) for target in targets]
     for op in (op for block in blocks for op in block.ops):
         if isinstance(op, CallOp):  # of an earlier hand-off
             claims.hold(op, f"@{op.callee.string_value()}")
@@ -178,6 +196,8 @@ def match_blocks(
         for block in blocks:
             if not _is_taken(block, claims):
                 _match_block(block, offers[i:], claims, objective)
+    if host is not None:
+        claims.give_back(host, objective)
     for block in blocks:
         if not _is_taken(block, claims):
             _record_misses(block, offers, claims)
@@ -189,8 +209,8 @@ def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
     """Makes composites of what was claimed."""
     position = {op: i for block in blocks for i, op in enumerate(block.ops)}
     grouped = {op.parent for op in claims.groups}
-    for attempt in claims.attempts:
-        extract_composite(attempt, position, place_of(attempt.root).group)
+    for each in claims.placed:
+        extract_composite(each.attempt, position, place_of(each.attempt.root).group)
     for block in blocks:
         if block in grouped:
             sort_block(block)
@@ -217,7 +237,7 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
             if attempt.fits:
                 claims.choose(attempt, offers, objective)
             else:
-                claims.decide(attempt, offer.target)
+                claims.decide(attempt, offer)
 
 
 def _is_taken(block: Block, claims: _Claims) -> bool:

@@ -6,14 +6,16 @@ weights are brought into theirs then, and arrays in between share one memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import ClassVar, Literal
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from byocir.patterns import Composite
+from byocir.rewrites.byoc.processor import Kernels
 from byocir.targets.base import Point
 from byocir.targets.c import ARRAYS, CTarget
 from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
@@ -22,6 +24,11 @@ from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
 def _files() -> dict[str, str]:
     folder = resources.files(__name__)
     return {name: (folder / name).read_text() for name in ("dnnl_net.h", "dnnl_net.c")}
+
+
+KERNELS = Kernels(call_seconds=2e-6, macs_per_clock=18, bytes_per_second=2.4e10, fuse=True)
+"""With 16 lanes, one thread and arrays in its cache a product of 3.4e7 multiplications took 0.61
+ms, a normalisation of 0.26 MB 8 us, and a convolution by channel on 3.6 MB 0.14 ms."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,9 @@ class Dnnl(CTarget):
     @property
     def fixed_point(self) -> Literal["", "float_scale"]:
         return "float_scale" if self.int8 else ""
+
+    def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
+        return KERNELS.cost_of(ops, self.threads)
 
     def passes(self, point: Point) -> Sequence[str]:
         return ["fold-batch-norm"] if point == "before-match" else []

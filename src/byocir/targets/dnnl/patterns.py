@@ -55,8 +55,8 @@ FUNCTIONS: dict[str, Callable[[dict[str, Any]], Numbers]] = {
     "graph.sqrt": _alone("sqrt"),
     "graph.tanh": _alone("tanh"),
 }
-"""oneDNN's functions of one element by op, with their two numbers for its attributes. Its softplus is
-not among them: below zero it is wrong by as much as it is, and may be negative."""
+"""oneDNN's functions of one element by op, with their two numbers for its attributes. Its softplus
+is not among them: below zero it is wrong by as much as it is, and may be negative."""
 
 BINARY = {
     "graph.add": "add",

@@ -1,0 +1,157 @@
+"""Gives the host what it computes for less than the targets that took it, all in all.
+
+The host competes where a module names an objective and its host tells costs. One match alone says
+little: what goes from a target to the host, or back, costs as well. So all matches of a function
+are divided at once, by a minimum cut: each costs what its target asks, or what the host does, and
+each value that crosses between them what a crossing costs. Matches of targets that tell no cost
+stay, and so do those that a user placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.byoc import HOST
+from byocir.dialects.traits import is_constant_value
+from byocir.patterns.composite import Attempt
+from byocir.rewrites.byoc.bids import Bid, Offer
+from byocir.rewrites.byoc.min_cut import SINK, SOURCE, Edge, sink_side
+from byocir.rewrites.byoc.processor import BYTE_JOULES, BYTES_PER_SECOND
+from byocir.rewrites.byoc.work import crossing, size_of
+
+CALL_SECONDS = 1e-5
+"""Of a value that crosses, to be found by who calls and who is called."""
+UNITS = 10**18
+"""The parts of a second or joule in which costs are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A match that a target has taken, `is_fixed` because a user placed it there; what is noted of
+    it, and the place of its record."""
+
+    attempt: Attempt
+    offer: Offer
+    is_fixed: bool
+    note: str
+    record: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision between a target and the host, as a sentence."""
+
+    on_host: bool
+    reason: str
+
+
+def against_host(placed: Sequence[Placed], host: Offer, objective: str) -> dict[int, Verdict]:
+    """Decides on matches of one function, by their position; those of which a cost is unknown are
+    left out."""
+    found: dict[int, tuple[Bid, Bid]] = {}
+    for i, each in enumerate(placed):
+        if not each.is_fixed:
+            bids = each.offer.bid([each.attempt], objective), host.as_host(each.attempt, objective)
+            if all(bid.cost is not None for bid in bids):
+                found[i] = bids
+    if not found:
+        return {}
+    network = _Network(placed, objective)
+    back = network.on_host({i: (_cost(own), _cost(host)) for i, (own, host) in found.items()})
+    return {
+        i: Verdict(i in back, _told(i in back, *bids, network.most_crossing(i), objective))
+        for i, bids in found.items()
+    }
+
+
+def _told(on_host: bool, own: Bid, host: Bid, crossing: float, objective: str) -> str:
+    ranked = [host, own] if on_host else [own, host]
+    prices = ", ".join(
+        f"{bid.cost:g}{' measured' * bid.measured} on {bid.offer.target}" for bid in ranked
+    )
+    return f"{objective} {prices}, and up to {crossing:g} for what crosses"
+
+
+def _cost(bid: Bid) -> float:
+    assert bid.cost is not None
+    return bid.cost
+
+
+_CROSSING: Mapping[str, Callable[[int], float]] = {
+    "latency": lambda nbytes: CALL_SECONDS + nbytes / BYTES_PER_SECOND,
+    "energy": lambda nbytes: nbytes * BYTE_JOULES,
+}
+"""The cost of a value of so many bytes that crosses."""
+
+
+class _Network:
+    """The matches of a function as nodes of a cut, targets on the source's side, and the values
+    between them."""
+
+    def __init__(self, placed: Sequence[Placed], objective: str) -> None:
+        self._placed = placed
+        self._crossing = _CROSSING[objective]
+        self._owner = {op: i for i, each in enumerate(placed) for op in each.attempt.matched}
+        self._values = dict.fromkeys(v for each in placed for v in crossing(each.attempt.matched))
+
+    def most_crossing(self, i: int) -> float:
+        """The cost of all that goes into a match and comes out of it, if all of it crosses."""
+        return sum(self._price(value) for value in crossing(self._placed[i].attempt.matched))
+
+    def on_host(self, costs: Mapping[int, tuple[float, float]]) -> set[int]:
+        """The matches that cost less on the host, of those with costs there and here."""
+        edges: list[Edge] = []
+        for i in range(len(self._placed)):
+            if i in costs:
+                own, other = costs[i]
+                edges += [(i + 2, SINK, _units(own)), (SOURCE, i + 2, _units(other))]
+        always = (
+            1
+            + sum(cost for _, _, cost in edges)
+            + sum(3 * _units(self._price(v)) * (1 + len(list(v.uses))) for v in self._values)
+        )
+        edges += [(SOURCE, i + 2, always) for i in range(len(self._placed)) if i not in costs]
+        count = 2 + len(self._placed)
+        for value in self._values:
+            if not is_constant_value(value):
+                edges += self._edges_of(value, count, always)
+                count += 2
+        return {node - 2 for node in sink_side(count, edges) if 2 <= node < 2 + len(self._placed)}
+
+    def _edges_of(self, value: SSAValue, spare: int, always: int) -> list[Edge]:
+        """The edges of a value: it goes out of a target once if the host or another target reads
+        it, and into each target once that does not make it itself. `spare` and the next node stand
+        for both."""
+        price = _units(self._price(value))
+        maker = self._node_of(value.owner)
+        target = self._target(maker)
+        out, into = spare, spare + 1
+        edges: list[Edge] = [(maker, out, price), (into, maker, price)] if maker != SINK else []
+        if maker == SINK:
+            edges.append((into, SINK, price))
+        for reader in dict.fromkeys(self._node_of(use.operation) for use in value.uses):
+            if reader == maker:
+                continue
+            if reader == SINK or self._target(reader) == target or maker == SINK:
+                edges += [(out, reader, always)] if maker != SINK else []
+                edges += [(reader, into, always)] if reader != SINK else []
+            else:  # of another target: between them the host passes it on
+                edges += [(maker, SINK, price), (reader, SINK, price)]
+        return edges
+
+    def _node_of(self, op: object) -> int:
+        found = self._owner.get(op) if isinstance(op, Operation) else None
+        return SINK if found is None else found + 2
+
+    def _target(self, node: int) -> str:
+        return HOST if node == SINK else self._placed[node - 2].offer.target
+
+    def _price(self, value: SSAValue) -> float:
+        return self._crossing(size_of(value.type) or 0)
+
+
+def _units(cost: float) -> int:
+    return round(cost * UNITS)

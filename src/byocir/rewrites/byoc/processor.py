@@ -1,0 +1,65 @@
+"""Estimates the cost of ops on a processor, roughly, for targets and the host that run on one.
+
+An op is called, which takes a while however small it is; then it computes at the rate of the
+kernels that do it, or is as fast as memory gives and takes its arrays, whichever is slower. The
+processor is a server core of some 3 GHz, and memory as one core has it. Energies are rough costs at
+45 nm of M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014,
+doi:10.1109/ISSCC.2014.6757323, the source of the figures that VTA's estimate takes: 70 pJ to fetch,
+decode and control an instruction of 8 lanes, 4.6 pJ for an f32 multiply and add, 1.3 nJ for 8 bytes
+of DRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from byocir.dialects.types import static_shape
+from byocir.rewrites.byoc.work import crossing, macs_of, size_of
+
+HERTZ = 3e9
+BYTES_PER_SECOND = 1e10
+"""Of memory; what fits a cache comes faster."""
+LANES = 8
+INSTRUCTION_JOULES = 70e-12
+MAC_JOULES = 4.6e-12
+BYTE_JOULES = 1300e-12 / 8
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels that compute ops on a processor: seconds in which one is called, and how much
+    they multiply and accumulate in a clock of one thread, and bytes in a second that they take and
+    give. Kernels that fuse do all ops of a match in one call, and move what that reads and
+    gives."""
+
+    call_seconds: float
+    macs_per_clock: float
+    bytes_per_second: float = BYTES_PER_SECOND
+    fuse: bool = False
+
+    def cost_of(self, ops: Sequence[Operation], threads: int) -> dict[str, float]:
+        """Seconds by "latency", joules by "energy" and bytes of what is read and given, constants
+        aside, by "bytes". Empty for ops of open shape, of which nobody knows how large they are.
+        More threads compute faster, and call and move as one does."""
+        values = [value for op in ops for value in (*op.operands, *op.results)]
+        sizes = {value: size_of(value.type) for value in values}
+        if any(static_shape(value.type) is None for value in values) or None in sizes.values():
+            return {}
+        across = sum(sizes[value] or 0 for value in crossing(ops))
+        moved = [sum(sizes[v] or 0 for v in {*op.operands, *op.results}) for op in ops]
+        moved = [across] if self.fuse else moved
+        work = [macs_of(ops)] if self.fuse else [macs_of([op]) for op in ops]
+        rate = HERTZ * self.macs_per_clock * threads
+        seconds = (
+            self.call_seconds + max(macs / rate, size / self.bytes_per_second)
+            for macs, size in zip(work, moved, strict=True)
+        )
+        each = INSTRUCTION_JOULES / LANES + MAC_JOULES
+        return {
+            "latency": sum(seconds),
+            "energy": sum(work) * each + sum(moved) * BYTE_JOULES,
+            "bytes": float(across),
+        }
