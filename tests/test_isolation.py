@@ -128,29 +128,53 @@ def test_errors_of_a_target_are_the_same_in_its_process():
         assert here == told(lambda: package_of("Dying{fault=list}").run(feeds("none")))
 
 
-def test_bisect_blames_the_region_that_dies(tmp_path, capsys):
+LIMITS = ("--region-seconds", "0.2", "--region-bytes", "30M")
+TOLD = {
+    "crash": "Segmentation fault (SIGSEGV)",
+    "loop": "no end within 0.2 s",
+    "eat": "more than 31,457,280 bytes taken",
+    "write": "it to write input 0",
+}
+
+
+@pytest.mark.parametrize("fault", TOLD)
+def test_run_and_bisect_blame_the_region_and_the_next_run_is_right(fault, tmp_path, capsys):
+    net, target = tmp_path / "net.mlir", f"{FILE}:Dying{{fault={fault}}}"
+    net.write_text(NET)
+    code = "B315" if fault == "write" else "B314"
+    assert main(["run", str(net), "--target", target, *LIMITS]) == 1
+    told = f"error[{code}]: expected the code of region dying_0, of target 'dying', to "
+    found = re.search(rf"{re.escape(told)}.*, found (.*)\n  at    neg_1\n", capsys.readouterr().err)
+    assert found[1] == TOLD[fault]
+    assert main(["bisect", str(net), "--target", target, *LIMITS]) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith(f"code of dying_0 is the first step that fails\n{told}")
+    assert "code of dying_0                  FAILED" in err
+    assert main(["run", str(net), "--target", f"{FILE}:Dying{{fault=none}}", *LIMITS]) == 0
+
+
+def test_bisect_blames_the_region_that_dies_in_json(tmp_path, capsys):
     net = tmp_path / "net.mlir"
     net.write_text(NET)
-    command = ["bisect", str(net), "--target", f"{FILE}:Dying"]
-    assert main(command) == 3
-    out, err = capsys.readouterr()
-    assert out.startswith("code of dying_0 is the first step that fails\nerror[B314]: ")
-    assert "code of dying_0                  FAILED" in err
-    assert main([*command, "--json"]) == 3
+    assert main(["bisect", str(net), "--target", f"{FILE}:Dying", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)["found"]
     assert (found["step"], found["code"]) == ("code of dying_0", "B314")
     assert found["ops"] == "the ops of neg_1"
 
 
-def test_conform_goes_on_behind_what_dies(tmp_path, capsys):
-    command = ["conform", f"{FILE}:Dying", "--rounds", "1", "-o", str(tmp_path)]
-    assert main(command) == 3
+@pytest.mark.parametrize("fault", TOLD)
+def test_conform_goes_on_behind_what_dies(fault, tmp_path, capsys):
+    target = f"{FILE}:Dying{{fault={fault}}}"
+    assert main(["conform", target, "--rounds", "1", "-o", str(tmp_path), *LIMITS]) == 3
     out = capsys.readouterr().out
-    found = "expected the code of dying, dying.neg to be run, found Segmentation fault (SIGSEGV)"
-    assert out.startswith(f"error[B381]: {found}\n  at    dying.neg, in a match, ")
+    code, wanted = "B381", "dying, dying.neg to be run"
+    if fault == "write":
+        code, wanted = "B383", "dying_0 to keep its inputs"
+    wanted = f"expected the code of {wanted}, found {TOLD[fault]}"
+    assert out.startswith(f"error[{code}]: {wanted}\n  at    dying.neg, in a match, ")
     assert re.search(r"patterns 1/1, rules 0/0, \d cases, [1-9] wrong, 0 never reached\n$", out)
     (case,) = tmp_path.glob("*.mlir")
-    assert main(["conform", f"{FILE}:Dying", "--case", str(case)]) == 3
+    assert main(["conform", target, "--case", str(case), *LIMITS]) == 3
 
 
 def test_limits_that_are_none(capsys):

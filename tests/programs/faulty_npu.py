@@ -67,6 +67,12 @@ class Dying(byocir.Target):
         def run(symbol, inputs):
             if self.fault == "crash":
                 ctypes.string_at(8)
+            while self.fault == "loop":
+                pass
+            if self.fault == "eat":
+                bytearray(1 << 30)[:] = bytes(1 << 30)
+            if self.fault == "write":
+                ctypes.memset(inputs[0].ctypes.data, 1, inputs[0].nbytes)
             if self.fault == "raise":
                 raise ValueError("no device")
             if self.fault == "list":
