@@ -12,10 +12,6 @@ package.save("model.bpkg")
 Nothing is imported before it is used: `import byocir` is quick.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-
 TYPE_CHECKING = False  # `typing` takes longer than all the rest
 if TYPE_CHECKING:
     from byocir.compiler import compile, export_onnx, import_onnx, partition
@@ -74,6 +70,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'byocir' has no attribute '{name}'")
+    from importlib import import_module
+
     from byocir.dialects.collector import collector_paused
 
     with collector_paused():  # modules stay: a tenth of the time would go into looking for cycles

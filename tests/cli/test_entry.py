@@ -15,7 +15,10 @@ import os, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "{module}":
-            os.kill(os.getpid(), signal.SIGINT)
+            {interrupt}
+
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
 from byocir.cli.entry import {tool}
@@ -29,19 +32,34 @@ sys.exit({tool}())
     [
         ("byocir", ["--help"], "argparse"),
         ("byocir_opt", ["--help"], "argparse"),
+        ("byocir", ["targets"], "byocir.cli.interrupts"),  # the first that it imports
+        ("byocir", ["targets"], "threading"),
         ("byocir", ["run", "m.onnx"], "numpy.exceptions"),  # asked for by C, which drops it
         ("byocir_opt", ["m.onnx"], "ml_dtypes._finfo"),
     ],
 )
 def test_an_import_can_be_interrupted(tool: str, words: list[str], module: str):
-    code = INTERRUPTED_BY_AN_IMPORT.format(tool=tool, words=words, module=module)
+    assert interrupted(tool, words, module) == (130, "", "interrupted\n")
+
+
+def test_a_class_of_a_module_can_be_interrupted():
+    """Python 3.11 makes an error of its own of it."""
+    found = interrupted("byocir", ["targets"], "argparse", 'type("", (), {"field": self})')
+    assert found == (130, "", "interrupted\n")
+
+
+def interrupted(
+    tool: str, words: list[str], module: str, by: str = "os.kill(os.getpid(), signal.SIGINT)"
+) -> tuple[int, str, str]:
+    """The exit code and what is told by a tool that is interrupted where a module is imported."""
+    code = INTERRUPTED_BY_AN_IMPORT.format(tool=tool, words=words, module=module, interrupt=by)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    return done.returncode, done.stdout, done.stderr
 
 
 ENDLESS = """
 import ctypes, sys
-from byocir.cli import entry, main
+from byocir.cli import entry, interrupts, main
 
 def endless():
     mutex = ctypes.create_string_buffer(64)
@@ -49,7 +67,7 @@ def endless():
     while True:
         ctypes.CDLL(None).pthread_mutex_lock(mutex)  # its own: the second time never ends
 
-main.main, entry.GRACE = endless, 0.1
+main.main, interrupts.GRACE = endless, 0.1
 sys.exit(entry.byocir())
 """
 
