@@ -234,6 +234,24 @@ def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.Capt
         assert "error[B245]" in capsys.readouterr().err
 
 
+def test_explain_of_a_model_makes_code_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """It stopped at the hand-off: what making code adds was told of packages alone."""
+    command = ["explain", MODEL, *SHAPE, "--json"]
+    found = []
+    for more in ([], ["--code"], ["--code", "--host", "c"]):
+        assert main([*command, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [bool(report["device"]) for report in found] == [False, True, True]
+    assert [report["host_runs_on"] for report in found] == ["reference", "reference", "c"]
+    package = str(tmp_path / "digits.bpkg")
+    assert main(["compile", MODEL, *SHAPE, "--host", "c", "-o", package]) == 0
+    capsys.readouterr()
+    assert main(["explain", package, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found[2]
+    assert main([*command, "--host", "c"]) == 1
+    assert "with explain as far as the hand-off" in capsys.readouterr().err
+
+
 def test_explain_as_a_table(capsys: pytest.CaptureFixture[str]):
     assert main(["explain", MODEL, *SHAPE, "--table"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -6,7 +6,9 @@ import argparse
 
 from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
-from byocir.cli.run import hand_over_as_asked, is_package, load_package, shapes_of
+from byocir.cli.hosts import host_text
+from byocir.cli.run import hand_over_as_asked, is_package, load_package, refuse, shapes_of
+from byocir.compiler import generate
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.explain import by_op_type, explain, node_data, summary
 from byocir.runtime.page import page
@@ -15,8 +17,8 @@ from byocir.runtime.saved import read_model
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the report of a compilation as far as the hand-off, or the one a package holds; or
-    writes it as a page."""
+    """Prints the report of a compilation as far as the hand-off, or with `--code` of all of it, or
+    the one a package holds; or writes it as a page."""
     check_writable(options.html)
     report = _report(options)
     if options.html is not None:
@@ -37,5 +39,9 @@ def run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> Report:
     if is_package(options.model):
         return load_package(options).report
+    host = host_text(options)
+    if not options.code:
+        refuse(options, "explain as far as the hand-off", ["host"], "give --code, too")
     module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
-    return hand_over_as_asked(options, module, PassRunner())
+    report = hand_over_as_asked(options, module, PassRunner())
+    return generate(module, report, host=host).report if options.code else report

@@ -286,6 +286,13 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         "--html", type=Path, metavar="FILE", help="write a page with pictures, to be searched"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        help="make the code, too, and tell what that adds: what passes note, padding, cycles, and "
+        "with --host c its memory and what it calls back (packages have it)",
+    )
+    _add_host(parser)
     parser.set_defaults(verb=_explain)
 
 
