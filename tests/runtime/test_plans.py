@@ -54,6 +54,17 @@ def never_parses(monkeypatch):
 
 def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
     path, expected = saved(tmp_path, "digits_f32", targets=[])
+    outputs, modules = run_apart(cache, path)
+    assert outputs == expected.tobytes()
+    rooms = {name.split(".")[1] for name in modules if name.startswith("byocir.")}
+    assert rooms <= {
+        *("arguments", "dialects", "errors", "evaluate", "files", "memory", "runtime", "toolchain")
+    }
+    assert not {"xdsl", "onnx", "byocir.dialects.graph"} & modules
+
+
+def run_apart(cache: Path, path: Path) -> tuple[bytes, set[str]]:
+    """The outputs of a package in a process of its own, and the modules that this imports."""
     script = (
         "import sys, pathlib, numpy as np, byocir; from byocir.runtime import plan; "
         f"plan.cache_folder = lambda: pathlib.Path({str(cache)!r}); "
@@ -65,12 +76,7 @@ def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
     command = [sys.executable, "-c", script]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     outputs, modules = result.stdout.splitlines()
-    assert bytes.fromhex(outputs) == expected.tobytes()
-    rooms = {name.split(".")[1] for name in modules.split() if name.startswith("byocir.")}
-    assert rooms <= {
-        *("arguments", "dialects", "errors", "evaluate", "files", "memory", "runtime", "toolchain")
-    }
-    assert not {"xdsl", "onnx", "byocir.dialects.graph"} & set(modules.split())
+    return bytes.fromhex(outputs), set(modules.split())
 
 
 def test_loading_imports_neither_compiler_nor_toolchain(tmp_path: Path):
@@ -88,6 +94,15 @@ def test_loading_imports_neither_compiler_nor_toolchain(tmp_path: Path):
     rooms = {name.split(".")[1] for name in modules.split() if name.startswith("byocir.")}
     assert rooms <= {"arguments", "dialects", "errors", "files", "memory", "runtime"}
     assert not {"xdsl", "onnx", "safetensors", "ml_dtypes"} & {*modules.split()}
+
+
+def test_regions_are_run_without_importer_and_compiler(cache: Path, tmp_path: Path):
+    """Their targets are imported, and of these the patterns; onnx and all that reads it was."""
+    path, expected = saved(tmp_path, "digits_int8", targets=["vta"])
+    outputs, modules = run_apart(cache, path)
+    assert outputs == expected.tobytes()
+    made = ("compiler", "frontend", "runtime.saved_module", "runtime.running")
+    assert not {"onnx", *(f"byocir.{name}" for name in made)} & modules
 
 
 def test_regions_are_called_from_a_plan(cache: Path, tmp_path: Path, never_parses):

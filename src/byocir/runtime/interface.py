@@ -18,6 +18,8 @@ from byocir.runtime.records import read_as
 if TYPE_CHECKING:
     import numpy as np
 
+    from byocir.dialects.byoc import TargetAttr
+
 _TENSOR = re.compile(r"tensor<(?:\*x|((?:(?:\d+|\?)x)*))([a-zA-Z]\w*|complex<f\d+>|![\w.]+)>")
 _NUMBER = re.compile(r"(u?i|f|bf|complex<f)(\d+)(\w*)>?")
 _KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat", "complex<f": "complex"}
@@ -89,6 +91,12 @@ class Interface:
     def read(manifest: Mapping[str, Any]) -> Interface:
         """The interface that `to_dict` wrote. Raises ValueError for what is none."""
         return read_as(Interface, manifest, "manifest")
+
+    def target_attributes(self) -> list[TargetAttr]:
+        """The targets as a module names them. Raises ValueError for options that none can carry."""
+        from byocir.patterns.targets import saved_target
+
+        return [saved_target(target.name, target.options) for target in self.targets]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest."""

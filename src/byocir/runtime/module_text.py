@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from byocir.runtime.archive import as_written
 from byocir.runtime.interface import Interface
 
 if TYPE_CHECKING:
@@ -74,10 +75,10 @@ class SavedModule(PackagedModule):
         return self._unread
 
     def targets(self) -> list[TargetAttr]:
-        """As the manifest tells them. Raises ByocirError B135 for options of no target."""
-        from byocir.runtime.saved_module import targets_named
-
-        return targets_named(self._interface.targets, self.where)
+        """As the manifest tells them. Raises ByocirError B135 for options that no module can
+        carry."""
+        with as_written(self.where):
+            return self._interface.target_attributes()
 
     def read(self) -> ModuleOp:
         """The module, the same one each time. Raises ByocirError B135 for texts of something else,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from byocir.dialects.byoc import TargetAttr
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, parse_type, print_module
 from byocir.dialects.weights import dump_weights, read_weights
@@ -16,7 +15,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.ports import names_of, ports_of
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import find_installed, saved_target, targets_of
+from byocir.patterns.targets import find_installed, targets_of
 from byocir.runtime.archive import MODULE, WEIGHTS, as_written
 from byocir.runtime.interface import Interface, SavedTarget
 
@@ -61,7 +60,7 @@ def _is_of(module: ModuleOp, interface: Interface) -> bool:
     same_ports = [[*each.items()] for each in ports] == [
         [*each.items()] for each in module_types(module)
     ]
-    return same_ports and targets_named(interface.targets, "") == targets_of(module)
+    return same_ports and interface.target_attributes() == targets_of(module)
 
 
 def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
@@ -80,9 +79,3 @@ def attributes_of(texts: Mapping[str, str]) -> dict[str, Attribute]:
     context = load_context()
     known = {text: parse_type(text, context) for text in dict.fromkeys(texts.values())}
     return {name: known[text] for name, text in texts.items()}
-
-
-def targets_named(targets: Iterable[SavedTarget], where: str) -> list[TargetAttr]:
-    """Targets as attributes. Raises ByocirError B135 for options that no module can carry."""
-    with as_written(where):
-        return [saved_target(target.name, target.options) for target in targets]
