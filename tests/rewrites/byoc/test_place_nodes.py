@@ -244,6 +244,13 @@ def test_marked_groups_stay_regions_of_their_own():
     assert "group" not in text_of(module).split("byoc.trail")[1]
 
 
+def test_a_cut_names_the_group_that_lies_between():
+    lines = "s = relu x", "a = relu s", "b = relu a", "c = add b s"
+    _, report = two_groups(*lines, target=takes("p", "relu", "add"))
+    (cut,) = report.regions[-1].cuts
+    assert (cut.by, cut.first, cut.last) == ("a region of p, group one", ["a"], ["b"])
+
+
 def test_no_composite_spans_two_groups():
     module, report = two_groups("a = add x y", "b = relu a", target=fused("p"))
     assert [(r.group, r.nodes) for r in report.regions] == [("one", ["a"]), ("two", ["b"])]

@@ -237,14 +237,18 @@ def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
 
 def _cut(cut: Cut, ops: Sequence[Operation]) -> CutAttr:
     first = ops[cut.first]
-    by = f"a region of {first.target.target_name.data}" if isinstance(first, RegionOp) else first
     return CutAttr.of(
-        by if isinstance(by, str) else describe(by),
+        _region_named(first) if isinstance(first, RegionOp) else describe(first),
         ops[cut.leaves],
         first,
         ops[cut.last],
         ops[cut.enters],
     )
+
+
+def _region_named(region: RegionOp) -> str:
+    group = f", group {region.group.data}" if region.group is not None else ""
+    return f"a region of {region.target.target_name.data}{group}"
 
 
 def _order(quotient: Quotient) -> list[int]:
