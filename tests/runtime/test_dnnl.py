@@ -257,3 +257,35 @@ def test_threads_give_the_same(library):
     expect_close(two, one)
     with pytest.raises(ByocirError, match=r"threads of at least 1, found 0"):
         byocir.compile(model, targets=["dnnl{threads=0}"])
+
+
+def test_refusals_say_what_to_do():
+    shape = [1, 2, 2, 2, 2, 2, 2]
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph(nodes, "deep", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    reasons = byocir.compile(model, targets=["dnnl"]).report.reasons["Tanh_0"]
+    assert any(
+        re.search(r"in at most 6 dimensions, found tensor<\S+>; pin .*reshape", each.reason)
+        for each in reasons
+    )
+
+
+def test_weights_that_are_computed():
+    """They are brought into oneDNN's order in each run; those of groups, too."""
+    sizes = {"x": [1, 4, 6, 6], "w": [6, 2, 3, 3], "b": [6]}
+    nodes = [
+        helper.make_node("Tanh", ["w"], ["v"]),
+        helper.make_node("Conv", ["x", "v", "b"], ["c"], group=2),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in sizes.items()]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "computed", ports, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    package = byocir.compile(model, targets=["dnnl"])
+    assert package.report.host == []
+    for seed in (1, 2):
+        given = random_feeds(package.module, seed)
+        expect_close(package.run(given), byocir.compile(model, targets=[]).run(given))

@@ -28,17 +28,19 @@ class ValueTest:
     """The user's function that it calls."""
     numbers: bool = False
     """Tells if it looks at a constant's numbers."""
+    fix: str = ""
+    """What a user can do where it fails."""
 
 
 Where = ValueTest | Iterable[ValueTest]
 
 
 def refusal(tests: Iterable[ValueTest], value: SSAValue) -> str:
-    """Names the first test that fails, with what was seen; empty if all hold."""
+    """Names the first test that fails, with what was seen and what to do; empty if all hold."""
     for test in tests:
         holds, seen = _looked(test, value)
         if not holds:
-            return f"{test.sentence}, found {seen}"
+            return f"{test.sentence}, found {seen}" + (f"; {test.fix}" if test.fix else "")
     return ""
 
 

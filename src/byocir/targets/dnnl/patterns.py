@@ -76,7 +76,9 @@ def _has_elements(value: SSAValue) -> tuple[bool, str]:
 
 
 SIZED = ValueTest(
-    f"known sizes, none of them 0, in at most {MOST_DIMENSIONS} dimensions", _has_elements
+    f"known sizes, none of them 0, in at most {MOST_DIMENSIONS} dimensions",
+    _has_elements,
+    fix="pin open sizes, --shape NAME=D,D,…, or reshape to fewer dimensions",
 )
 
 
@@ -85,7 +87,9 @@ def _is_image(value: SSAValue) -> tuple[bool, int]:
     return dimensions <= 3, dimensions
 
 
-IMAGE = ValueTest("at most three spatial dimensions", _is_image)
+IMAGE = ValueTest(
+    "at most three spatial dimensions", _is_image, fix="reshape to fewer where windows allow it"
+)
 BYTES = (i8, ui8)
 
 
@@ -202,8 +206,8 @@ def _followed(value: Pattern) -> Pattern:
 @composite("conv")
 def conv() -> Pattern:
     """A convolution, with bias, a sum and functions of each element."""
-    bias = optional_operand(constant("b"))
-    return _followed(op("graph.conv", _array("x", IMAGE), constant("w"), bias))
+    w, bias = wildcard("w", dtype=f32, where=SIZED), optional_operand(wildcard("b"))
+    return _followed(op("graph.conv", _array("x", IMAGE), w, bias))
 
 
 @composite("matmul")
