@@ -115,6 +115,10 @@ def test_a_copy_keeps_the_targets_it_was_given():
     assert made.run({"x": np.float32([1, 2])})["y"].tolist() == [3, 6]
 
 
+def test_it_is_short_where_it_is_shown(package: byocir.Package):
+    assert repr(package) == "<Package of 70 nodes, 1 regions of ['vta']>"
+
+
 def test_saving_a_loaded_package_gives_the_same_bytes(saved: Path, tmp_path: Path):
     byocir.load(saved).save(tmp_path / "again.bpkg")
     assert (tmp_path / "again.bpkg").read_bytes() == saved.read_bytes()

@@ -60,6 +60,10 @@ class Package:
         self.blobs, self.report, self._golden = blobs, report, golden or {}
         self._execution = Execution(self._source, blobs, report, code, found)
 
+    def __repr__(self) -> str:
+        nodes, regions = len(self.report.nodes), len(self.report.regions)
+        return f"<Package of {nodes:,} nodes, {regions:,} regions of {self.report.targets}>"
+
     @property
     def module(self) -> ModuleOp:
         """The host's program. That of a file is read when it is asked for the first time: raises
