@@ -289,3 +289,18 @@ def test_weights_that_are_computed():
     for seed in (1, 2):
         given = random_feeds(package.module, seed)
         expect_close(package.run(given), byocir.compile(model, targets=[]).run(given))
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_windows_that_would_begin_in_the_pads(kind):
+    """Where sizes are rounded up there are none, however many pads are asked for."""
+    window = {"kernel_shape": [2, 1], "strides": [1, 1], "pads": [0, 0, 0, 1], "ceil_mode": 1}
+    nodes = [helper.make_node(kind, ["x"], ["y"], **window)]
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 3])]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "windows", ports, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    package = byocir.compile(model, targets=["dnnl"])
+    assert package.report.host == []
+    given = random_feeds(package.module, 1)
+    expect_close(package.run(given), byocir.compile(model, targets=[]).run(given))

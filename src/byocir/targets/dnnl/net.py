@@ -439,12 +439,15 @@ void {name}_close(void *state)
         x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
         kernel, strides = attrs["kernel_shape"], attrs["strides"]
         begins, dilations = attrs["pads"][: len(x)], attrs["dilations"]
-        # As many at the ends as the windows need, which may end behind what was asked for.
+        # As many at the ends as windows need, which may end behind what was asked for, or before
+        # that, where one would begin in the pads.
+        needed = [
+            (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - begins[i]
+            for i in range(len(x))
+        ]
         ends = [
-            max(
-                pad, (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - begins[i]
-            )
-            for i, pad in enumerate(attrs["pads"][len(x) :])
+            min(max(pad, least), least + stride - 1)
+            for pad, least, stride in zip(attrs["pads"][len(x) :], needed, strides, strict=True)
         ]
         window = (strides, kernel, [d - 1 for d in dilations], begins, ends)
         return self._add(
