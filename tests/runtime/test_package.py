@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,9 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 import byocir
 from byocir.dialects.types import _DTYPES as ELEMENTS
 from byocir.dialects.types import DYNAMIC
+from byocir.isolation import Limits, isolated
 from byocir.patterns import composite, op, wildcard
-from byocir.runtime import saved_module
+from byocir.runtime import archive, saved_module
 from byocir.runtime.interface import ValueType
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -182,8 +184,9 @@ def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(saved: Path):
 
 def test_loading_reads_the_manifest_and_the_report_alone(saved: Path, monkeypatch):
     size, read = len(members(saved)["report.json"]), list[int]()
-    pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *args: (read.append(args[1]), pread(*args))[1])
+    bytes_of = archive._File._bytes
+    told = lambda *args: (read.append(args[2]), bytes_of(*args))[1]  # noqa: E731
+    monkeypatch.setattr(archive._File, "_bytes", told)
     package = byocir.load(saved)
     assert sum(read) == size + 30 * len(members(saved)) - 30
     read.clear()
@@ -191,6 +194,20 @@ def test_loading_reads_the_manifest_and_the_report_alone(saved: Path, monkeypatc
     assert len(read) == len(set(read)) == len(package.blobs["vta"]) + 2
     package.run(image())
     assert len(read) == len(package.blobs["vta"]) + 2  # each once
+
+
+@pytest.mark.parametrize("has_pread", [True, False])
+def test_threads_and_forks_read_members_at_once(saved: Path, monkeypatch, has_pread: bool):
+    if not has_pread:
+        monkeypatch.delattr(os, "pread")
+    contents, package = members(saved), byocir.load(saved)
+    blobs = package.blobs["vta"]
+    with ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(blobs.get, blobs)] == [contents[f"blobs/vta/{name}"] for name in blobs]
+    again = byocir.load(saved)
+    if has_pread:
+        assert isolated(lambda: len(again.blobs["vta"]["vta_0.insns"]), Limits())
+        assert again.blobs["vta"]["vta_0.insns"] == contents["blobs/vta/vta_0.insns"]
 
 
 def test_a_loaded_package_is_that_of_its_file_when_another_takes_its_place(

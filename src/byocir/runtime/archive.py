@@ -23,6 +23,7 @@ import zipfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, cast
 from weakref import finalize
 
@@ -51,8 +52,8 @@ class _File:
     that takes its place does not change what is read."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._number = path, os.open(path, os.O_RDONLY)
-        finalize(self, os.close, self._number)
+        self.path, self._file, self._lock = path, path.open("rb"), Lock()
+        finalize(self, self._file.close)
         self._spans: dict[str, tuple[int, int]] = {}
         self._digests: dict[str, object] = {}
         self._read: dict[str, bytes] = {}
@@ -60,13 +61,11 @@ class _File:
     @property
     def size(self) -> int:
         """The bytes of the whole file."""
-        return os.fstat(self._number).st_size
+        return os.fstat(self._file.fileno()).st_size
 
-    @contextmanager
-    def as_zip(self) -> Generator[zipfile.ZipFile]:
+    def as_zip(self) -> zipfile.ZipFile:
         """The file as a zip."""
-        with os.fdopen(self._number, "rb", closefd=False) as file, zipfile.ZipFile(file) as archive:
-            yield archive
+        return zipfile.ZipFile(self._file)
 
     def expect(self, info: zipfile.ZipInfo, entry: Mapping[str, Any]) -> None:
         """Notes where a member is and what its bytes must be. Raises ByocirError B134 for one of
@@ -90,8 +89,12 @@ class _File:
         return self._read[name]
 
     def _bytes(self, start: int, size: int) -> bytes:
+        if not hasattr(os, "pread"):  # as on Windows; forks share the file's position elsewhere
+            with self._lock:
+                self._file.seek(start)
+                return self._file.read(size)
         parts: list[bytes] = []
-        while size and (part := os.pread(self._number, size, start)):
+        while size and (part := os.pread(self._file.fileno(), size, start)):
             parts.append(part)
             start, size = start + len(part), size - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
