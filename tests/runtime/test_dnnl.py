@@ -255,8 +255,23 @@ def test_threads_give_the_same(library):
     given = feeds(model, 1)
     one, two = (byocir.compile(model, targets=[f"dnnl{{threads={n}}}"]).run(given) for n in (1, 2))
     expect_close(two, one)
-    with pytest.raises(ByocirError, match=r"threads of at least 1, found 0"):
-        byocir.compile(model, targets=["dnnl{threads=0}"])
+    with pytest.raises(ByocirError, match=r"threads of at least 0, found -1"):
+        byocir.compile(model, targets=["dnnl{threads=-1}"])
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "threads"),
+    [
+        ("dnnl", "c{threads=2}", 2),
+        ("dnnl", "c", 1),
+        ("dnnl", "reference", 1),
+        ("dnnl{threads=3}", "c{threads=2}", 3),
+    ],
+)
+def test_threads_are_those_of_the_host(target, host, threads):
+    package = byocir.compile(small(), targets=[target], host=host)
+    source = package.blobs["dnnl"]["regions.c"].decode()
+    assert re.findall(r"dnnl_net_open\(.*, (\d+)\)", source) == [str(threads)]
 
 
 def test_refusals_say_what_to_do():

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import ClassVar, Literal
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from byocir.patterns import Composite
 from byocir.rewrites.byoc.processor import Kernels
+from byocir.rewrites.host.c_host import CHost, c_host_of
 from byocir.targets.base import Point
 from byocir.targets.c import ARRAYS, CTarget
 from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
@@ -31,12 +33,19 @@ KERNELS = Kernels(call_seconds=2e-6, macs_per_clock=18, bytes_per_second=2.4e10,
 ms, a normalisation of 0.26 MB 8 us, and a convolution by channel on 3.6 MB 0.14 ms."""
 
 
+def _host_of(op: Operation) -> CHost:
+    """The host of the module that an op is in; one of one thread where it names none."""
+    while (around := op.parent_op()) is not None:
+        op = around
+    return c_host_of(op) if isinstance(op, ModuleOp) else CHost("generic")
+
+
 @dataclass(frozen=True)
 class Dnnl(CTarget):
     """oneDNN on the processor: `pip install 'byocir[dnnl]'`, or a library that is installed.
 
-    `threads` is how many it computes a primitive with. With `int8` it takes bytes, too, which needs
-    a processor with VNNI.
+    `threads` is how many it computes a primitive with, 0 for as many as the host has. With `int8`
+    it takes bytes, too, which needs a processor with VNNI.
     """
 
     name = "dnnl"
@@ -53,12 +62,12 @@ class Dnnl(CTarget):
 
     processors: ClassVar = {100: "a processor with VNNI, which oneDNN needs for bytes (int8=false)"}
 
-    threads: int = 1
+    threads: int = 0
     int8: bool = True
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"expected threads of at least 1, found {self.threads}")
+        if self.threads < 0:
+            raise ValueError(f"expected threads of at least 0, found {self.threads}")
 
     def composites(self) -> tuple[Composite, ...]:
         return PATTERNS if self.int8 else tuple(p for p in PATTERNS if p not in OF_INTEGERS)
@@ -68,7 +77,7 @@ class Dnnl(CTarget):
         return "float_scale" if self.int8 else ""
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
-        return KERNELS.cost_of(ops, self.threads)
+        return KERNELS.cost_of(ops, self.threads or _host_of(ops[0]).threads)
 
     def passes(self, point: Point) -> Sequence[str]:
         return ["fold-batch-norm"] if point == "before-match" else []
@@ -76,7 +85,8 @@ class Dnnl(CTarget):
     def define(self, function: FuncOp, name: str) -> str:
         from byocir.targets.dnnl.net import Net  # which listing targets does not need
 
-        return Net.of(function).source(name, ARRAYS, self.threads)
+        threads = self.threads or _host_of(function).threads
+        return Net.of(function).source(name, ARRAYS, threads)
 
     def data(self, function: FuncOp) -> bytes:
         from byocir.targets.dnnl.net import Net
