@@ -38,7 +38,7 @@ def compiled(model: str, levels: tuple[str, ...]) -> byocir.Package:
     return byocir.compile(DIGITS / model, shapes=SHAPES, levels=levels)
 
 
-def after_fix_point(model: str, rounding: str = "half_up"):
+def after_fix_point(model: str, rounding: str = "floor"):
     module = byocir.import_onnx(DIGITS / model, shapes=SHAPES)
     rewrites = "fold-constants,clean-up,normalize-qdq,qdq-to-integer,fold-constants,clean-up"
     run_passes(module, load_context(), f"{rewrites},fix-point{{rounding={rounding}}}")

@@ -128,7 +128,7 @@ def test_targets_lists_options_and_rules(capsys: pytest.CaptureFixture[str]):
     assert "fill whole blocks." in capsys.readouterr().out
     assert main(["targets", "--json"]) == 0
     targets = {target["name"]: target for target in json.loads(capsys.readouterr().out)}
-    assert targets["vta"]["options"]["rounding"] == ["half_up"]
+    assert targets["vta"]["options"]["rounding"] == ["floor"]
     assert targets["json"]["options"]["ops"] == []
 
 

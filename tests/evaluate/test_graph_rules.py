@@ -152,7 +152,7 @@ def test_requantize_with_computed_scales() -> None:
     seeds,
     st.sampled_from([(), (3, 1, 1), (4, 5)]),
     st.integers(0, 40),
-    st.sampled_from(["half_up", "half_even"]),
+    st.sampled_from(["floor", "half_up", "half_even"]),
     st.sampled_from([i8, ui8, i32]),
 )
 def test_fixed_is_exact(

@@ -126,7 +126,7 @@ def requantised(draw: st.DrawFn) -> Requantised:
     ends = draw(st.sampled_from([tuple(ends), (-(2**31), 2**31 - 1), (-300, 5000), (0, 10**6)]))
     low = draw(st.sampled_from([-128, -128, 0, -7, 3]))
     high = draw(st.sampled_from([127, 127, 5, 60]))
-    rounding = draw(st.sampled_from(["half_up", "half_even"]))
+    rounding = draw(st.sampled_from(["floor", "half_up", "half_even"]))
     constant = Constant(multipliers.astype(np.int64).reshape(1, -1))
     node = EmptyOp.of(Net((1, 1)).inputs[0].type).location
     return Requantised(

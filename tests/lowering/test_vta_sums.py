@@ -88,7 +88,7 @@ def total(lhs: Lane, rhs: Lane | int) -> Step:
 
 
 ZEROS = st.sampled_from([-128, 127, 0, -1, 5, -77])
-ROUNDINGS = st.sampled_from(["half_up", "half_even"])
+ROUNDINGS = st.sampled_from(["floor", "half_up", "half_even"])
 RANGES = st.sampled_from([I8_RANGE, Interval(0, 127), Interval(-128, 127), Interval(-9, 30)])
 
 

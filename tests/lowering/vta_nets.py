@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.graph.fixed_point import fixed_parameters
 from byocir.dialects.types import i8, i32, i64, shape_of
 
-ROUNDINGS = st.sampled_from(["half_up", "half_even"])
+ROUNDINGS = st.sampled_from(["floor", "half_up", "half_even"])
 
 
 class Maker:

@@ -256,7 +256,7 @@ def requantisation(draw):
     multiplier = array(draw, i32, scale_shape) & np.int32(2**31 - 1) >> draw(
         st.sampled_from([0, 9, 24])
     )
-    ties = draw(st.sampled_from(["half_up", "half_even"]))
+    ties = draw(st.sampled_from(["floor", "half_up", "half_even"]))
     rounding = graph.FixedAttr.of(draw(st.sampled_from([0, 1, 2, 8, 23, 40, 62])), ties)
     to = draw(st.sampled_from([i8, ui8, i32]))
     return Case(graph.RequantizeOp, [x, multiplier], rounding=rounding, to=to)

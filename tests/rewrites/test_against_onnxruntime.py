@@ -79,7 +79,7 @@ def test_convolutions_of_144_to_4608_terms(channels, per_channel):
     assert np.mean(difference == 0) >= 0.98
 
 
-@pytest.mark.parametrize("rounding", [None, "half_up", "half_even"])
+@pytest.mark.parametrize("rounding", [None, "floor", "half_up", "half_even"])
 @pytest.mark.parametrize("name", MODELS)
 def test_digits(name, rounding):
     """Before fix-point every bit is ONNX Runtime's; after it only the first quantize and the last

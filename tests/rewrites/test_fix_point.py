@@ -26,7 +26,7 @@ from byocir.errors import ByocirError
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
-roundings = st.sampled_from(["half_up", "half_even", "float_scale"])
+roundings = st.sampled_from(["floor", "half_up", "half_even", "float_scale"])
 
 
 def compared(module, inputs, rounding="half_up") -> tuple[int, float]:
@@ -200,6 +200,6 @@ def test_half_up_sends_ties_up():
 def test_an_unknown_rounding_is_a_user_error():
     net = Net(np.zeros(1, np.int8))
     with pytest.raises(
-        ByocirError, match="expected rounding half_up, half_even, float_scale, found half-up"
+        ByocirError, match="expected rounding floor, half_up, half_even, float_scale, found half-up"
     ):
         run_passes(net.returning(net.arguments[0]), FixPointPass("half-up"))

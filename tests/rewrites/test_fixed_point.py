@@ -15,7 +15,7 @@ from byocir.dialects.graph.fixed_point import (
     rescale,
 )
 
-ROUNDINGS = ("half_up", "half_even")
+ROUNDINGS = ("floor", "half_up", "half_even")
 SCALES = st.one_of(
     st.floats(-40, 21).map(lambda exponent: 2.0**exponent),
     st.integers(-30, 20).map(lambda exponent: 2.0**exponent),
@@ -35,6 +35,8 @@ def exact(x: np.ndarray, multiplier: int, shift: int, rounding: str) -> np.ndarr
     if shift == 0:
         return products
     floor, rest = products >> shift, products & (2**shift - 1)
+    if rounding == "floor":
+        return floor
     half = 2 ** (shift - 1)
     above_tie = floor + 1 if rounding == "half_up" else floor + (floor & 1)
     return np.where(rest == half, above_tie, floor + (rest > half))
@@ -50,6 +52,8 @@ def clamped_in_int32(x, multiplier, shift, lo, hi, rounding) -> np.ndarray:
     assert products.max() + half <= INT32_MAX
     odd = (products >> shift) & 1
     term = half if rounding == "half_up" or shift == 0 else half - 1 + odd
+    if rounding == "floor":
+        term = 0
     y = (products + term) >> shift
     if clamps_after(multiplier, shift, lo, hi, rounding):
         return np.clip(y, lo, hi)

@@ -377,7 +377,7 @@ def test_the_manifest_tells_the_interface(saved: Path):
     (target,) = manifest["targets"]
     assert target["name"] == "vta"
     assert target["options"] == {
-        "rounding": "half_up",
+        "rounding": "floor",
         "block": 16,
         "config": "",
         "gather": True,

@@ -107,7 +107,7 @@ def test_all_nets_give_the_integers_of_the_default(config: str, levels: tuple[st
 @given(
     model=models(),
     config=st.sampled_from([*CONFIGS.values(), FPGA, "2x8_i8w8a32_15_14_16_16_nomul_noacc8"]),
-    rounding=st.sampled_from(["half_up", "half_even"]),
+    rounding=st.sampled_from(["floor", "half_up", "half_even"]),
     levels=st.sampled_from(LEVELS),
 )
 @settings(max_examples=settings.default.max_examples // 12)
@@ -124,7 +124,7 @@ def test_any_net_gives_the_evaluators_integers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize("rounding", ["floor", "half_up", "half_even"])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_the_published_design_takes_powers_of_two_in_whole(
     rounding: str, per_channel: bool

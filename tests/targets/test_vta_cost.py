@@ -74,7 +74,7 @@ def test_larger_convolutions_cost_more_as_in_the_simulator():
         assert all(real / 4 < told < real for told, real in pairs)  # what is left out only adds
 
 
-@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize("rounding", ["floor", "half_up", "half_even"])
 @pytest.mark.parametrize(
     ("channels", "kernel", "group"),
     [((16, 32), 3, 1), ((3, 16), 3, 1), ((16, 20), 1, 1), ((32, 32), 3, 32), ((32, 64), 3, 4)],

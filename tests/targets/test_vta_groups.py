@@ -31,7 +31,9 @@ def convolution(batch: int, groups: int, inputs: int, outputs: int, kernel: int,
 
 def run(model: onnx.ModelProto, level: str, block: int) -> byocir.Package:
     """Compiles, and compares with the evaluator."""
-    package = byocir.compile(model, targets=[f"vta{{block={block}}}"], levels=[level])
+    package = byocir.compile(
+        model, targets=[f"vta{{block={block} rounding=half_up}}"], levels=[level]
+    )
     reference = fixed(model, "half_up")
     shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
     for image in images(shape)[::2]:

@@ -23,6 +23,8 @@ from byocir.evaluate.module import evaluate_function
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.stages import GRAPH_REWRITES
 
+IN_FIXED_POINT = f"{GRAPH_REWRITES},fix-point{{rounding=floor}}"
+
 
 def rewritten(module, passes: str):
     made = module.clone()
@@ -36,7 +38,7 @@ def inputs_like(x: np.ndarray) -> list[np.ndarray]:
     return [x, np.full_like(x, ends.min), np.full_like(x, ends.max)]
 
 
-@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+@pytest.mark.parametrize("rounding", ["floor", "half_up", "half_even"])
 @pytest.mark.parametrize("levels", LEVELS[:2], ids="+".join)
 @given(layer=st.one_of(zero_point_convs(), zero_point_matmuls(), zero_point_transposed_convs()))
 @settings(max_examples=settings.default.max_examples // 25)
@@ -169,7 +171,7 @@ def test_sums_and_products_with_constants(kind):
         net.value = net.on_grid(net.node(kind, value, net.weight(*shape)), scale, 0.6)
         scale *= 0.5 if kind == "Mul" else 1.1
     model = net.model(net.value, net.shape)
-    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{IN_FIXED_POINT}")
     x = np.random.default_rng(1).normal(0, 6, net.shape).astype(np.float32)
     (expected,) = evaluate_function(wanted, "main", [x])
     assert len(np.unique(expected)) > 30
@@ -187,7 +189,7 @@ def test_an_array_is_a_term_of_several_ops():
     product = net.on_grid(net.node("Mul", first, leaky), 0.05, 0.4)
     total = net.on_grid(net.node("Mul", first, product), 0.03, 0.5)
     model = net.model(total, net.shape)
-    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{IN_FIXED_POINT}")
     x = np.random.default_rng(1).normal(0, 2, net.shape).astype(np.float32)
     (expected,) = evaluate_function(wanted, "main", [x])
     for levels in LEVELS[:2]:
@@ -213,7 +215,7 @@ def products_net(kind: type, weights: type, zero: int) -> onnx.ModelProto:
 )
 def test_nets_run_on_vta_at_each_level(build, kind, weights, zero):
     model = build(kind, weights, zero)
-    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{GRAPH_REWRITES},fix-point")
+    wanted = rewritten(byocir.import_onnx(model), f"signed-bytes,{IN_FIXED_POINT}")
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     plain = np.random.default_rng(1).normal(0, 3, shape).astype(np.float32)
     for levels in LEVELS[:2]:
@@ -252,7 +254,7 @@ def test_an_array_with_two_numbers_around_it_is_two_arrays():
     ]
     model = net.model(net.on_grid(net.node("Add", *sums), 0.5, 0.5), (1, 16, 4, 5))
     x = np.random.default_rng(1).normal(0, 3, net.shape).astype(np.float32)
-    wanted = rewritten(byocir.import_onnx(model), f"{GRAPH_REWRITES},fix-point")
+    wanted = rewritten(byocir.import_onnx(model), IN_FIXED_POINT)
     (expected,) = evaluate_function(wanted, "main", [x])
     for levels in LEVELS[:2]:
         package = byocir.compile(model, targets=["vta"], levels=levels)
@@ -274,7 +276,7 @@ def test_a_convolution_reads_what_was_cut_or_padded(moved, pads):
     shape = (1, 16, height + pads[0] + pads[2] - 1, width + pads[1] + pads[3] - 1)
     model = net.model(net.on_grid(made, 0.5, 0.5), shape)
     x = np.random.default_rng(1).normal(0, 3, net.shape).astype(np.float32)
-    wanted = rewritten(byocir.import_onnx(model), f"{GRAPH_REWRITES},fix-point")
+    wanted = rewritten(byocir.import_onnx(model), IN_FIXED_POINT)
     (expected,) = evaluate_function(wanted, "main", [x])
     for levels in LEVELS[:2]:
         package = byocir.compile(model, targets=["vta"], levels=levels)

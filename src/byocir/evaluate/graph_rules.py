@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -44,7 +44,6 @@ from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.pool import window_counts
-from byocir.dialects.graph.quant import HALF_UP
 from byocir.dialects.graph.shape import InOrderOp
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.evaluate.graph_recurrent import RECURRENT_RULES
@@ -224,7 +223,7 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     dtype = dtype_of(op.to)
     if isinstance(op.rounding, FixedAttr):
         x, multiplier = (array.astype(np.int64) for array in operands)
-        ties: Rounding = "half_up" if op.rounding.ties.data == HALF_UP else "half_even"
+        ties = cast("Rounding", op.rounding.ties.data)
         rounded = rescale(x, multiplier, op.rounding.shift.data, ties)
     else:
         x, scale, *after = operands

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import ClipOp, QuantizeOp, ReluOp
+from byocir.dialects.intervals import integer_range
 from byocir.dialects.types import dtype_of, element_type_of, ui8
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import Grid
@@ -72,12 +73,15 @@ def relu_before(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSA
 
 def clip_after(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
     """`value`, on the grid, clipped to the bounds that `relu_before` has not set."""
-    if is_relu(bounds, grid) or bounds == grid.range:
-        return value
-    dtype = dtype_of(grid.element)
+    return value if is_relu(bounds, grid) else clipped(value, bounds, new)
+
+
+def clipped(value: SSAValue, bounds: Bounds, new: NewOps) -> SSAValue:
+    """Integers, clipped to bounds that their type does not set."""
+    element = element_type_of(value.type)
     properties: dict[str, Any] = {
-        name: ArrayAttr.of(np.array(bound, dtype))
-        for name, bound, end in zip(("min", "max"), bounds, grid.range, strict=True)
+        name: ArrayAttr.of(np.array(bound, dtype_of(element)))
+        for name, bound, end in zip(("min", "max"), bounds, integer_range(element), strict=True)
         if bound != end
     }
-    return new.add(ClipOp.make(value, **properties)).result
+    return new.add(ClipOp.make(value, **properties)).result if properties else value

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from xdsl.context import Context
@@ -54,6 +55,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites import wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
+from byocir.rewrites.early_half import with_early_half
 from byocir.rewrites.grid import constant_array, integer_range
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
@@ -62,6 +64,8 @@ from byocir.rewrites.reach import reach_of
 from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.rewrites.sums import in_fixed_point, residual_add_to_integer, scaled
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
+
+T = TypeVar("T")
 
 TO_INTEGERS = (
     average_pool_to_integer,
@@ -74,6 +78,7 @@ TO_INTEGERS = (
 """Ops that give integers whose requantize is in float first, as that of contractions."""
 
 _ROUNDINGS: dict[str, Rounding | FloatScale] = {
+    "floor": "floor",
     "half_up": "half_up",
     "half_even": "half_even",
     FLOAT_SCALE: FLOAT_SCALE,
@@ -88,8 +93,9 @@ class FixPointPass(ModulePass):
     name = "fix-point"
 
     rounding: str = "half_up"
-    """Rounds values half-way between two integers: `half_up` or `half_even`; `float_scale` for
-    an f32 scale, and half to even."""
+    """Rounds values half-way between two integers: `half_up` or `half_even`; `floor` adds the half
+    to sums of products before it multiplies them; `float_scale` for an f32 scale, and half to
+    even."""
     tables: bool = False
     """Tells whether a target has tables of 256 entries."""
 
@@ -108,6 +114,11 @@ class FixPointPass(ModulePass):
         residual_add = residual_add_to_integer(rounding)
         rewrite_module(op, [FloatScalesToOne(rounding), residual_add])
         tell_left_in_float(op, self.name, [*TO_INTEGERS, residual_add])
+
+
+def _behind(rounding: T) -> T | Rounding:
+    """The rounding where no half is added before the multiplier."""
+    return "half_up" if rounding == "floor" else rounding
 
 
 @dataclass(frozen=True)
@@ -132,6 +143,11 @@ class FloatScalesToOne(Pattern):
         if self.rounding == FLOAT_SCALE:
             return [scaled(op.input, scales, op.to, new, zero)]
         span = span_of(integer_range(op.to), zero)
-        multipliers, shift = fixed_parameters(scales, span, reach_of(op.input))
-        rounding = FixedAttr.of(shift, self.rounding)
+        reach = reach_of(op.input)
+        multipliers, shift = fixed_parameters(scales, span, reach)
+        if self.rounding == "floor":
+            early = with_early_half(op, multipliers, shift, reach, new)
+            if early is not None:
+                return [early]
+        rounding = FixedAttr.of(shift, _behind(self.rounding))
         return [in_fixed_point(op.input, multipliers, rounding, op.to, new, zero)]

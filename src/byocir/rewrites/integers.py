@@ -13,6 +13,7 @@ from byocir.dialects.types import element_type_of
 from byocir.patterns import Bound, Match, Pattern, path
 from byocir.rewrites.activation import (
     clip_after,
+    clipped,
     only_quantized,
     quantized_bounds,
     relu_before,
@@ -102,12 +103,17 @@ def one_scale(name: str, called: str) -> Replace:
     return has_one_scale
 
 
-def brought_to_grid(quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps) -> SSAValue:
+def brought_to_grid(
+    quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps, *, zero_moved: bool = False
+) -> SSAValue:
     """The 8-bit integers of a chain whose start stands for the integers `wide`, which `to_grid`
-    brings to the grid of its end."""
+    brings to the grid of its end. A relu comes before, unless `wide` is what it is for no longer 0
+    there (`zero_moved`)."""
     grid, (activations, _) = known_grid(quantize), _before(quantize)
     bounds = quantized_bounds(activations, grid)
     assert bounds is not None
+    if zero_moved:
+        return clipped(to_grid(wide), bounds, new)
     return clip_after(to_grid(relu_before(wide, bounds, grid, new)), bounds, grid, new)
 
 

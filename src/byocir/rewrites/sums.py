@@ -29,6 +29,7 @@ from byocir.dialects.graph.fixed_point import (
 from byocir.dialects.types import i8, i32
 from byocir.patterns import Bound, Match, op, wildcard
 from byocir.rewrites.driver import NewOps
+from byocir.rewrites.early_half import early_half
 from byocir.rewrites.grid import Grid, dequantize, grid_at, known_grid
 from byocir.rewrites.integers import (
     CLOSER_SCALES,
@@ -91,19 +92,24 @@ def _on_fine_grid(
     factors, multiplier, shift = parameters
     if m["total"].op.name == "graph.sub":
         factors = factors * np.array([1, -1], np.int32)
-    to_fine = FixedAttr.of(0, rounding)
+    zero, early = int(known_grid(quantize).zero_point), None
+    if rounding == "floor":
+        early, rounding = early_half(multiplier, shift, zero), "half_up"
+    if early is not None:
+        zero, rounding = 0, "floor"
+    to_fine, added = FixedAttr.of(0, rounding), int(early or 0)
     terms: list[SSAValue] = []
     for x, name, factor in zip((a, b), ("lhs", "rhs"), factors, strict=True):
-        excess = -int(factor) * int(known_grid(m[name]).zero_point)
+        excess = added - int(factor) * int(known_grid(m[name]).zero_point)
         terms.append(in_fixed_point(x.value, factor, to_fine, i32, new, excess))
+        added = 0
     total = new.add(AddOp.make(*terms)).result
     back = FixedAttr.of(shift, rounding)
-    zero = int(known_grid(quantize).zero_point)
 
     def to_grid(wide: SSAValue) -> SSAValue:
         return in_fixed_point(wide, multiplier, back, element, new, zero)
 
-    return brought_to_grid(quantize, total, to_grid, new)
+    return brought_to_grid(quantize, total, to_grid, new, zero_moved=early is not None)
 
 
 def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:

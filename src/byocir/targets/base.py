@@ -135,9 +135,10 @@ class Target(ArgSpecConvertible):
         return self.patterns
 
     @property
-    def fixed_point(self) -> Literal["", "half_up", "half_even", "float_scale"]:
-        """The way in which the target rounds requantised integers: in fixed point with this rule,
-        by one f32 scale, half to even ("float_scale"), or "" for in float, as ONNX does. It is
+    def fixed_point(self) -> Literal["", "floor", "half_up", "half_even", "float_scale"]:
+        """The way in which the target rounds requantised integers: in fixed point with this rule
+        ("floor" after half a step was added to sums of products), by one f32 scale, half to even
+        ("float_scale"), or "" for in float, as ONNX does. It is
         chosen for the whole module before the first match."""
         return ""
 

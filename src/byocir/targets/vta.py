@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -12,6 +12,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.arguments import shown
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta.config import config_in, configured, is_configured
 from byocir.errors import ByocirError
@@ -28,7 +29,7 @@ LOWERING = (
     "vta-legalise,vta-pack,clean-up,vta-bufferize,vta-border,"
     "vta-tile,vta-stage,vta-tensorise,vta-insert-tokens,vta-encode"
 )
-ROUNDINGS = ("half_up", "half_even")
+ROUNDINGS = ("floor", "half_up", "half_even")
 
 BLOCKS = (1, 2, 4, 8, 16, 32, 64)
 """Sides of the GEMM unit whose instructions can be encoded when the buffers grow with the block."""
@@ -49,9 +50,10 @@ class Vta(Target):
     signed_bytes = True
 
     rounding: str = _option(
-        "half_up",
-        "How requantisation treats ties: half_up takes one addition and a shift, half_even seven "
-        "more ALU instructions.",
+        "floor",
+        "How requantisation rounds: half_up takes an addition and a shift; floor adds the half to "
+        "sums of products, rounded, before it multiplies them, which takes one ALU instruction or "
+        "two less; half_even sends ties to the even number and takes seven more.",
     )
     block: int = _option(
         DEFAULT_CONFIG.block_out, "The side of the GEMM unit, with buffers that grow with it."
@@ -117,8 +119,8 @@ class Vta(Target):
         return patterns_of(self.machine_config)
 
     @property
-    def fixed_point(self) -> Literal["half_up", "half_even"]:
-        return "half_even" if self.rounding == "half_even" else "half_up"
+    def fixed_point(self) -> Rounding:
+        return cast("Rounding", self.rounding)
 
     def settings(self) -> Sequence[str]:
         return [*super().settings(), *(each.name for each in fields(VTAConfig))]

@@ -71,7 +71,7 @@ def _bounded(value: Pattern) -> Pattern:
 
 
 def _rescale(value: Pattern) -> Pattern:
-    """Requantisation to i8 in fixed point, with either rounding, or exactly for shift 0."""
+    """Requantisation to i8 in fixed point, with any rounding, or exactly for shift 0."""
     scale = constant("scale", dtype=i32)
 
     def half_up(x: S, m: S) -> S:
@@ -79,6 +79,9 @@ def _rescale(value: Pattern) -> Pattern:
 
     def half_even(x: S, m: S) -> S:
         return bodies.scale_round_even(x, m, number("below_half"), number("shift"))
+
+    def floor(x: S, m: S) -> S:
+        return bodies.scale_floor(x, m, number("shift"))
 
     def exact(x: S, m: S) -> S:
         return x.to(i64) * m.to(i64)
@@ -92,8 +95,8 @@ def _rescale(value: Pattern) -> Pattern:
 
     # Rounded half up, a zero point is part of the number "half".
     zero = number("zero")
-    kinds = [narrowed(scaled, None) for scaled in (half_up, half_even, exact)]
-    return _either([*kinds, narrowed(half_even, zero), narrowed(exact, zero)])
+    kinds = [narrowed(scaled, None) for scaled in (half_up, floor, half_even, exact)]
+    return _either([*kinds, *(narrowed(scaled, zero) for scaled in (floor, half_even, exact))])
 
 
 def _shifted(value: Pattern) -> Pattern:

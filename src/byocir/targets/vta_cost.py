@@ -121,8 +121,10 @@ def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
     """Steps for each vector of the result, with an immediate and on two registers."""
     if isinstance(op, RequantizeOp):
         return requantise_steps(rounding)
-    if isinstance(op, ReluOp | ClipOp):
-        return (1 if isinstance(op, ReluOp) else 2), 0
+    if isinstance(op, ReluOp):
+        return 1, 0
+    if isinstance(op, ClipOp):
+        return (op.min is not None) + (op.max is not None), 0
     if isinstance(op, MaxPoolOp | SumPoolOp):
         return 0, math.prod(op.kernel_shape.get_values())
     biased = isinstance(op, ConvOp) and op.bias is not None

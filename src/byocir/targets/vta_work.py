@@ -35,8 +35,8 @@ class Work:
 
 def requantise_steps(rounding: str) -> tuple[int, int]:
     """Steps for each vector, with an immediate and on two registers: it multiplies by a register,
-    then adds, shifts and clips."""
-    return 4 + HALF_EVEN_STEPS * (rounding == "half_even"), 1
+    then adds, unless it rounds down, shifts and clips."""
+    return 4 + HALF_EVEN_STEPS * (rounding == "half_even") - (rounding == "floor"), 1
 
 
 def inputs_of(ops: Sequence[Operation]) -> list[SSAValue]:

@@ -166,7 +166,7 @@ def _requantize(d: Draft) -> Proposal:
     shape = d.known(0)
     shape = _any_shape(d) if shape is None else shape
     fixed = len(d.slots) == 2 and d.kind(1, i32) == i32
-    shift, ties = pick(d.choose, (0, 0, 8)), pick(d.choose, ("half_up", "half_even"))
+    shift, ties = pick(d.choose, (0, 0, 8)), pick(d.choose, ("half_up", "half_even", "floor"))
     rounding = d.attribute("rounding", FixedAttr.of(shift, ties)) if fixed else FloatHalfEvenAttr()
     to = d.attribute("to", i8, i8, i8, ui8, i32) if fixed else d.attribute("to", i8, i8, ui8)
     wide = d.breadth.steps

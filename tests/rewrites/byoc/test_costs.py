@@ -57,7 +57,7 @@ def test_what_is_measured_fits_the_schema_and_comes_back(table):
 
 def test_measured_costs_count_before_estimates(table):
     cheap = changed(table, "ort.conv", latency=1e-9)
-    for name in ("ort.requantize", "ort.relu"):
+    for name in ("ort.requantize", "ort.relu", "ort.clip"):
         cheap = changed(cheap.to_json(), name, latency=1e-9)
     place, why, _ = taken(cheap)
     assert place == "ort"

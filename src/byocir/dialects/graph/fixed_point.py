@@ -13,7 +13,9 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Rounding = Literal["half_up", "half_even"]
+Rounding = Literal["half_up", "half_even", "floor"]
+"""The way in which fixed point rounds: to the nearest integer, and ties up or to the even one; or
+down, which rounds half up where the half was added before (`rewrites/early_half.py`)."""
 
 FloatScale = Literal["float_scale"]
 FLOAT_SCALE: FloatScale = "float_scale"
@@ -93,8 +95,8 @@ def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Round
     """`round(x * multiplier / 2^shift)`, not saturated: the meaning of `fixed`. Exact for Python's
     integers, and in int64 for those of int32."""
     product = x * multiplier
-    if shift == 0:
-        return product
+    if shift == 0 or rounding == "floor":
+        return product >> shift
     half = 1 << (shift - 1)
     if rounding == "half_up":
         return (product + half) >> shift
@@ -129,6 +131,8 @@ def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, 
     """The last product that rounds to at most `result` and the first that rounds to at least it."""
     if shift == 0:
         return result, result
+    if rounding == "floor":
+        return (result + 1 << shift) - 1, result << shift
     scaled, half = result << shift, 1 << (shift - 1)
     ties_to_even = rounding == "half_even"
     takes_tie_above = ties_to_even and result % 2 == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, TensorType, i64
@@ -31,9 +32,10 @@ from byocir.dialects.graph.base import (
     expect_axis,
     expect_float,
 )
+from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.graph.operands import accumulator_of, axis_read, known_values
 from byocir.dialects.intervals import integer_range
-from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
+from byocir.dialects.tir.bodies import saturate, scale_floor, scale_round, scale_round_even
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import (
@@ -50,8 +52,7 @@ from byocir.dialects.types import (
     ui16,
 )
 
-HALF_UP, HALF_EVEN = "half_up", "half_even"
-"""Ways of `fixed` to round a value half-way between two integers: up, or to the even one."""
+HALF_UP, FLOOR = "half_up", "floor"
 
 MAX_SHIFT = 62
 
@@ -67,7 +68,7 @@ class FloatHalfEvenAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class FixedAttr(ParametrizedAttribute):
     """`#graph.fixed<shift = 23, half_up>`: multiply by an integer and divide by 2^shift, in exact
-    integer arithmetic, rounding half up or half to even."""
+    integer arithmetic, rounding half up, half to even, or down (`floor`)."""
 
     name = "graph.fixed"
 
@@ -82,8 +83,9 @@ class FixedAttr(ParametrizedAttribute):
         shift, ties = self.shift.data, self.ties.data
         if not 0 <= shift <= MAX_SHIFT:
             raise VerifyException(f"expected shift from 0 to {MAX_SHIFT}, found {shift}")
-        if ties not in (HALF_UP, HALF_EVEN):
-            raise VerifyException(f"expected {HALF_UP} or {HALF_EVEN}, found {ties}")
+        known = get_args(Rounding)
+        if ties not in known:
+            raise VerifyException(f"expected {', '.join(known)}, found {ties}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -329,6 +331,8 @@ def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr, zero: int) ->
     shift = rounding.shift.data
     if shift == 0:
         return _plus(x.to(i64) * multiplier.to(i64), zero)
+    if rounding.ties.data == FLOOR:
+        return _plus(scale_floor(x, multiplier, shift), zero)
     half = 1 << (shift - 1)
     if rounding.ties.data != HALF_UP:
         return _plus(scale_round_even(x, multiplier, half - 1, shift), zero)

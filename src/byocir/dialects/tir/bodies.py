@@ -31,6 +31,11 @@ def scale_round(x: S, multiplier: S, half: S | Number, shift: S | Number) -> S:
     return (x.to(i64) * multiplier.to(i64) + half) >> shift
 
 
+def scale_floor(x: S, multiplier: S, shift: S | Number) -> S:
+    """`x * multiplier >> shift` in i64: scaling and rounding down."""
+    return x.to(i64) * multiplier.to(i64) >> shift
+
+
 def scale_round_even(
     x: S, multiplier: S, below_half: S | Number, shift: S | Number, one: S | Number = 1
 ) -> S:

@@ -22,7 +22,7 @@ from byocir.dialects.graph import (
     SumPoolOp,
 )
 from byocir.dialects.graph.base import int_tuple
-from byocir.dialects.graph.quant import HALF_UP
+from byocir.dialects.graph.quant import FLOOR, HALF_UP
 from byocir.dialects.types import dtype_of, element_type_of, i16, is_float, shape_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.reader import NodeReader, Value
@@ -230,7 +230,9 @@ def _write_fixed(op: RequantizeOp, rounding: FixedAttr, graph: GraphWriter) -> s
     x = graph.node("Cast", [graph.name(op.input)], to=int64)
     multiplier = graph.node("Cast", [graph.name(op.scales[0])], to=int64)
     product = graph.node("Mul", [x, multiplier])
-    if shift > 0 and rounding.ties.data == HALF_UP:
+    if rounding.ties.data == FLOOR:
+        product = shifted(product)
+    elif shift > 0 and rounding.ties.data == HALF_UP:
         product = shifted(graph.node("Add", [product, number(1 << (shift - 1))]))
     elif shift > 0:
         odd = graph.node("Mod", [shifted(product), number(2)])

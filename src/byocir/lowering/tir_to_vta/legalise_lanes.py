@@ -106,6 +106,11 @@ class Requantised(Lane):
     rounding: Rounding
     zero: int = 0
 
+    @property
+    def half(self) -> int:
+        """The number added before the shift, so that ties go up; 0 where results are cut off."""
+        return 0 if self.rounding == "floor" else 1 << self.shift >> 1
+
 
 def is_immediate(constant: Constant) -> bool:
     """Tells if an ALU instruction can carry this constant itself."""

@@ -43,9 +43,9 @@ class NeedsMoreBits(Exception):
     """An intermediate product does not fit i32."""
 
 
-def expand(lane: Requantised) -> Lane:
+def expand(lane: Requantised, longest_shift: int = WIDEST_SHIFT) -> Lane:
     """The steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for it."""
-    steps = _Steps(lane)
+    steps = _Steps(lane, longest_shift if lane.rounding == "floor" else WIDEST_SHIFT)
     result = steps.clamp_before()
     if lane.shift:
         steps.multiply()
@@ -63,7 +63,7 @@ def with_late_bias(lane: Requantised) -> Lane | None:
     if not isinstance(biased, Step) or not isinstance(biased.rhs, Constant) or not lane.shift:
         return None
     exact = biased.name == "add" and biased.range != I32_RANGE
-    if not exact or lane.rounding != "half_up" or lane.multiplier.range.low < 0:
+    if not exact or lane.rounding == "half_even" or lane.multiplier.range.low < 0:
         return None
     bias, factors = biased.rhs.values, lane.multiplier.values
     steps = _Steps(lane)
@@ -71,7 +71,7 @@ def with_late_bias(lane: Requantised) -> Lane | None:
     ends = list(ends_of(biased))
     for clamp, bound in clamps:
         ends = [_CLAMPS[clamp](end, bound.values) for end in ends]
-    term = (1 << lane.shift >> 1) + (lane.zero << lane.shift)
+    term = lane.half + (lane.zero << lane.shift)
     low, high = (end * factors + term for end in ends)
     known = Interval(int(low.min()), int(high.max()))
     late = [(clamp, Constant(bound.values - bias)) for clamp, bound in clamps]
@@ -113,9 +113,9 @@ def _expanded(
         given = replace(lane, operand=expanded(lane.operand))
         if uses is None:
             return expand(given)
-        ways, total = [expand(given)], gathered(lane, uses)
+        ways, total = [expand(given, SHIFT_WITH_PRODUCTS)], gathered(lane, uses)
         if total is not None:
-            ways.append(_shifted(total, expanded))
+            ways.insert(0, _shifted(total, expanded))  # products stay next to each other
         elif uses[lane.operand] == 1 and (late := with_late_bias(given)) is not None:
             ways.append(late)
         return min(ways, key=lambda way: cycles(way, points, OPERAND_CYCLES))
@@ -139,6 +139,8 @@ def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
     factors = found.terms.factors.items()
     terms = [scaled(expanded(lane), factor // multiplier) for lane, factor in factors]
     total = reduce(lambda lhs, rhs: step("add", lhs, rhs, location), terms)
+    if found.inside:
+        total = step("add", total, Constant.uniform(found.inside, rank), location)
     total = scaled(total, multiplier)
     steps = _Steps(replace(found.lane, operand=total, location=location), SHIFT_WITH_PRODUCTS)
     steps.add(found.below)
@@ -198,6 +200,8 @@ class _Steps:
         if not shift:
             low, high = min(zero, 0), max(zero, 0)
             return I32_RANGE.contains(Interval(reached.low + low, reached.high + high))
+        if self.lane.rounding == "floor":
+            return I32_RANGE.contains(reached)
         room = (1 + (abs(self.joined) if shift == self.last_shift else 0)) << shift
         return I32_RANGE.contains(Interval(reached.low - room, reached.high + room))
 
@@ -276,6 +280,8 @@ class _Steps:
         if self.lane.rounding == "half_even":
             self._take_even()
             self.add(1 << (shift - 1))
+            last = shift
+        elif self.lane.rounding == "floor":
             last = shift
         else:
             # The bits below the term do not matter, and a smaller term is an immediate.

@@ -16,7 +16,7 @@ from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.bodies import saturate, scale_round, scale_round_even
+from byocir.dialects.tir.bodies import saturate, scale_floor, scale_round, scale_round_even
 from byocir.dialects.types import i8, i32, i64
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.legalise_lanes import (
@@ -156,6 +156,8 @@ def _zero_point(numbers: Numbers, shift: int, rounding: Rounding) -> int | None:
     added, term = int(numbers.get("zero", 0)), int(numbers.get("term", 0))
     if shift == 0:
         return None if rounding == "half_even" else added + term
+    if rounding == "floor":
+        return added
     half = (1 << (shift - 1)) - (1 if rounding == "half_even" else 0)
     joined = term - half
     if joined and (rounding == "half_even" or joined % (1 << shift)):
@@ -198,6 +200,7 @@ def _requantise_forms(
     plain: list[tuple[ScalarPattern, Rounding]] = [
         (scale_round(x, m, term, shift), "half_up"),
         (scale_round_even(x, m, term, shift), "half_even"),
+        (scale_floor(x, m, shift), "floor"),
         (x.to(i64) * m.to(i64), "half_up"),
     ]
     offset: list[tuple[ScalarPattern, Rounding]] = [(pattern + zero, r) for pattern, r in plain]

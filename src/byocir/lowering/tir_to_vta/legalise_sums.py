@@ -74,7 +74,8 @@ class Sum:
 @dataclass(frozen=True)
 class ShiftedSum:
     """A requantise as `clamp(((terms + below >> first) + above) >> last)`, or with one shift where
-    `last` is 0; `results` is the range of what is clamped."""
+    `last` is 0; `results` is the range of what is clamped. `inside`, times the requantise's
+    multiplier, is a part of `terms`."""
 
     lane: Requantised
     terms: Sum
@@ -83,6 +84,7 @@ class ShiftedSum:
     above: int = 0
     last: int = 0
     results: Interval = I32_RANGE
+    inside: int = 0
 
     @property
     def location(self) -> LocationAttr:
@@ -108,7 +110,7 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
     if factor is None or lane.shift == 0:
         return None
     total = _sum_of(lane.operand, uses).scaled(factor)
-    if total.constant == 0 and lane.rounding == "half_up":
+    if total.constant == 0 and lane.rounding != "half_even":
         return None
     terms = replace(
         total,
@@ -120,7 +122,10 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
         return None
     rounded = rescale(values + total.constant, 1, lane.shift, lane.rounding) + lane.zero
     wanted = np.clip(rounded, *lane.range)
-    added = total.constant + (lane.zero << lane.shift) + (1 << lane.shift >> 1)
+    if lane.rounding == "floor" and not lane.zero:
+        whole = ShiftedSum(lane, terms, 0, lane.shift, inside=total.constant // factor)
+        return whole.tried(values + total.constant, wanted)
+    added = total.constant + (lane.zero << lane.shift) + lane.half
     tries = (way.tried(values, wanted) for way in _ways(lane, terms, added))
     return next((way for way in tries if way is not None), None)
 

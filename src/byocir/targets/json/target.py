@@ -19,7 +19,7 @@ from byocir.targets.json.codegen import json_blobs
 from byocir.targets.json.kernels import GRAPH_OPS, KERNELS
 from byocir.targets.json.runtime import Kernels, json_runner
 
-ROUNDINGS = ("", "half_up", "half_even", "float_scale")
+ROUNDINGS = ("", "floor", "half_up", "half_even", "float_scale")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Json(JsonTarget):
             _like(name)
 
     @property
-    def fixed_point(self) -> Literal["", "half_up", "half_even", "float_scale"]:
-        return cast("Literal['', 'half_up', 'half_even', 'float_scale']", self.rounding)
+    def fixed_point(self) -> Literal["", "floor", "half_up", "half_even", "float_scale"]:
+        return cast("Literal['', 'floor', 'half_up', 'half_even', 'float_scale']", self.rounding)
 
     def composites(self) -> tuple[Composite, ...]:
         whole = [composite for name in self.like for composite in _like(name)]

@@ -281,7 +281,7 @@ func.func @fixed_shift(%x: tensor<4xi32>, %m: tensor<i32>) {
 // -----
 
 func.func @fixed_ties(%x: tensor<4xi32>, %m: tensor<i32>) {
-  // CHECK: expected half_up or half_even, found half_down
+  // CHECK: expected half_up, half_even, floor, found half_down
   %0 = graph.requantize %x, %m {rounding = #graph.fixed<shift = 3, half_down>} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi8>
   func.return
 }
