@@ -43,7 +43,8 @@ Foo = Dialect("foo", [SquareOp])
 def kernel(step: Step, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Computes the op on the device."""
     (x,) = arrays
-    return x * x * np.float32(step.attributes["scale"])
+    wide = x.astype(np.promote_types(x.dtype, np.float32))
+    return (wide * wide * step.attributes["scale"]).astype(x.dtype)
 
 
 @composite("npu.square")

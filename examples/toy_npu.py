@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.graph import ReluOp
+from byocir.dialects.graph.base import is_signed
 from byocir.dialects.types import f32
 from byocir.patterns import Match, composite, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
@@ -71,6 +72,8 @@ def max_pool():
 @rewrites(op("graph.clip", wildcard("x")) @ "clip")
 def relu_of_clip(m: Match, new: NewOps) -> Sequence[SSAValue] | None:
     if m["clip"].attrs.get("min") != 0 or "max" in m["clip"].attrs:
+        return None
+    if not is_signed(m["x"].type.element):  # of what is never negative there is no relu
         return None
     return [new.add(ReluOp.make(m["x"].value)).result]
 

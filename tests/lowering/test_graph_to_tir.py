@@ -297,3 +297,17 @@ def test_values_far_outside_saturate(dtype, number):
     np.testing.assert_array_equal(found, expected)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     assert found.tolist() == [low, low, low, low, 1 + number, high, high, high]
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_infinity_counts_where_the_numpy_rule_counts_it(mode):
+    """Not in sums in which it has no part, and twice where an edge repeats it."""
+    x = np.zeros((1, 1, 1, 5), np.float32)
+    x[..., 0], x[..., 3] = np.inf, -np.inf
+    shape = {"sizes": (1, 1, 1, 9), "coordinate_transformation_mode": "half_pixel"}
+    modes = {"mode": mode, "nearest_mode": "floor", "cubic_coeff_a": -0.75, "exclude_outside": 0}
+    case = Case(graph.ResizeOp, [x], **shape, **modes, extrapolation_value=0.0, antialias=0)
+    (expected,) = oracle(case.module(), case.arrays)
+    (found,) = evaluate_function(lower(case.module()), "main", case.arrays)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isinf(found).any()

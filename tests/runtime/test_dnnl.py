@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from projects import check, tools_alone
 
 import byocir
+from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.targets.dnnl import Dnnl
@@ -319,3 +320,24 @@ def test_windows_that_would_begin_in_the_pads(kind):
     assert package.report.host == []
     given = random_feeds(package.module, 1)
     expect_close(package.run(given), byocir.compile(model, targets=[]).run(given))
+
+
+MEANS = """
+func.func @main(%0: tensor<1x4x4x8xi8>) -> tensor<1x4x2x4xi8> {
+  %1 = graph.sum_pool %0 {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
+    pads = array<i64: 0, 0, 0, 0>, kernel_shape = array<i64: 3, 1>, ceil_mode = 1 : i64} :
+    (tensor<1x4x4x8xi8>) -> tensor<1x4x2x4xi32>
+  %2 = graph.constant #graph.array<[0.25] : tensor<f32>>
+  %3 = graph.requantize %1, %2 {rounding = #graph.float_half_even} :
+    (tensor<1x4x2x4xi32>, tensor<f32>) -> tensor<1x4x2x4xi8>
+  func.return %3 : tensor<1x4x2x4xi8>
+}
+"""
+
+
+def test_sums_of_windows_that_end_behind_the_image():
+    module = parse_module(MEANS)
+    given = random_feeds(module, 1)
+    package = byocir.compile(module, targets=["dnnl"])
+    assert package.report.regions
+    expect_close(package.run(given), byocir.compile(parse_module(MEANS), targets=[]).run(given))

@@ -53,4 +53,6 @@ def _as(dtype: np.dtype, values: np.ndarray, rounded: Rounding) -> np.ndarray:
     """Doubles, or what is of that type already, in another type: rounded so if it has integers."""
     if values.dtype == dtype:
         return values
+    if dtype == np.bool_:
+        return saturate(rounded(values), np.dtype(np.uint8)).astype(dtype)
     return saturate(rounded(values), dtype) if dtype.kind in "iu" else values.astype(dtype)

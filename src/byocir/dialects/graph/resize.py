@@ -131,13 +131,12 @@ def _interpolated(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> SS
     found, size = taps_along(op, axis), shape_of(value.type)[axis]
     if found is None:
         return value
-    matrix = np.zeros((len(found.indices), size))
-    np.add.at(matrix, (np.arange(len(matrix))[:, None], found.indices), found.weights)
-    if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
+    counts = found.weights.any(
+        axis=0
+    )  # of each tap: where none of its weights does, it is left out
+    indices, weights = found.indices[:, counts], found.weights[:, counts]
+    if np.array_equal(indices, np.arange(size)[:, None]) and np.all(weights == 1):
         return value
-    taps = max(int(np.count_nonzero(matrix, axis=1).max()), 1)
-    indices = np.sort(np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps], axis=1)
-    weights = np.take_along_axis(matrix, indices, axis=1)
     element = element_type_of(op.input.type)
     wide = dtype_of(accumulator_of(element) if is_float(element) else f64)
     return weighted(emit, value, axis, indices, weights.astype(wide))

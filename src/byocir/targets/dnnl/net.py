@@ -411,10 +411,10 @@ void {name}_close(void *state)
     def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
         """A sum over windows is a convolution of each channel by ones."""
         attrs, channels = attributes(op), sizes(op.operands[0])[1]
-        kernel, half = attrs["kernel_shape"], len(attrs["pads"]) // 2
+        kernel = attrs["kernel_shape"]
         ones = Array.of(np.ones((channels, 1, 1, *kernel), np.int8))
         window = [attrs["strides"], [d - 1 for d in attrs["dilations"]]]
-        window += [attrs["pads"][:half], attrs["pads"][half:]]
+        window += _pads_of_windows(op, attrs)
         return self._window(op, after, op.operands[0], self._stored(ones), NONE, window)
 
     def _window(
@@ -436,20 +436,9 @@ void {name}_close(void *state)
         )
 
     def _pool(self, op: Operation, kind: str, attrs: dict[str, Any]) -> str:
-        x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
-        kernel, strides = attrs["kernel_shape"], attrs["strides"]
-        begins, dilations = attrs["pads"][: len(x)], attrs["dilations"]
-        # As many at the ends as windows need, which may end behind what was asked for, or before
-        # that, where one would begin in the pads.
-        needed = [
-            (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - begins[i]
-            for i in range(len(x))
-        ]
-        ends = [
-            min(max(pad, least), least + stride - 1)
-            for pad, least, stride in zip(attrs["pads"][len(x) :], needed, strides, strict=True)
-        ]
-        window = (strides, kernel, [d - 1 for d in dilations], begins, ends)
+        kernel, dilations = attrs["kernel_shape"], attrs["dilations"]
+        window = (attrs["strides"], kernel, [d - 1 for d in dilations])
+        window += (*_pads_of_windows(op, attrs),)
         return self._add(
             f"dnnl_net_pool(n, {self._read(op.operands[0])}, dnnl_pooling_{kind}, "
             f"{c_dims(sizes(op.results[0]))}, {', '.join(map(c_sizes, window))})"
@@ -495,3 +484,21 @@ void {name}_close(void *state)
         given = [self._shaped(v, rows[1:]) for v in parameters] + [NONE]
         call = f"{self._shaped(x, rows)}, {given[0]}, {given[1]}, {c_number(attrs['epsilon'])}"
         return self._reshaped(self._add(f"dnnl_net_layer_norm(n, {call})"), rows, shape)
+
+
+def _pads_of_windows(op: Operation, attrs: dict[str, Any]) -> list[list[int]]:
+    """The pads at the begin and at the end of each dimension of a pool: at the end as many as its
+    windows need, which may end behind what was asked for, or before, where one would begin in the
+    pads."""
+    x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
+    kernel, strides, dilations = (attrs[n] for n in ("kernel_shape", "strides", "dilations"))
+    begins = attrs["pads"][: len(x)]
+    needed = [
+        (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - begins[i]
+        for i in range(len(x))
+    ]
+    ends = [
+        min(max(pad, least), least + stride - 1)
+        for pad, least, stride in zip(attrs["pads"][len(x) :], needed, strides, strict=True)
+    ]
+    return [begins, ends]

@@ -19,6 +19,7 @@ from byocir.dialects.graph import (
     GruOp,
     LstmOp,
     ModOp,
+    PowOp,
     ReverseSequenceOp,
     RnnOp,
     TopKOp,
@@ -144,8 +145,9 @@ class _Shake:
 
 class _Watch:
     """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
-    gives: integers divided by zero, floats cast to integers that do not hold them, sequences of no
-    elements or more than there are, the largest elements in any order."""
+    gives: integers divided by zero, floats cast to integers that do not hold them, powers that are
+    none of their type, sequences of no elements or more than there are, the largest elements in any
+    order."""
 
     def __init__(self) -> None:
         self.is_non_finite = self.is_open = False
@@ -167,6 +169,10 @@ class _Watch:
         if isinstance(op, CastOp) and self.interpreter is not None:
             given = np.asarray(self.interpreter.value(op.operands[0]))
             self.is_open = self.is_open or _overflows(given, np.asarray(results[0]))
+        if isinstance(op, PowOp) and self.interpreter is not None:
+            base, power = (np.asarray(self.interpreter.value(v), np.float64) for v in op.operands)
+            with np.errstate(all="ignore"):
+                self.is_open = self.is_open or _overflows(base**power, np.asarray(results[0]))
 
     def look(self, values: Iterable[Any]) -> None:
         """Looks at some of the program's values."""
