@@ -25,7 +25,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     is_immediate,
     step,
 )
-from byocir.lowering.tir_to_vta.legalise_requantise import expand, expand_all
+from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand, expand_all
 from byocir.lowering.tir_to_vta.legalise_sums import gathered
 from byocir.rewrites.grid import Grid
 from byocir.rewrites.sums import byte_parameters, sum_parameters
@@ -244,3 +244,11 @@ def test_few_points_load_few_operands():
     early = ["add", "max i", "min", "mul i", "shr i", "add i", "shr i"]
     assert steps_of(expand_all([lane], points=1)[0]) == early
     assert steps_of(expand_all([lane])[0]) == ["max", "min", "mul i", "add", "shr i"]
+
+
+@pytest.mark.parametrize("shift", [56, 64])
+def test_zero_points_that_64_bits_do_not_hold_before_the_shift_are_refused(shift):
+    x = total(leaf(I8_RANGE), 1)
+    lane = Requantised(Interval(63, 64), UNKNOWN_LOC, x, number(1), shift, "half_up", 64)
+    with pytest.raises(NeedsMoreBits):
+        expand_all([lane])

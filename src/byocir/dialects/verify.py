@@ -192,13 +192,14 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
         return None
     if op.regions and not isinstance(op, CompositeOp | BlockOp):
         return None
-    if isinstance(op, BlockOp) and any(strange_use(body) for body in op.body.blocks):
+    bodies = [body for region in op.regions for body in region.blocks]
+    if isinstance(op, BlockOp) and any(map(strange_use, bodies)):
         return None
     return (
         type(op),
         facts.around if _looks_around(type(op)) else isinstance(facts.around, type),
         facts.counts,
-        *(_end(block) for region in op.regions for block in region.blocks),
+        *map(_end, bodies),
         *map(id, facts.types),
         *_contents(op, facts.properties),
         *_contents(op, facts.attributes),

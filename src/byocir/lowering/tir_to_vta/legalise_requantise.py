@@ -39,6 +39,10 @@ MANY = 2**16
 """Points of a channel for which loading operands hardly counts."""
 
 
+MOST = 2**62
+"""Bounds a zero point and the rounding term before the shift, so that sums of them fit 64 bits."""
+
+
 class NeedsMoreBits(Exception):
     """An intermediate product does not fit i32."""
 
@@ -110,6 +114,8 @@ def _expanded(
     lane: Lane, uses: Counter[Lane] | None, points: int, expanded: Callable[[Lane], Lane]
 ) -> Lane:
     if isinstance(lane, Requantised):
+        if abs(lane.zero) + 1 << lane.shift > MOST:
+            raise NeedsMoreBits
         given = replace(lane, operand=expanded(lane.operand))
         if uses is None:
             return expand(given)
