@@ -93,7 +93,7 @@ def test_matching_programs_are_valid_and_taken(example: Example):
 
 
 @given(st.sampled_from(ALL).flatmap(near_miss))
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=settings.default.max_examples // 6)
 def test_near_misses_are_declined_for_that_very_reason(example: Example):
     verify_module(example.module)
     (name,) = names(example.root.location)
