@@ -308,9 +308,12 @@ def test_weights_that_are_computed():
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-def test_windows_that_would_begin_in_the_pads(kind):
-    """Where sizes are rounded up there are none, however many pads are asked for."""
-    window = {"kernel_shape": [2, 1], "strides": [1, 1], "pads": [0, 0, 0, 1], "ceil_mode": 1}
+@pytest.mark.parametrize(("strides", "ceil_mode"), [([1, 1], 1), ([1, 2], 0)])
+def test_windows_that_would_begin_in_the_pads(kind, strides, ceil_mode):
+    """Where sizes are rounded up there are none, however many pads are asked for, and where they
+    are not a stride may lead over them."""
+    window = {"kernel_shape": [2, 1], "strides": strides, "pads": [0, 0, 0, 1]}
+    window["ceil_mode"] = ceil_mode
     nodes = [helper.make_node(kind, ["x"], ["y"], **window)]
     ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 3])]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

@@ -487,9 +487,9 @@ void {name}_close(void *state)
 
 
 def _pads_of_windows(op: Operation, attrs: dict[str, Any]) -> list[list[int]]:
-    """The pads at the begin and at the end of each dimension of a pool: at the end as many as its
-    windows need, which may end behind what was asked for, or before, where one would begin in the
-    pads."""
+    """The pads at the begin and at the end of each dimension of a pool: at the end as few as its
+    windows need, which may end behind what was asked for, or before; oneDNN takes none that hold a
+    window."""
     x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
     kernel, strides, dilations = (attrs[n] for n in ("kernel_shape", "strides", "dilations"))
     begins = attrs["pads"][: len(x)]
@@ -497,8 +497,5 @@ def _pads_of_windows(op: Operation, attrs: dict[str, Any]) -> list[list[int]]:
         (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - begins[i]
         for i in range(len(x))
     ]
-    ends = [
-        min(max(pad, least), least + stride - 1)
-        for pad, least, stride in zip(attrs["pads"][len(x) :], needed, strides, strict=True)
-    ]
+    ends = [max(n, min(0, n + stride - 1)) for n, stride in zip(needed, strides, strict=True)]
     return [begins, ends]
