@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byocir
 from byocir.evaluate.module import random_feeds
-from byocir.patterns.files import import_file
+from byocir.patterns.user_code import import_file
 from byocir.toolchain import built_and_loaded
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.evaluate.module import evaluate
-from byocir.patterns.files import import_file
+from byocir.patterns.user_code import import_file
 from byocir.testing import check_rewrite
 
 ROOT = Path(__file__).parents[1]

@@ -115,7 +115,7 @@ def test_a_project_is_written_whole_or_not_at_all(
         written.append(path)
         write_whole(path, data)
 
-    monkeypatch.setattr("byocir.cli.files.write_whole", soon_full)
+    monkeypatch.setattr("byocir.cli.user_files.write_whole", soon_full)
     assert main(["export", model, "-o", str(folder)]) == 1
     assert len(written) == 3
     assert sorted(os.listdir(tmp_path)) == sorted(left)

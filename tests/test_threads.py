@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, Region
 
 import byocir
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.files import replaced
 from byocir.frontend.onnx.reference import _quiet_on_nothing
@@ -140,13 +140,13 @@ def test_the_collector_is_as_it_was():
     inside, out = threading.Event(), threading.Event()
 
     def first() -> None:
-        with collector_paused():
+        with gc_paused():
             inside.set()
             out.wait()
 
     def second() -> None:
         inside.wait()
-        with collector_paused():
+        with gc_paused():
             out.set()
             other.join()
             assert not gc.isenabled()

@@ -72,9 +72,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'byocir' has no attribute '{name}'")
     from importlib import import_module
 
-    from byocir.dialects.collector import collector_paused
+    from byocir.dialects.gc_pause import gc_paused
 
-    with collector_paused():  # modules stay: a tenth of the time would go into looking for cycles
+    with gc_paused():  # modules stay: a tenth of the time would go into looking for cycles
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -26,8 +26,8 @@ from byocir.arguments import (
     instance_of,
 )
 from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
+from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_program
@@ -41,7 +41,7 @@ from byocir.rewrites.byoc.place_nodes import set_placement
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.rewrites.host.c_host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care
-from byocir.runtime.called_back import about_calls, called_back
+from byocir.runtime.callbacks import callback_notes, callback_reasons
 from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
@@ -120,7 +120,7 @@ def _partition(module: ModuleOp, targets: Targets, request: Request, runner: Pas
     check(module=(module, MODULE))
     ask_for_program(module)
     passes = _passes(module, targets, request)
-    with collector_paused():  # each end of a pause looks at all that was made meanwhile
+    with gc_paused():  # each end of a pause looks at all that was made meanwhile
         runner.run(module, passes)
         return _reported(module, request)
 
@@ -287,7 +287,7 @@ def host_of(text: str) -> CHost | None:
     return None
 
 
-@collector_paused()
+@gc_paused()
 def generate(
     module: ModuleOp,
     report: Report,
@@ -317,8 +317,8 @@ def generate(
                 report.device[profile.symbol] = profile.to_dict()
     code = _host_code(module, report) if c_host is not None else None
     if code is not None:
-        report.called_back = called_back(code)
-        report.notes += about_calls(code)
+        report.called_back = callback_reasons(code)
+        report.notes += callback_notes(code)
         if code.is_worth_it:
             report.host_runs_on, report.memory = C, memory_of(code)
     found = {target.name: target for target in instances}

@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 
 import byocir
-from byocir.cli.files import write_model
 from byocir.cli.main import main
+from byocir.cli.user_files import write_model
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = str(DIGITS / "digits_int8.onnx")

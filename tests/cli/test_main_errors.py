@@ -285,7 +285,7 @@ def test_inputs_of_another_shape_are_refused_before_they_inflate(
         raise AssertionError("expected a look at the shape alone")
 
     np.savez_compressed(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 9), np.float32))
-    monkeypatch.setattr("byocir.cli.files.npy.read_array", inflate)
+    monkeypatch.setattr("byocir.cli.user_files.npy.read_array", inflate)
     assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
     expected = "expected tensor<1x1x8x8xf32> for input 'image', found 1x1x8x9 of float32"
     assert f"error[B310]: {expected}" in capsys.readouterr().err

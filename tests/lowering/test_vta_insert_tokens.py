@@ -35,7 +35,7 @@ from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass, tokens_of, vta_ordering
-from byocir.rewrites.order import Access, Space
+from byocir.rewrites.order import Effects, SharedMemory
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.isa import Queue
 
@@ -86,18 +86,18 @@ def orders_of(steps: Sequence[Step]) -> list[int]:
     return before
 
 
-def elements(accesses: tuple[tuple[Space, object], ...]) -> dict[object, set[int]]:
+def elements(accesses: tuple[tuple[SharedMemory, object], ...]) -> dict[object, set[int]]:
     return {space.key: set(np.arange(space.shape)[index].tolist()) for space, index in accesses}
 
 
-def conflict(a: Access, b: Access) -> bool:
+def conflict(a: Effects, b: Effects) -> bool:
     reads_a, writes_a = elements(a.reads), elements(a.writes)
     reads_b, writes_b = elements(b.reads), elements(b.writes)
     pairs = ((writes_a, reads_b), (reads_a, writes_b), (writes_a, writes_b))
     return any(x[key] & y[key] for x, y in pairs for key in x.keys() & y.keys())
 
 
-def violations(steps: Sequence[Step], accesses: Sequence[Access]) -> list[tuple[int, int]]:
+def violations(steps: Sequence[Step], accesses: Sequence[Effects]) -> list[tuple[int, int]]:
     """Conflicting steps that may run in either order."""
     before = orders_of(steps)
     real = [(i, accesses[s.source]) for i, s in enumerate(steps) if s.source is not None]
@@ -109,7 +109,7 @@ def violations(steps: Sequence[Step], accesses: Sequence[Access]) -> list[tuple[
     ]
 
 
-def ordered(accesses: Sequence[Access]) -> list[Step]:
+def ordered(accesses: Sequence[Effects]) -> list[Step]:
     ordering = vta_ordering()
     for index, access in enumerate(accesses):
         ordering.add(access, index)
@@ -119,12 +119,12 @@ def ordered(accesses: Sequence[Access]) -> list[Step]:
 SIZE = 12
 
 
-def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[Space, slice], ...]]:
+def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[SharedMemory, slice], ...]]:
     """Up to two ranges, in different spaces."""
     interval = st.tuples(st.integers(0, SIZE - 1), st.integers(1, 4)).map(
         lambda pair: slice(pair[0], min(pair[0] + pair[1], SIZE))
     )
-    space = st.sampled_from(spaces).map(lambda name: Space(name, SIZE))
+    space = st.sampled_from(spaces).map(lambda name: SharedMemory(name, SIZE))
     return st.lists(st.tuples(space, interval), max_size=2, unique_by=lambda item: item[0].key).map(
         tuple
     )
@@ -132,12 +132,12 @@ def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[Space, slice]
 
 def streams(
     reads: dict[Queue, Sequence[str]], writes: dict[Queue, Sequence[str]]
-) -> st.SearchStrategy[list[Access]]:
-    def accesses(queue: Queue) -> st.SearchStrategy[Access]:
-        return st.builds(Access, st.just(queue), ranges(reads[queue]), ranges(writes[queue]))
+) -> st.SearchStrategy[list[Effects]]:
+    def accesses(queue: Queue) -> st.SearchStrategy[Effects]:
+        return st.builds(Effects, st.just(queue), ranges(reads[queue]), ranges(writes[queue]))
 
     step = st.sampled_from(list(Queue)).flatmap(accesses)
-    finish = Access(Queue.COMPUTE, last=True)
+    finish = Effects(Queue.COMPUTE, last=True)
     return st.lists(step, max_size=40).map(lambda steps: [*steps, finish])
 
 
@@ -150,14 +150,14 @@ NEIGHBOURS = {
 
 
 @given(streams(ANYWHERE, ANYWHERE))
-def test_every_conflict_is_ordered(accesses: list[Access]) -> None:
+def test_every_conflict_is_ordered(accesses: list[Effects]) -> None:
     steps = ordered(accesses)
     assert [s.source for s in steps if s.source is not None] == list(range(len(accesses)))
     assert violations(steps, accesses) == []
 
 
 @given(streams(NEIGHBOURS, NEIGHBOURS))
-def test_between_neighbours_no_token_is_superfluous(accesses: list[Access]) -> None:
+def test_between_neighbours_no_token_is_superfluous(accesses: list[Effects]) -> None:
     steps = ordered(accesses)
     assert len(steps) == len(accesses)
     for without in without_one_token(steps):
@@ -184,10 +184,10 @@ def without_one_token(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def test_a_store_before_a_load_goes_through_compute() -> None:
-    dram = Space("dram", 4)
+    dram = SharedMemory("dram", 4)
     accesses = [
-        Access(Queue.STORE, writes=((dram, slice(0, 2)),)),
-        Access(Queue.LOAD, reads=((dram, slice(1, 3)),)),
+        Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
+        Effects(Queue.LOAD, reads=((dram, slice(1, 3)),)),
     ]
     tokens = [(s.queue, s.source, sorted(s.tokens)) for s in ordered(accesses)]
     assert tokens == [
@@ -198,11 +198,11 @@ def test_a_store_before_a_load_goes_through_compute() -> None:
 
 
 def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> None:
-    dram, acc = Space("dram", 4), Space("acc", 4)
+    dram, acc = SharedMemory("dram", 4), SharedMemory("acc", 4)
     accesses = [
-        Access(Queue.STORE, writes=((dram, slice(0, 2)),)),
-        Access(Queue.COMPUTE, writes=((acc, slice(0, 2)),)),
-        Access(Queue.LOAD, reads=((dram, slice(1, 3)),)),
+        Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
+        Effects(Queue.COMPUTE, writes=((acc, slice(0, 2)),)),
+        Effects(Queue.LOAD, reads=((dram, slice(1, 3)),)),
     ]
     steps = ordered(accesses)
     assert [s.source for s in steps] == [0, 1, 2]
@@ -210,10 +210,10 @@ def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> No
 
 
 def test_accesses_that_do_not_touch_need_no_token() -> None:
-    inp = Space("inp", 8)
+    inp = SharedMemory("inp", 8)
     accesses = [
-        Access(Queue.LOAD, writes=((inp, np.array([0, 2, 4])),)),
-        Access(Queue.COMPUTE, reads=((inp, np.array([1, 3, 5])),)),
+        Effects(Queue.LOAD, writes=((inp, np.array([0, 2, 4])),)),
+        Effects(Queue.COMPUTE, reads=((inp, np.array([1, 3, 5])),)),
     ]
     assert [s.tokens for s in ordered(accesses)] == [set(), set()]
 

@@ -34,8 +34,8 @@ from byocir.evaluate.ports import ports_of
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
 from byocir.machine.numbers import hazards_of, times_of
-from byocir.patterns.files import import_file
 from byocir.patterns.targets import register
+from byocir.patterns.user_code import import_file
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.export import export_project

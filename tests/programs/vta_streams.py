@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.lowering.tir_to_vta.tokens import tokens_of, vta_ordering
-from byocir.rewrites.order import Access, Elements, Space
+from byocir.rewrites.order import Effects, Elements, SharedMemory
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
 from byocir.vta_sim.isa import INSN_BYTES, Instruction, Queue
@@ -182,21 +182,23 @@ def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig)
     return result
 
 
-def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> Iterator[Access]:
+def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> Iterator[Effects]:
     """Lists the reads and writes of each row, DRAM by the byte."""
     decoded = decode(encode_rows(rows, config), config)
-    reader, image = AccessReader(config, dram, {}), Space("DRAM", len(dram))
-    spaces = {memory: Space(memory, config.depth(memory)) for memory in Memory}
+    reader, image = AccessReader(config, dram, {}), SharedMemory("DRAM", len(dram))
+    spaces = {memory: SharedMemory(memory, config.depth(memory)) for memory in Memory}
     queues = route(decoded).tolist()
     for insn, queue in zip(decoded.instructions(), queues, strict=True):
         found = reader.read(insn)
-        reads: list[tuple[Space, Elements]] = [(spaces[m], each) for m, each in found.reads]
-        writes: list[tuple[Space, Elements]] = [(spaces[m], each) for m, each in found.writes]
+        reads: list[tuple[SharedMemory, Elements]] = [(spaces[m], each) for m, each in found.reads]
+        writes: list[tuple[SharedMemory, Elements]] = [
+            (spaces[m], each) for m, each in found.writes
+        ]
         if insn.opcode in (Opcode.LOAD, Opcode.STORE) and insn.fields["x_size"]:
             moved = (image, _bytes(insn, config))
             (reads if insn.opcode == Opcode.LOAD else writes).append(moved)
         last = insn.opcode == Opcode.FINISH
-        yield Access(Queue(queue), tuple(reads), tuple(writes), last)
+        yield Effects(Queue(queue), tuple(reads), tuple(writes), last)
 
 
 def _bytes(insn: Instruction, config: VTAConfig) -> Elements:

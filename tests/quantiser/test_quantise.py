@@ -169,7 +169,7 @@ def test_arrays_that_are_not_wanted_are_not_read(
         read.append(found.shape)
         return found
 
-    monkeypatch.setattr("byocir.cli.files.npy.read_array", noting)
+    monkeypatch.setattr("byocir.cli.user_files.npy.read_array", noting)
     data = tmp_path / "data.npz"
     command = ["quantise", str(FLOAT), "--data", str(data), "-o", str(tmp_path / "q.onnx")]
     np.savez(data, image=np.zeros((9, 1, 8, 9), np.float32))

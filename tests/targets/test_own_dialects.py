@@ -24,7 +24,7 @@ from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx.entry import regular
 from byocir.patterns import targets
-from byocir.patterns.files import import_file
+from byocir.patterns.user_code import import_file
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.export import export_project
 

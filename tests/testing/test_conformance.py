@@ -18,7 +18,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import random_feeds
 from byocir.patterns import Composite
-from byocir.patterns.files import import_file
+from byocir.patterns.user_code import import_file
 from byocir.targets.base import Target
 from byocir.testing import conform
 from byocir.testing.conformance.cases import Case, Unmeant

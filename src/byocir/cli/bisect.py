@@ -25,11 +25,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from byocir.cli.differing import differing_nodes
-from byocir.cli.files import read_inputs
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
 from byocir.cli.reference import run_onnxruntime
 from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.cli.user_files import read_inputs
 from byocir.compiler import generate
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names

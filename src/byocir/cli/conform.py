@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from byocir.cli.files import read_arrays
 from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.user_files import read_arrays
 from byocir.errors import ByocirError
 from byocir.targets.base import Target
 from byocir.testing.conformance import Score, Session, the_target

@@ -18,10 +18,10 @@ from onnx import helper
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import import_onnx
+from byocir.frontend.onnx.detached_weights import inner_graphs
 from byocir.frontend.onnx.differences import Difference, differences
 from byocir.frontend.onnx.names import name_nodes
 from byocir.frontend.onnx.reference import NotComputed
-from byocir.frontend.onnx.stripped import inner_graphs
 from byocir.targets.ort_session import Session
 
 PAGE = "docs/differences.md"

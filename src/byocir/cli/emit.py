@@ -28,9 +28,9 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from byocir.cli.files import check_writable, write_bytes, write_text, write_weights
 from byocir.cli.hosts import host_text
 from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.cli.user_files import check_writable, write_bytes, write_text, write_weights
 from byocir.compiler import generate
 from byocir.dialects.context import load_context
 from byocir.dialects.text import print_module

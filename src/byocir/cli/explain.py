@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.run import hand_over_as_asked, is_package, load_package, refuse, shapes_of
+from byocir.cli.user_files import check_writable, write_text
 from byocir.compiler import generate
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.explain import by_op_type, explain, node_data, summary

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from byocir.cli.files import make_folder, remove_file, write_bytes, write_folder
+from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
 from byocir.errors import ByocirError
 from byocir.files import read_whole
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 import byocir
-from byocir.cli.files import check_writable, write_model
 from byocir.cli.guard import OK
 from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
+from byocir.cli.user_files import check_writable, write_model
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.runtime.saved import is_saved_module, read_model

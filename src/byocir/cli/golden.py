@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from byocir.cli.arguments import read_shapes
-from byocir.cli.files import read_feeds
 from byocir.cli.guard import CHECK_FAILED, OK
+from byocir.cli.user_files import read_feeds
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate

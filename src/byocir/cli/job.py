@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.progress import track
 
 import byocir
-from byocir.cli.files import read_arrays, read_json
 from byocir.cli.guard import CHECK_FAILED
 from byocir.cli.profile import cycles_table
 from byocir.cli.reference import run_onnxruntime
 from byocir.cli.run import Steps
+from byocir.cli.user_files import read_arrays, read_json
 from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package

@@ -503,9 +503,9 @@ def _emit(options: argparse.Namespace, output: Path | None = None) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from byocir.cli.files import check_writable
     from byocir.cli.hosts import host_text
     from byocir.cli.run import PACKAGE_SUFFIX, compile_with_steps, is_package, write_report
+    from byocir.cli.user_files import check_writable
     from byocir.runtime.explain import summary
 
     if options.emit is not None:

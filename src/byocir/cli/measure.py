@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.cli.files import check_writable, read_feeds, write_text
 from byocir.cli.guard import OK
 from byocir.cli.run import is_package, levels_of, refuse, shapes_of, targets_of
+from byocir.cli.user_files import check_writable, read_feeds, write_text
 from byocir.compiler import generate
 from byocir.dialects.byoc import LEVELS, TARGET, CompositeOp
 from byocir.dialects.context import load_context

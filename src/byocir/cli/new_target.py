@@ -15,7 +15,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from byocir.cli.files import check_unused, write_folder
+from byocir.cli.user_files import check_unused, write_folder
 from byocir.dialects.byoc import FOLDED, HOST
 from byocir.errors import ByocirError
 from byocir.patterns.targets import installed

@@ -287,7 +287,7 @@ class ByocirOptMain(xDSLOptMain):
     def _write_files(self) -> None:
         out, weights = self.args.output_file, self.args.weights_out
         if self.models:
-            from byocir.cli.files import write_model
+            from byocir.cli.user_files import write_model
 
             write_model(Path(out), self.models[0])
             return

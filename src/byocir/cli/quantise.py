@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from byocir.cli.files import check_writable, read_arrays, write_model
 from byocir.cli.guard import OK
+from byocir.cli.user_files import check_writable, read_arrays, write_model
 from byocir.frontend.onnx.load import load_model
 from byocir.quantiser.accuracy import Accuracy
 from byocir.quantiser.data import Samples

@@ -16,7 +16,9 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.cli.arguments import Shapes, read_shapes
-from byocir.cli.files import (
+from byocir.cli.hosts import host_text
+from byocir.cli.profile import cycles_table
+from byocir.cli.user_files import (
     check_writable,
     make_folder,
     read_feeds,
@@ -25,8 +27,6 @@ from byocir.cli.files import (
     write_text,
     write_weights,
 )
-from byocir.cli.hosts import host_text
-from byocir.cli.profile import cycles_table
 from byocir.compiler import generate, hand_over
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import LEVELS

@@ -8,9 +8,9 @@ import io
 import sys
 from collections.abc import Sequence
 
-from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
 from byocir.cli.run import levels_of, shapes_of
+from byocir.cli.user_files import check_writable, write_text
 from byocir.tuning.executors import executor_of
 from byocir.tuning.sweep import Point, pareto, settings_of, sweep
 from byocir.tuning.sweep_page import page

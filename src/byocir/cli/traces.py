@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from byocir.cli.files import write_text
+from byocir.cli.user_files import write_text
 from byocir.machine import Machine
 from byocir.machine_sim.trace import trace_text
 from byocir.runtime.package import Package

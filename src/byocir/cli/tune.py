@@ -8,9 +8,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from byocir.cli.files import check_writable, write_text
 from byocir.cli.guard import OK
 from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
+from byocir.cli.user_files import check_writable, write_text
 from byocir.errors import ByocirError
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.tuning.executors import executor_of

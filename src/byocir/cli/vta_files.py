@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.cli.files import BROKEN, read_array
+from byocir.cli.user_files import BROKEN, read_array
 from byocir.errors import ByocirError, did_you_mean
 from byocir.files import read_all, read_whole, write_whole
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError, assemble

@@ -27,9 +27,9 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.scoped_dict import ScopedDict
 
 from byocir.dialects.array import ArrayStore, ByocirContext
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.lexer import QuickLexer
 from byocir.dialects.locations import named
 from byocir.dialects.verify import verify_module
@@ -90,7 +90,7 @@ def parse_module(
         context.arrays = arrays
     spans: dict[Operation, Span] = {}
     try:
-        with collector_paused():
+        with gc_paused():
             module = SourceParser(context, text, file, spans).parse_module()
         verify_module(module)
     except (ParseError, DiagnosticException) as error:

@@ -16,8 +16,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.byoc import CallOp, CompositeOp
 from byocir.dialects.byoc import YieldOp as CompositeYieldOp
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.dominance import InvalidOp, verify_dominance
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.tir import BlockOp, YieldOp
 from byocir.dialects.tir.block import strange_use
 from byocir.dialects.types import too_deep
@@ -75,7 +75,7 @@ class Verifier:
 
     def verify(self, module: ModuleOp) -> None:
         """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
-        with collector_paused():
+        with gc_paused():
             trace: list[object] | None = []
             if not _trace(module, trace):
                 trace = None

@@ -22,7 +22,7 @@ from byocir.memory import ask
 
 
 @dataclass(frozen=True)
-class Space:
+class PointGrid:
     """An iteration space, with its iterators in the order of the axes of views."""
 
     names: tuple[str, ...]
@@ -47,10 +47,10 @@ class Space:
         return values.reshape(values.shape or (1,) * len(self.axes))
 
 
-class Access:
+class IndexedView:
     """An index map over a space; `full` views have no axes of size 1 for unused iterators."""
 
-    def __init__(self, space: Space, map_: AffineMap, *, full: bool) -> None:
+    def __init__(self, space: PointGrid, map_: AffineMap, *, full: bool) -> None:
         self.space = space
         self.exprs = map_.results
         forms = [linear(expr) for expr in self.exprs]

@@ -15,7 +15,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import MOST_DIMENSIONS
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import Body, number
-from byocir.evaluate.tir_access import Access, Space, expect_writable
+from byocir.evaluate.tir_access import IndexedView, PointGrid, expect_writable
 from byocir.evaluate.tir_reduce import recognise
 
 
@@ -29,15 +29,15 @@ class BlockPlan:
             raise ByocirError("B312", f"expected at most {most} iterators, found {found}")
         self._names = tuple(op.names)
         parallels, reductions = tuple(op.parallels), tuple(op.reductions)
-        self._space = Space(self._names, op.extents, (*parallels, *reductions))
-        written = Space(self._names, op.extents, parallels)
+        self._space = PointGrid(self._names, op.extents, (*parallels, *reductions))
+        written = PointGrid(self._names, op.extents, parallels)
         whole = op.whole
         self._ins = [
-            None if i in whole else Access(self._space, map_, full=False)
+            None if i in whole else IndexedView(self._space, map_, full=False)
             for i, map_ in enumerate(op.in_maps)
         ]
         """None for what the body gets whole."""
-        self._outs = [Access(written, map_, full=True) for map_ in op.out_maps]
+        self._outs = [IndexedView(written, map_, full=True) for map_ in op.out_maps]
         self._pads = [None if pad is None else number(pad) for pad in op.pad_values]
         self._body = Body.of(op.body.block, op.yielded)
         self._reduction = recognise(op)

@@ -20,7 +20,7 @@ from byocir.patterns.index import (
     Affine,
     Index,
     Iterators,
-    Space,
+    NamedIterators,
     Unknowns,
     coefficients,
     match_index,
@@ -253,7 +253,7 @@ class BlockPattern(Pattern):
 
     def _orders_of(
         self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
-    ) -> Kept[tuple[tuple[int, ...], Kept[tuple[Space, Numbers]]]]:
+    ) -> Kept[tuple[tuple[int, ...], Kept[tuple[NamedIterators, Numbers]]]]:
         """The orders of the operands in which the body fits, and for each the ways in which the
         iterators do, the same for all blocks with the same content."""
         key = (self, alike.number(op))
@@ -267,7 +267,7 @@ class BlockPattern(Pattern):
 
     def _places(
         self, op: tir.BlockOp, order: tuple[int, ...], numbers: Numbers, forms: Sequence[Any]
-    ) -> Iterator[tuple[Space, Numbers]]:
+    ) -> Iterator[tuple[NamedIterators, Numbers]]:
         """The ways in which a block's iterators fit with its operands in this order, with all
         numbers that the pattern names."""
         pads = self._named_pads(op, order)
@@ -300,7 +300,7 @@ class BlockPattern(Pattern):
 
     def _match_maps(
         self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]
-    ) -> Iterator[tuple[Space, Unknowns]]:
+    ) -> Iterator[tuple[NamedIterators, Unknowns]]:
         defaults = dict.fromkeys(sorted(self.coefficients), 1)
         reads = [forms[operand] for operand in order]
         indices, grouped = [*self.indices, self.out], bool(self.iterators.groups)

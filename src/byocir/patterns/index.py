@@ -175,7 +175,7 @@ def _number_or_name(text: str) -> int | str:
 
 
 @dataclass(frozen=True)
-class Space:
+class NamedIterators:
     """A block's iteration space as a pattern sees it: which of its iterators stands for which name,
     and which are in which group, in order.
 
@@ -219,7 +219,7 @@ def rank_fits(index: Index, forms: Sequence[Quotient], *, grouped: bool) -> bool
 
 
 def match_index(
-    index: Index, forms: Sequence[Quotient], space: Space, unknowns: Unknowns
+    index: Index, forms: Sequence[Quotient], space: NamedIterators, unknowns: Unknowns
 ) -> Unknowns | None:
     """Unifies an index with a block's index forms, one per dimension; gives the unknowns bound so
     far, or None."""
@@ -233,7 +233,7 @@ def _match_dimensions(
     groups: tuple[Group, ...],
     members: tuple[int, ...],
     forms: Sequence[Quotient],
-    space: Space,
+    space: NamedIterators,
     unknowns: Unknowns,
 ) -> Unknowns | None:
     """Each dimension is the next named part, an iterator of a group or, beside groups, of size one;
@@ -257,14 +257,14 @@ def _match_dimensions(
     return _match_dimensions(pending, groups, members, rest, space, unknowns)
 
 
-def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: Space) -> bool:
+def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: NamedIterators) -> bool:
     """Tells if a dimension is an iterator of one of these groups."""
     return list(live.values()) == [1] and any(
         i in space.groups[group.name] for i in live for group in groups
     )
 
 
-def _is_complete(group: Group, members: Sequence[int], space: Space) -> bool:
+def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) -> bool:
     """Tells if the group's iterators are all among these, each once and in order."""
     wanted = space.groups[group.name]
     found = [i for i in members if i in wanted]
@@ -272,14 +272,18 @@ def _is_complete(group: Group, members: Sequence[int], space: Space) -> bool:
     return found == [i for i in wanted if i in found] and needed <= set(found)
 
 
-def _live(form: Linear[int], space: Space) -> dict[int, int]:
+def _live(form: Linear[int], space: NamedIterators) -> dict[int, int]:
     """The terms without unit iterators that no name stands for."""
     named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
     return {i: c for i, c in form.terms if i in named or space.extents[i] > 1}
 
 
 def _match_affine(
-    pattern: Affine, live: Mapping[int, int], constant: int, space: Space, unknowns: Unknowns
+    pattern: Affine,
+    live: Mapping[int, int],
+    constant: int,
+    space: NamedIterators,
+    unknowns: Unknowns,
 ) -> Unknowns | None:
     rest = dict(live)
     for name, coefficient in pattern.terms:

@@ -31,7 +31,7 @@ Value = int | str
 
 
 @dataclass(frozen=True)
-class Space:
+class KnobChoices:
     """All ways to fill a script's holes, or to set knobs where there is no script."""
 
     script: str
@@ -59,7 +59,7 @@ class Space:
             yield self.text(dict(zip(self.knobs, values, strict=True)))
 
 
-def space_of(target: Any, composite: CompositeOp, script: str | None) -> Space:
+def space_of(target: Any, composite: CompositeOp, script: str | None) -> KnobChoices:
     """The ways that a target leaves open for a composite, of which it gives this script. Raises
     ByocirError B265."""
     given: Any = ask(target, "knobs", composite)
@@ -78,7 +78,7 @@ def space_of(target: Any, composite: CompositeOp, script: str | None) -> Space:
         help = did_you_mean(missing[0], list(knobs)) if knobs else "define knobs beside schedule"
         raise _wrong(target, f"values for the hole {{{missing[0]}}}", "none", help)
     used = holes if script else list(knobs)
-    return Space(script or "", {name: tuple(knobs[name]) for name in used})
+    return KnobChoices(script or "", {name: tuple(knobs[name]) for name in used})
 
 
 def knobs_text(chosen: Mapping[str, Value]) -> str:

@@ -11,8 +11,8 @@ from byocir.patterns.index import (
     Group,
     Index,
     Iterators,
+    NamedIterators,
     Quotient,
-    Space,
     Unknowns,
     match_index,
 )
@@ -23,7 +23,7 @@ Forms = Sequence[Sequence[Quotient]]
 
 def spaces(
     op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Quotient]
-) -> Iterator[tuple[Space, Unknowns]]:
+) -> Iterator[tuple[NamedIterators, Unknowns]]:
     """The ways in which the block's iterators can stand for the pattern's, so that the result's
     index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
     prefer the others."""
@@ -33,7 +33,7 @@ def spaces(
     missing = range(count, count + len(iterators.parallel) - len(parallels))
     reductions = sorted(op.reductions, key=lambda i: extents[i] == 1)
     unread = range(len(extents) - len(iterators.reduction) + len(reductions), len(extents))
-    none = Space(extents, {}, {})
+    none = NamedIterators(extents, {}, {})
     rows = [*parallels, *missing]
     sums = [*reductions, *unread]
     for space in _assigned(none, rows, iterators.parallel, iterators.parallel_groups):
@@ -44,8 +44,8 @@ def spaces(
 
 
 def _assigned(
-    space: Space, iterators: Sequence[int], names: Sequence[str], groups: Sequence[str]
-) -> Iterator[Space]:
+    space: NamedIterators, iterators: Sequence[int], names: Sequence[str], groups: Sequence[str]
+) -> Iterator[NamedIterators]:
     """The ways in which these iterators can stand for the names, the rest being in the groups or,
     without groups, of extent 1."""
     for chosen in permutations(iterators, len(names)):
@@ -70,8 +70,8 @@ def _groupings(
 
 
 def in_reading_order(
-    space: Space, reduced: Sequence[str], indices: Sequence[Index], forms: Forms
-) -> Space:
+    space: NamedIterators, reduced: Sequence[str], indices: Sequence[Index], forms: Forms
+) -> NamedIterators:
     """With the iterators of each reduction group as the first operand that has it is indexed."""
     groups = dict(space.groups)
     for name in reduced:

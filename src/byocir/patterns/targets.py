@@ -33,11 +33,11 @@ from byocir.dialects import context
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
 from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
-from byocir.patterns.files import given_file
 from byocir.patterns.hooks import ask, expect_given, mistakes_of
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
+from byocir.patterns.user_code import given_file
 
 GROUP = "byocir.targets"
 OBJECTIVES = ("latency", "energy", "bytes")

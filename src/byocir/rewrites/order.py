@@ -32,7 +32,7 @@ NEVER = -1
 
 
 @dataclass(frozen=True)
-class Space:
+class SharedMemory:
     """A memory whose accesses may conflict, and how many elements it has. Spaces of equal keys are
     the same memory."""
 
@@ -40,11 +40,11 @@ class Space:
     shape: int | Shape
 
 
-Touched = Sequence[tuple[Space, Elements]]
+Touched = Sequence[tuple[SharedMemory, Elements]]
 
 
 @dataclass(frozen=True)
-class Access:
+class Effects:
     """Keeps what an instruction of a unit reads and writes; units are numbers from 0. `last` is for
     one that comes after everything."""
 
@@ -59,9 +59,9 @@ class History:
 
     def __init__(self, units: int) -> None:
         self._units = range(units)
-        self._last: dict[tuple[Space, int, bool], NDArray[np.int64]] = {}
+        self._last: dict[tuple[SharedMemory, int, bool], NDArray[np.int64]] = {}
 
-    def conflicts(self, access: Access) -> dict[int, int]:
+    def conflicts(self, access: Effects) -> dict[int, int]:
         """The latest step of each other unit that must be done before this access, if one must."""
         found: dict[int, int] = {}
         for writing, touched in ((False, access.reads), (True, access.writes)):
@@ -73,7 +73,7 @@ class History:
                             found[unit] = latest
         return found
 
-    def _latest(self, space: Space, unit: int, elements: Elements, writing: bool) -> int:
+    def _latest(self, space: SharedMemory, unit: int, elements: Elements, writing: bool) -> int:
         latest = NEVER
         for wrote in (True, False) if writing else (True,):
             steps = self._last.get((space, unit, wrote))
@@ -81,7 +81,7 @@ class History:
                 latest = max(latest, int(steps[elements].max(initial=NEVER)))
         return latest
 
-    def note(self, access: Access, step: int) -> None:
+    def note(self, access: Effects, step: int) -> None:
         """Notes that a step makes this access."""
         for wrote, touched in ((False, access.reads), (True, access.writes)):
             for space, elements in touched:
@@ -126,7 +126,7 @@ class Ordering:
         self._of_unit: list[list[int]] = [[] for _ in range(units)]
         self._last_pop = dict.fromkeys(pairs, NEVER)
 
-    def add(self, access: Access, source: int) -> None:
+    def add(self, access: Effects, source: int) -> None:
         """Appends an access, after an instruction that only carries tokens if one is needed. Raises
         UnorderedError where no tokens lead from one unit to another."""
         needs = self._history.conflicts(access)

@@ -25,8 +25,8 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.arg_spec import parse_pipeline as parse_specs
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, ShrinkException
 
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.context import load_context
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.verify import InvalidOp, Verifier
 from byocir.errors import ByocirError, did_you_mean
 from byocir.memory import refused
@@ -141,7 +141,7 @@ def run_passes(
     way or leaves a module that does not verify.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
-    with collector_paused():
+    with gc_paused():
         start = module.clone() if passes and keeps_start else None
     verifier, each = verifier or Verifier(), callback is not None
     for index, pass_ in enumerate(passes):
@@ -165,7 +165,7 @@ def run_passes(
 def _run(pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifier | None) -> float:
     """Runs a pass and lets the verifier see what it left; gives the seconds that the pass took."""
     began = perf_counter()
-    with collector_paused():  # what passes make mostly stays
+    with gc_paused():  # what passes make mostly stays
         pass_.apply(context, module)
     seconds = perf_counter() - began
     if verifier is not None:

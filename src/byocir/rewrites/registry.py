@@ -10,7 +10,7 @@ from importlib import import_module
 
 from xdsl.passes import ModulePass
 
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 
 PassThunk = Callable[[], type[ModulePass]]
 """Imports a pass class."""
@@ -91,7 +91,7 @@ def _thunk(place: str) -> PassThunk:
     module, _, attribute = place.partition(":")
 
     def load() -> type[ModulePass]:
-        with collector_paused():
+        with gc_paused():
             return getattr(import_module(module), attribute)
 
     return load

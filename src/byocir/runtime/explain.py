@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.decisions import Decision, Taken
+from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean, escaped
 from byocir.runtime.report import SCHEMA_VERSION, Region, Report
 from byocir.runtime.shared_reasons import Shared, companions_of, shared_reasons
@@ -96,7 +96,7 @@ def by_op_type(report: Report) -> str:
     return "\n".join(map(escaped, lines))
 
 
-@collector_paused()
+@gc_paused()
 def explain(report: Report, node: str | None = None) -> str:
     """Lists where each node went; for host nodes the pattern that came closest, how far it came,
     and every rule that failed with what was seen. For one node every pattern that was tried, and

@@ -46,7 +46,7 @@ from byocir.lowering.tir_to_c.source import Port
 from byocir.lowering.tir_to_c.step_writer import comment
 from byocir.lowering.tir_to_c.steps import KEPT
 from byocir.runtime.c_function import NAME
-from byocir.runtime.called_back import reason, where_open
+from byocir.runtime.callbacks import callback_reason, open_origins
 from byocir.runtime.native import code_without_evaluator, made_for
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names, blob_as_c, blob_header, cmake_lists, makefile
@@ -127,7 +127,7 @@ def _blob_files(blob: bytes, weights: str, called: Names) -> dict[str, bytes]:
 
 def _checked_code(package: Package, name: str) -> HostCode:
     code = code_without_evaluator(package.module, name)
-    found = where_open(code)
+    found = open_origins(code)
     ports = (*code.program.arguments, *code.program.results)
     if found or any(port.place == KEPT for port in ports):
         raise ByocirError(
@@ -140,7 +140,7 @@ def _checked_code(package: Package, name: str) -> HostCode:
             kind = call.op.kind if isinstance(call.op, ForeignOp) else call.op.name
             raise ByocirError(
                 "B350",
-                f"expected ops with a form in C, found {kind}: it {reason(call.op)}",
+                f"expected ops with a form in C, found {kind}: it {callback_reason(call.op)}",
                 where=", ".join(names(call.op.location)),
                 help="exported projects have no evaluator: give the op to a target, or replace it",
             )

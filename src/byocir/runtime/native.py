@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CallOp
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -52,7 +52,7 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     memory that has no form in C."""
     for op in module.walk():
         ask_for_results(op)
-    with collector_paused():  # steps stay until the last line of C is written
+    with gc_paused():  # steps stay until the last line of C is written
         main = Interpreter(module).function(MAIN)
         code = emit_host(main, name, c_host_of(module))
     ports = (*main.function_type.inputs, *main.function_type.outputs)

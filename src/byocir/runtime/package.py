@@ -18,7 +18,7 @@ import numpy as np
 
 from byocir.arguments import FLAG, TEXT, list_of
 from byocir.arguments import check as check_arguments
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.archive import as_written, read_archive, write_archive
 from byocir.runtime.execution import Blobs, Execution
@@ -159,12 +159,12 @@ class Package:
 
     def save(self, path: str | Path) -> None:
         """Writes the package; the same package gives the same bytes."""
-        with collector_paused():
+        with gc_paused():
             texts = {**self._source.texts(), **self._golden}
             interface = self._source.interface
             write_archive(_path(path), texts, interface, self.report, self.blobs)
 
-    @collector_paused()
+    @gc_paused()
     def profile(self) -> list[Profile]:
         """Profiles each target's programs, for targets that can tell."""
         from byocir.targets.base import profiles_of
@@ -209,7 +209,7 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
 
 def _load(path: str | Path) -> Package:
     place = _path(path)
-    with collector_paused():
+    with gc_paused():
         texts, interface, blobs, report, golden = read_archive(place)
     return Package(SavedModule(texts, interface, str(place)), blobs, report, golden=golden)
 

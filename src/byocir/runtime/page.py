@@ -10,7 +10,7 @@ from importlib.resources import files
 from string import Template
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.runtime.explain import by_op_type, node_lines, region_lines, summary
 from byocir.runtime.report import Region, Report
 
@@ -18,7 +18,7 @@ TARGET_COLOURS = ("#2f81f7", "#3fb950", "#a371f7", "#e8743b", "#1b9e9e", "#d6409
 COLOURS = {HOST: "#9a9a9a", FOLDED: "#d8d8d8"}
 
 
-@collector_paused()
+@gc_paused()
 def page(report: Report, title: str) -> str:
     """HTML with its own style and script: shares of nodes and of multiply-accumulates, the nodes as
     a strip in the model's order, tables by operator and by region, and all that was tried on each

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.decisions import Cut, Decision, Taken
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.nodes import FOLDED, HOST, Node
 from byocir.runtime.records import read_as
 
@@ -157,7 +157,7 @@ class Report:
             "memory": self.memory,
         }
 
-    @collector_paused()
+    @gc_paused()
     def to_json(self) -> str:
         """The report as JSON text."""
         return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"

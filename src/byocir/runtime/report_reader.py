@@ -27,13 +27,13 @@ from byocir.dialects.byoc import (
     SourceOp,
     TrailOp,
 )
-from byocir.dialects.collector import collector_paused
 from byocir.dialects.decisions import Decision
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.traits import is_constant
-from byocir.dialects.turns import turns_around
+from byocir.dialects.trip_counts import trip_count_around
 from byocir.dialects.walk import ops_of
 from byocir.patterns.differences import computed
 from byocir.patterns.targets import targets_of
@@ -53,7 +53,7 @@ CONTRACTIONS = frozenset(
 which have static shapes."""
 
 
-@collector_paused()
+@gc_paused()
 def report_of(module: ModuleOp) -> Report:
     """The report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
@@ -116,7 +116,7 @@ def _region(call: CallOp) -> Region:
         outputs=[str(type_) for type_ in record.outputs],
         bytes=sum(size or 0 for size in sizes),
         cuts=[cut.plain for cut in record.cuts],
-        turns=turns_around(call),
+        turns=trip_count_around(call),
         group=call.group.data if call.group is not None else "",
         is_open=None in sizes,
     )
@@ -138,7 +138,7 @@ def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
     for op in _host_ops(module) if found else ():
         name = next((name for name in names(op.location) if name in found), None)
         if name is not None and isinstance(op, BlockOp | GraphOp):
-            found[name] += macs_of([op]) * (turns_around(op) or 1)
+            found[name] += macs_of([op]) * (trip_count_around(op) or 1)
     return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from byocir.errors import ByocirError, CheckFailed
 from byocir.isolation import Child, Died, Limits, limits_for
-from byocir.patterns.files import given_file
 from byocir.patterns.hooks import mistakes_of
+from byocir.patterns.user_code import given_file
 from byocir.targets.base import Runner, Target
 
 _T = TypeVar("_T")

@@ -17,10 +17,10 @@ from byocir.dialects.byoc import FOLDED, HOST, LEVELS
 from byocir.dialects.context import BASE_DIALECTS, OWN_DIALECTS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
-from byocir.patterns.files import import_file, imported_from
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.patterns.targets import register
+from byocir.patterns.user_code import import_file, imported_from
 from byocir.targets.base import Target
 
 _GIVEN = re.compile(

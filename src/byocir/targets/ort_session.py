@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
+from byocir.frontend.onnx.detached_weights import nodes_in
 from byocir.frontend.onnx.reference import NotComputed, as_value
-from byocir.frontend.onnx.stripped import nodes_in
 from byocir.frontend.onnx.tensors import any_dtype
 
 

@@ -17,8 +17,8 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
-from byocir.patterns.files import given_file
 from byocir.patterns.targets import targets_of
+from byocir.patterns.user_code import given_file
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.seconds import seconds_of

@@ -8,7 +8,7 @@ from typing import Any, cast
 from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
 from byocir.patterns.hooks import ask, expect_given
-from byocir.patterns.knobs import Space
+from byocir.patterns.knobs import KnobChoices
 from byocir.rewrites.schedule.composites import space_for
 from byocir.targets.base import target_of
 from byocir.tuning.judge import Outcome
@@ -36,7 +36,7 @@ def ways_of(composite: CompositeOp, target: TargetAttr, trials: int, seed: int) 
     yield cast("Sequence[str]", given)[: trials + 1]
 
 
-def _sampled(space: Space, trials: int, seed: int) -> Batches:
+def _sampled(space: KnobChoices, trials: int, seed: int) -> Batches:
     """Ways of a large space: batches that optuna chooses by the costs of those before."""
     try:
         import optuna
@@ -60,5 +60,5 @@ def _sampled(space: Space, trials: int, seed: int) -> Batches:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
-def _suggested(trial: Any, space: Space) -> dict[str, int | str]:
+def _suggested(trial: Any, space: KnobChoices) -> dict[str, int | str]:
     return {n: trial.suggest_categorical(n, list(values)) for n, values in space.knobs.items()}

@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from byocir.vta_sim.asm import describe
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig, computes
 from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.init_check import InitCheck
 from byocir.vta_sim.isa import LAYOUT, AluOp, Instruction, Opcode, decode, decode_uops
 from byocir.vta_sim.plans import (
     MAX_STEPS,
     AluSegment,
     GemmBlock,
-    Nest,
     Span,
+    StepNest,
     plan_alu,
     plan_gemm,
     plan_reset,
 )
 from byocir.vta_sim.tokens import check_form
-from byocir.vta_sim.written import Written
 
 Ints = NDArray[np.int32]
 Part = TypeVar("Part", GemmBlock, AluSegment, Span)
@@ -114,7 +114,7 @@ class Machine:
         self.inp = np.full((depth(Memory.INP), batch, block), byte, np.float32)
         self.wgt = np.full((depth(Memory.WGT), block, block), byte, np.float32)
         self.acc = np.full((depth(Memory.ACC), batch, block), start.view(np.int32)[0])
-        self._written = Written(config) if check else None
+        self._written = InitCheck(config) if check else None
         self._plans = Plans() if plans is None else plans
         self._execute: dict[Opcode, Callable[[Instruction], None]] = {
             Opcode.LOAD: self._load,
@@ -234,13 +234,13 @@ class Machine:
 
     def _nest(
         self, insn: Instruction, uops: NDArray[np.uint32], memories: dict[str, Memory]
-    ) -> Nest:
+    ) -> StepNest:
         """The loop nest over ``memories`` (operand to memory), checked against their depths."""
         f = insn.fields
         dst, src, wgt = decode_uops(uops, self.config)
         columns = {"dst": dst, "src": src, "wgt": wgt}
         factors = {name: (f[f"{name}_factor_out"], f[f"{name}_factor_in"]) for name in memories}
-        nest = Nest((f["iter_out"], f["iter_in"]), factors, columns)
+        nest = StepNest((f["iter_out"], f["iter_in"]), factors, columns)
         for operand, memory in memories.items():
             highest, depth = nest.highest(operand), self.config.depth(memory)
             if highest >= depth:
@@ -252,7 +252,7 @@ class Machine:
         self,
         insn: Instruction,
         memories: dict[str, Memory],
-        plan: Callable[[Nest], Iterator[Part]],
+        plan: Callable[[StepNest], Iterator[Part]],
     ) -> Iterable[Part]:
         """The parts of the instruction's plan, kept for the next time if they fit one chunk."""
         uops = self._uops(insn)
@@ -288,7 +288,7 @@ class Machine:
             product = np.matmul(a, w).astype(np.int32)
             acc[block.dst] += product.reshape((-1, width) if block.flat else product.shape)
 
-    def _require_block(self, insn: Instruction, block: GemmBlock, written: Written) -> None:
+    def _require_block(self, insn: Instruction, block: GemmBlock, written: InitCheck) -> None:
         batch = self.config.batch
         rows = np.arange(len(self.acc) * batch)[block.dst]
         written.require(insn, Memory.ACC, rows.ravel() // batch)

@@ -30,7 +30,7 @@ FLOAT32_EXACT_BITS = 24
 
 
 @dataclass(frozen=True)
-class Nest:
+class StepNest:
     """A loop nest: extents, (out, in) factors per operand and the micro-ops' index columns."""
 
     extents: tuple[int, int]
@@ -107,13 +107,13 @@ def compact(index: Index) -> Span:
     return slice(first, first + count)
 
 
-def plan_reset(nest: Nest) -> Iterator[Span]:
+def plan_reset(nest: StepNest) -> Iterator[Span]:
     """The distinct ACC elements that a GEMM with reset_reg clears."""
     for chunk in nest.chunks(("dst",)):
         yield compact(np.unique(chunk["dst"]))
 
 
-def plan_gemm(nest: Nest, config: VTAConfig) -> Iterator[GemmBlock]:
+def plan_gemm(nest: StepNest, config: VTAConfig) -> Iterator[GemmBlock]:
     """Batched products that together add what the nest adds."""
     product_bits = (1 << config.log_inp_width) + (1 << config.log_wgt_width) - 2
     longest = (1 << (FLOAT32_EXACT_BITS - product_bits)) // config.block_in
@@ -169,7 +169,7 @@ def _block(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> GemmBlock:
     return GemmBlock(flat if isinstance(flat, slice) else dst_rows, src_rows, wgt)
 
 
-def plan_alu(nest: Nest, config: VTAConfig, immediate: bool) -> Iterator[AluSegment]:
+def plan_alu(nest: StepNest, config: VTAConfig, immediate: bool) -> Iterator[AluSegment]:
     """Segments in an order that gives what the steps give one by one."""
     for chunk in nest.chunks(("dst", "src")):
         dst, src = chunk["dst"], chunk["dst" if immediate else "src"]

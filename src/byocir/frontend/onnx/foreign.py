@@ -23,7 +23,7 @@ from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import ints
 from byocir.dialects.graph.values import FloatsAttr, Strings, StringsAttr
-from byocir.frontend.onnx.stripped import Weights
+from byocir.frontend.onnx.detached_weights import Weights
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import proto_of, type_of
 

@@ -20,10 +20,10 @@ from xdsl.ir import Attribute, Region, SSAValue
 from byocir.dialects.array import Array
 from byocir.dialects.array import ArrayAttr as ArrayValue
 from byocir.dialects.byoc import DECLARED, DEFAULT, DIMS, INITIALISED, NAME, SourceOp
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.turns import turns_around
+from byocir.dialects.trip_counts import trip_count_around
 from byocir.dialects.types import DYNAMIC, shape_of, sizes_shown, tensor
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.entry import Entry
@@ -36,7 +36,7 @@ from byocir.frontend.onnx.types import type_of
 from byocir.memory import ask
 
 
-@collector_paused()
+@gc_paused()
 def import_onnx(
     model: Model,
     *,
@@ -69,7 +69,7 @@ def _turns(function: FuncOp) -> dict[str, int | None]:
             continue
         for op in (op for graph in flow.graphs for op in graph.block.ops):
             for name in names(op.location):
-                turns[name] = turns_around(op)
+                turns[name] = trip_count_around(op)
     return turns
 
 

@@ -11,11 +11,11 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph.values import UnknownType
+from byocir.frontend.onnx.detached_weights import inner_graphs
 from byocir.frontend.onnx.equation import TERM
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.opset import IR_VERSION
 from byocir.frontend.onnx.reader import Value
-from byocir.frontend.onnx.stripped import inner_graphs
 from byocir.frontend.onnx.types import proto_of, type_of
 
 SMALL = 64

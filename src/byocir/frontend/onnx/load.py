@@ -28,10 +28,10 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from byocir.errors import ByocirError
 from byocir.files import read_whole
-from byocir.frontend.onnx.lifted import Lifted, lift
+from byocir.frontend.onnx.detached_weights import Weights, graphs_in, nodes_in
 from byocir.frontend.onnx.names import broken_text, name_nodes
 from byocir.frontend.onnx.opset import OLDEST_OPSET
-from byocir.frontend.onnx.stripped import Weights, graphs_in, nodes_in
+from byocir.frontend.onnx.protobuf_weights import SplitModel, split_weights
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.memory import ask
 
@@ -119,7 +119,7 @@ def _read(model: Model) -> _Found:
         copy.CopyFrom(model)
         return _Found(copy, "model", None, {})
     if isinstance(model, bytes | bytearray | memoryview):
-        lifted = lift(BytesIO(model), len(model)) or Lifted(bytes(model), {})
+        lifted = split_weights(BytesIO(model), len(model)) or SplitModel(bytes(model), {})
         return _Found(_decode(lifted.content, "model"), "model", None, lifted.raw)
     given = cast(object, model)
     if not isinstance(given, str | PathLike):
@@ -134,9 +134,9 @@ def _read(model: Model) -> _Found:
         with path.open("rb") as file:
             size = path.stat().st_size
             ask(size, "a model", str(path))
-            lifted = lift(file, size)
+            lifted = split_weights(file, size)
         if lifted is None:
-            lifted = Lifted(read_whole(path), {})
+            lifted = SplitModel(read_whole(path), {})
     except OSError as error:
         raise ByocirError(
             "B101", f"expected a file that can be read, found: {error.strerror}", where=str(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from byocir.frontend.onnx.stripped import graphs_in, inner_graphs, nodes_in
+from byocir.frontend.onnx.detached_weights import graphs_in, inner_graphs, nodes_in
 
 
 def name_nodes(model: onnx.ModelProto) -> None:

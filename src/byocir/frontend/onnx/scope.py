@@ -24,6 +24,7 @@ from byocir.frontend.onnx.bodies import (
     settled,
 )
 from byocir.frontend.onnx.contradictions import contradiction
+from byocir.frontend.onnx.detached_weights import graphs_in
 from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
 from byocir.frontend.onnx.forms import same_form
@@ -34,7 +35,6 @@ from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reading import REFUSED, read_node
-from byocir.frontend.onnx.stripped import graphs_in
 from byocir.frontend.onnx.table import Readers, reader_of
 from byocir.frontend.onnx.tensors import NoForm, Unsupported
 from byocir.frontend.onnx.types import type_of, why_not_static

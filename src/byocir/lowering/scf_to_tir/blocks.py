@@ -21,9 +21,9 @@ from byocir.dialects.tir.affine import bounds, canonical, divided_iterators, for
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import shape_of
 from byocir.lowering.scf_to_tir.bodies import number_behind
-from byocir.lowering.scf_to_tir.indices import Indices
+from byocir.lowering.scf_to_tir.indices import IndexExprs
 from byocir.lowering.scf_to_tir.statements import (
-    Access,
+    ElementAccess,
     Loop,
     NotRaised,
     Statement,
@@ -47,7 +47,7 @@ _ANY_ORDER = (
 """Ops that give the same result in whatever order they take their operands."""
 
 
-def ops_of(statement: Statement, indices: Indices) -> list[Operation]:
+def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
     """The block, or fill, of a statement; raises NotRaised."""
     nest = _Nest(statement, indices)
     nest.simplify()
@@ -65,7 +65,7 @@ class _Axis:
 
 
 class _Nest:
-    def __init__(self, statement: Statement, indices: Indices) -> None:
+    def __init__(self, statement: Statement, indices: IndexExprs) -> None:
         self.statement = statement
         self.size = len(indices.loops)
         self.axes = [_Axis(loop.number, loop.extent, loop.name) for loop in statement.loops]
@@ -184,10 +184,10 @@ class _Nest:
     def _loops(self, axes: Sequence[_Axis]) -> list[Loop]:
         return [Loop(axis.number, axis.extent, axis.name) for axis in axes]
 
-    def _final(self) -> tuple[list[Access], list[Access]]:
+    def _final(self) -> tuple[list[ElementAccess], list[ElementAccess]]:
         count = len(self.statement.ins)
         made = [
-            Access.of(access.buffer, index, access.pad)
+            ElementAccess.of(access.buffer, index, access.pad)
             for (access, _), index in zip(self.statement.accesses, self.accesses, strict=True)
         ]
         return made[:count], made[count:]

@@ -23,8 +23,8 @@ from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import element_type_of, has_element, is_integer, shape_of, width_of
 from byocir.dialects.uses import replace_uses
 from byocir.evaluate.scalar import number
-from byocir.lowering.scf_to_tir.indices import Indices, conditions
-from byocir.lowering.scf_to_tir.statements import Access, Loop, NotRaised, Place, Statement
+from byocir.lowering.scf_to_tir.indices import IndexExprs, conditions
+from byocir.lowering.scf_to_tir.statements import ElementAccess, Loop, NotRaised, Place, Statement
 from byocir.lowering.tir_to_scf.nests import number_of
 
 _SCALARS = ("arith", "math")
@@ -34,7 +34,7 @@ _SCALARS = ("arith", "math")
 class Load:
     """A value that was read: when, and in which loops."""
 
-    access: Access
+    access: ElementAccess
     time: int
     loops: tuple[Loop, ...]
 
@@ -52,10 +52,10 @@ class Store:
 class Bodies:
     """Values and buffers as they are known so far, and statements made of them."""
 
-    def __init__(self, indices: Indices) -> None:
+    def __init__(self, indices: IndexExprs) -> None:
         self._indices = indices
         self._loads: dict[SSAValue, Load] = {}
-        self._kept: dict[SSAValue, Access] = {}
+        self._kept: dict[SSAValue, ElementAccess] = {}
         self._expanded: dict[SSAValue, tuple[SSAValue, list[AffineExpr]]] = {}
         self._stores: list[Store] = []
         self._time = 0
@@ -70,11 +70,11 @@ class Bodies:
         """Says that a memref is the part of a buffer with these first indices."""
         self._expanded[value] = (buffer, prefix)
 
-    def keep(self, value: SSAValue, access: Access) -> None:
+    def keep(self, value: SSAValue, access: ElementAccess) -> None:
         """Says where in memory a value is."""
         self._kept[value] = access
 
-    def kept(self, value: SSAValue) -> Access | None:
+    def kept(self, value: SSAValue) -> ElementAccess | None:
         """Finds the memory that holds a value which a loop carries."""
         return self._kept.get(value)
 
@@ -91,10 +91,12 @@ class Bodies:
         """Takes note of a load."""
         self._note(op.result if isinstance(op, affine.LoadOp) else op.res, self._read(op), loops)
 
-    def _read(self, op: memref.LoadOp | affine.LoadOp, pad: Attribute | None = None) -> Access:
-        return Access.of(self.buffer(op.memref), self.index(op), pad)
+    def _read(
+        self, op: memref.LoadOp | affine.LoadOp, pad: Attribute | None = None
+    ) -> ElementAccess:
+        return ElementAccess.of(self.buffer(op.memref), self.index(op), pad)
 
-    def _note(self, value: SSAValue, access: Access, loops: Sequence[Loop]) -> None:
+    def _note(self, value: SSAValue, access: ElementAccess, loops: Sequence[Loop]) -> None:
         self._time += 1
         self._loads[value] = Load(access, self._time, tuple(loops))
 
@@ -114,7 +116,7 @@ class Bodies:
         self._check_guards(access, conditions(self._indices, op.cond))
         self._note(op.results[0], access, loops)
 
-    def _check_guards(self, access: Access, guards: Sequence[AffineExpr]) -> None:
+    def _check_guards(self, access: ElementAccess, guards: Sequence[AffineExpr]) -> None:
         """Raises NotRaised unless the guards hold exactly where an access is inside its buffer."""
         needed: list[AffineExpr] = []
         for expr, size in zip(access.index, shape_of(access.buffer.type), strict=True):
@@ -135,7 +137,11 @@ class Bodies:
     # Statements.
 
     def statement(
-        self, values: Sequence[SSAValue], targets: Sequence[Access], place: Place, op: Operation
+        self,
+        values: Sequence[SSAValue],
+        targets: Sequence[ElementAccess],
+        place: Place,
+        op: Operation,
     ) -> list[Statement]:
         """The statement that stores values in places; none where they are there already."""
         order = self._ordered(values)
@@ -175,7 +181,7 @@ class Bodies:
             visit(value)
         return list(found)
 
-    def _source(self, value: SSAValue) -> Access | None:
+    def _source(self, value: SSAValue) -> ElementAccess | None:
         load = self._loads.get(value)
         return load.access if load is not None else self._kept.get(value)
 
@@ -209,11 +215,11 @@ class Bodies:
 
     def _access(
         self, value: SSAValue, index: Sequence[AffineExpr], pad: Attribute | None = None
-    ) -> Access:
+    ) -> ElementAccess:
         prefix = self._expanded[value][1] if value in self._expanded else []
         if pad is not None and prefix:
             raise NotRaised("expected a pad around a buffer of all iterations, found one's own")
-        return Access.of(self.buffer(value), [*prefix, *index], pad)
+        return ElementAccess.of(self.buffer(value), [*prefix, *index], pad)
 
     def _of_block(self, op: tir.BlockOp) -> Statement:
         if op.in_value_form or any(_on_memory(inner) for inner in op.body.block.ops):
@@ -336,7 +342,7 @@ def _on_memory(op: Operation) -> bool:
     return any(isinstance(value.type, MemRefType) for value in op.operands)
 
 
-def _element(access: Access, op: Operation) -> Attribute:
+def _element(access: ElementAccess, op: Operation) -> Attribute:
     element = element_type_of(access.buffer.type)
     if not has_element(element):
         raise NotRaised(f"expected numbers in memory, found {element}")

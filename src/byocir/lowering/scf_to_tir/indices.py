@@ -15,7 +15,7 @@ from byocir.dialects.tir.linear import spans
 from byocir.lowering.scf_to_tir.statements import Loop, NotRaised
 
 
-class Indices:
+class IndexExprs:
     """The index values known so far: the loops, by number, and the expressions of their indices."""
 
     def __init__(self) -> None:
@@ -107,14 +107,14 @@ class Indices:
         return AffineBinaryOpExpr(kind, lhs, rhs)
 
 
-_Rule = Callable[[Indices, AffineExpr, AffineExpr], AffineExpr]
+_Rule = Callable[[IndexExprs, AffineExpr, AffineExpr], AffineExpr]
 
 
-def _divide(indices: Indices, x: AffineExpr, y: AffineExpr) -> AffineExpr:
+def _divide(indices: IndexExprs, x: AffineExpr, y: AffineExpr) -> AffineExpr:
     return indices.divided(AffineBinaryOpKind.FloorDiv, x, y)
 
 
-def _remainder(indices: Indices, x: AffineExpr, y: AffineExpr) -> AffineExpr:
+def _remainder(indices: IndexExprs, x: AffineExpr, y: AffineExpr) -> AffineExpr:
     return indices.divided(AffineBinaryOpKind.Mod, x, y)
 
 
@@ -131,7 +131,7 @@ _RULES: dict[type[Operation], _Rule] = {
 }
 
 
-def conditions(indices: Indices, value: SSAValue) -> list[AffineExpr]:
+def conditions(indices: IndexExprs, value: SSAValue) -> list[AffineExpr]:
     """Gives the expressions that must be at least 0 for an i1 to hold; raises NotRaised."""
     op = value.owner
     if isinstance(op, arith.AndIOp):

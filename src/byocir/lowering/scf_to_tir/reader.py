@@ -18,10 +18,10 @@ from byocir.dialects.tir.affine import canonical
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.scf_to_tir.blocks import ops_of
 from byocir.lowering.scf_to_tir.bodies import Bodies
-from byocir.lowering.scf_to_tir.indices import Indices, conditions
+from byocir.lowering.scf_to_tir.indices import IndexExprs, conditions
 from byocir.lowering.scf_to_tir.staged import unstaged
 from byocir.lowering.scf_to_tir.statements import (
-    Access,
+    ElementAccess,
     Loop,
     NotRaised,
     Place,
@@ -45,7 +45,7 @@ class Reader:
     iteration has to itself there is one element for each iteration."""
 
     def __init__(self) -> None:
-        self.indices = Indices()
+        self.indices = IndexExprs()
         self.bodies = Bodies(self.indices)
         self.place = Place()
         self.allocs: list[tir.AllocOp] = []
@@ -152,12 +152,12 @@ class Reader:
 
     # What loops carry is kept in memory.
 
-    def _carried(self, op: Nests) -> list[Access]:
+    def _carried(self, op: Nests) -> list[ElementAccess]:
         """Gives memory to the carried values of a loop, and stores their initial values there."""
         if isinstance(op, tir.ForOp):
             return []
         inits = list(op.iter_args) if isinstance(op, scf.ForOp) else list(op.inits)
-        found: list[Access] = []
+        found: list[ElementAccess] = []
         for position, init in enumerate(inits):
             arg, result = op.body.block.args[1 + position], op.results[position]
             access = self._passed_through(op, position, init)
@@ -169,7 +169,7 @@ class Reader:
             found.append(access)
         return found
 
-    def _passed_through(self, op: Nests, position: int, init: SSAValue) -> Access | None:
+    def _passed_through(self, op: Nests, position: int, init: SSAValue) -> ElementAccess | None:
         """The place of what a loop around carries, where this one only goes on with it."""
         outer = op.parent_op()
         if not isinstance(outer, scf.ForOp | affine.ForOp) or init not in outer.body.block.args:
@@ -180,18 +180,18 @@ class Reader:
         once = init.has_one_use() and result.has_one_use()
         return self.bodies.kept(init) if goes_on and once else None
 
-    def _accumulator(self, op: Nests, result: SSAValue) -> Access:
+    def _accumulator(self, op: Nests, result: SSAValue) -> ElementAccess:
         """Gives the place where a loop's result is stored in the end, if nothing else touches that
         buffer until then, else memory of its own."""
         use = result.get_user_of_unique_use()
         if isinstance(use, Stores) and use.parent is op.parent and _value(use) is result:
             buffer = use.memref
             if self._is_free(buffer, op, use):
-                return Access.of(self.bodies.buffer(buffer), self.bodies.index(use))
+                return ElementAccess.of(self.bodies.buffer(buffer), self.bodies.index(use))
         shape = [1] if not self.place.loops else [loop.extent for loop in self.place.loops]
         made = self._new_buffer(result, shape)
         dims = [AffineExpr.dimension(loop.number) for loop in self.place.loops]
-        return Access.of(made, dims or [AffineExpr.constant(0)])
+        return ElementAccess.of(made, dims or [AffineExpr.constant(0)])
 
     def _is_free(self, buffer: SSAValue, op: Operation, store: Operation) -> bool:
         """Tells if no op from a loop on until a store touches a buffer, and the store's place is
@@ -211,11 +211,11 @@ class Reader:
             return False
         return True
 
-    def _start(self, init: SSAValue, access: Access, op: Operation) -> None:
+    def _start(self, init: SSAValue, access: ElementAccess, op: Operation) -> None:
         """Stores an initial value."""
         self._add(*self.bodies.statement([init], [access], self.place, op))
 
-    def _hand_on(self, op: Nests, carried: Sequence[Access]) -> None:
+    def _hand_on(self, op: Nests, carried: Sequence[ElementAccess]) -> None:
         """Stores what an iteration hands on; all of it at once where one value needs another."""
         last = op.body.block.last_op
         if not carried or last is None:
@@ -253,7 +253,7 @@ class Reader:
             self._block(op.true_region.block)
 
     def _store(self, op: Stores) -> None:
-        target = Access.of(self.bodies.buffer(op.memref), self.bodies.index(op))
+        target = ElementAccess.of(self.bodies.buffer(op.memref), self.bodies.index(op))
         if self.bodies.kept(_value(op)) == target:
             return  # the loop before accumulated there
         self._add(*self.bodies.statement([_value(op)], [target], self.place, op))

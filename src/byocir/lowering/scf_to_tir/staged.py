@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from byocir.dialects.types import shape_of
-from byocir.lowering.scf_to_tir.statements import Access, Loop, Statement, is_injective
+from byocir.lowering.scf_to_tir.statements import ElementAccess, Loop, Statement, is_injective
 
 
 def unstaged(
@@ -91,7 +91,7 @@ def _is_copy(statement: Statement) -> bool:
 
 
 def _is_whole(
-    copy: Statement, staged: Access, loops: Sequence[Loop], rest: Sequence[Statement]
+    copy: Statement, staged: ElementAccess, loops: Sequence[Loop], rest: Sequence[Statement]
 ) -> bool:
     """Tells if a copy goes once over all that each iteration has in a buffer: it is in these loops,
     and in one more for each dimension, in which nothing else is."""
@@ -106,13 +106,15 @@ def _is_whole(
     return in_order and tuple(extents[dim] for dim in dims) == shape_of(staged.buffer.type)
 
 
-def _moved(statements: list[Statement], staged: Access, home: Access) -> list[Statement] | None:
+def _moved(
+    statements: list[Statement], staged: ElementAccess, home: ElementAccess
+) -> list[Statement] | None:
     """With accesses of a buffer at its home; None if any sees numbers outside the buffer."""
     accesses = [access for each in statements for access, _ in each.accesses]
     if any(each.buffer is staged.buffer and each.pad is not None for each in accesses):
         return None
 
-    def moved(access: Access) -> Access:
+    def moved(access: ElementAccess) -> ElementAccess:
         return _at(access, staged, home) if access.buffer is staged.buffer else access
 
     return [
@@ -121,7 +123,7 @@ def _moved(statements: list[Statement], staged: Access, home: Access) -> list[St
     ]
 
 
-def _at(access: Access, staged: Access, home: Access) -> Access:
+def _at(access: ElementAccess, staged: ElementAccess, home: ElementAccess) -> ElementAccess:
     """The element at home of one that is staged, by a copy between the two."""
     used = {dim for expr in home.index for dim in expr.used_dims()}
     dims: list[AffineExpr] = [AffineExpr.constant(0)] * (max(used, default=-1) + 1)
@@ -129,4 +131,4 @@ def _at(access: Access, staged: Access, home: Access) -> Access:
         if isinstance(expr, AffineDimExpr) and expr.position in used:
             dims[expr.position] = index
     index = [expr.replace_dims_and_symbols(dims, []) for expr in home.index]
-    return Access.of(home.buffer, index, home.pad)
+    return ElementAccess.of(home.buffer, index, home.pad)

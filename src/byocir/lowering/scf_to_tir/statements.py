@@ -33,7 +33,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Access:
+class ElementAccess:
     """Elements of a buffer: one at each point of the loops. `pad` is what is read outside."""
 
     buffer: SSAValue
@@ -41,8 +41,10 @@ class Access:
     pad: Attribute | None = None
 
     @staticmethod
-    def of(buffer: SSAValue, index: Sequence[AffineExpr], pad: Attribute | None = None) -> Access:
-        return Access(buffer, tuple(canonical(expr) for expr in index), pad)
+    def of(
+        buffer: SSAValue, index: Sequence[AffineExpr], pad: Attribute | None = None
+    ) -> ElementAccess:
+        return ElementAccess(buffer, tuple(canonical(expr) for expr in index), pad)
 
 
 @dataclass
@@ -60,13 +62,13 @@ class Statement:
 
     loops: list[Loop]
     guards: list[AffineExpr]
-    ins: list[Access]
-    outs: list[Access]
+    ins: list[ElementAccess]
+    outs: list[ElementAccess]
     body: Region
     location: LocationAttr
 
     @property
-    def accesses(self) -> list[tuple[Access, bool]]:
+    def accesses(self) -> list[tuple[ElementAccess, bool]]:
         """All accesses, and whether they write."""
         return [*((access, False) for access in self.ins), *((a, True) for a in self.outs)]
 
@@ -103,9 +105,9 @@ def _check_pair(first: Statement, second: Statement) -> None:
 
 
 def may_meet(
-    access: Access,
+    access: ElementAccess,
     loops: Sequence[Loop],
-    other: Access,
+    other: ElementAccess,
     other_loops: Sequence[Loop],
     shared: Sequence[Loop],
     level: int,
@@ -167,7 +169,7 @@ def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
     return low <= 0 <= high and (constant % divisor == 0 if divisor else constant == 0)
 
 
-def is_injective(access: Access, loops: Sequence[Loop]) -> bool:
+def is_injective(access: ElementAccess, loops: Sequence[Loop]) -> bool:
     """Tells if each point of these loops accesses another element, the other loops being fixed."""
     forms = [form for expr in access.index if (form := linear(expr)) is not None]
 

@@ -62,7 +62,7 @@ def outside_of(map_: AffineMap, shape: Shape, known: Sequence[Interval]) -> list
     return checks
 
 
-class Indices:
+class IndexText:
     """Writes index expressions in C, given what iterators are called and the intervals that they
     are in."""
 

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.tir.affine import divided_iterators, linear
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.accesses import Inside
-from byocir.lowering.tir_to_c.kernels import Access, Loop
+from byocir.lowering.tir_to_c.kernels import Loop, Operand
 from byocir.rewrites.host.dot_steps import DotStep
 from byocir.toolchain.cpu import Cpu
 
@@ -103,7 +103,7 @@ def _load_of(count: int) -> str:
 
 
 def dot_of(
-    ins: Sequence[Access], reduction: Sequence[Loop], lane: int, description: Cpu
+    ins: Sequence[Operand], reduction: Sequence[Loop], lane: int, description: Cpu
 ) -> Dot | None:
     """The step that takes the innermost of the reduction iterators at once, for vectors along a
     lane, if the processor has one."""

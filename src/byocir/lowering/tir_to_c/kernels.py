@@ -13,7 +13,7 @@ from byocir.lowering.tir_to_c.tree import For, Nodes
 
 
 @dataclass
-class Access:
+class Operand:
     """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
     is read outside."""
 

@@ -22,12 +22,11 @@ from byocir.dialects.tir.affine import divided_iterators
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
-from byocir.lowering.tir_to_c.accesses import Indices, Inside, offset_of, outside_of
+from byocir.lowering.tir_to_c.accesses import IndexText, Inside, offset_of, outside_of
 from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, either, loop_over, when
 from byocir.lowering.tir_to_c.epilogue import Epilogue
-from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import known_floats
-from byocir.lowering.tir_to_c.kernels import Access, Kernel, Loop, nest
+from byocir.lowering.tir_to_c.kernels import Kernel, Loop, Operand, nest
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     c_type,
@@ -36,6 +35,7 @@ from byocir.lowering.tir_to_c.literals import (
     stored,
     stored_type,
 )
+from byocir.lowering.tir_to_c.routine_sources import HALF
 from byocir.lowering.tir_to_c.scalars import Scalars
 from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
 
@@ -89,14 +89,14 @@ class BlockWriter:
         self._left = {loop.position: loop for loop in (*self.parallel, *self.reduction)}
         self.indices = self.indices_at(())
 
-    def indices_at(self, starts: Collection[Loop]) -> Indices:
+    def indices_at(self, starts: Collection[Loop]) -> IndexText:
         """Index expressions in C where these loops are at the start of a tile."""
         names = ["0"] * len(self.op.extents)
         for i, loop in self._left.items():
             names[i] = loop.start if loop in starts else loop.name
         for i in self.based:
             names[i] = f"(b{i} + {names[i]})" if i in self._left else f"b{i}"
-        return Indices(names, self._ranges())
+        return IndexText(names, self._ranges())
 
     @property
     def _updated(self) -> set[int]:
@@ -134,7 +134,7 @@ class BlockWriter:
                 counters.add(i)
         return counters
 
-    def _late(self, epilogue: Epilogue | None) -> tuple[list[Access], list[Access], list[int]]:
+    def _late(self, epilogue: Epilogue | None) -> tuple[list[Operand], list[Operand], list[int]]:
         """Lists the reads and writes of an epilogue, and the inputs that it takes beside the
         result."""
         if epilogue is None:
@@ -148,24 +148,26 @@ class BlockWriter:
         ]
         return accesses[:count], accesses[count:], [i for i in used if i < count]
 
-    def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Access:
+    def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Operand:
         return self._mapped(name, value, self.op.maps.data[position].data, pad)
 
-    def _mapped(self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None) -> Access:
+    def _mapped(
+        self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None
+    ) -> Operand:
         shape = shape_of(value.type) if map_.results else ()
         checks = [] if pad is None else outside_of(map_, shape, self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
-        return Access(name, element, offset_of(map_, shape), checks, outside, nbytes(value.type))
+        return Operand(name, element, offset_of(map_, shape), checks, outside, nbytes(value.type))
 
-    def _accesses(self) -> list[Access]:
+    def _accesses(self) -> list[Operand]:
         read = [x for i, x in enumerate(self.ins) if i in self._used]
         if self.epilogue is None:
             return [*read, *self.outs]
         return [*read, *(self.late_ins[i] for i in self.late_used), *self.late_outs]
 
     @property
-    def written(self) -> list[Access]:
+    def written(self) -> list[Operand]:
         """The arrays that the function writes."""
         return self.outs if self.epilogue is None else self.late_outs
 
@@ -301,10 +303,10 @@ class BlockWriter:
         """The inputs that are read outside of their arrays."""
         return [i for i in sorted(self._used) if i < len(self.ins) and self.ins[i].checks]
 
-    def _place(self, access: Access) -> str:
+    def _place(self, access: Operand) -> str:
         return f"{access.name}[{self.indices.offset(access.offset)}]"
 
-    def _load(self, access: Access, checks: Sequence[Inside] | None = ()) -> str:
+    def _load(self, access: Operand, checks: Sequence[Inside] | None = ()) -> str:
         """An element where the checks hold, else what is read outside, as without checks (None)."""
         if checks is None:
             return str(access.pad)

@@ -25,7 +25,6 @@ from byocir.lowering.tir_to_c.comparisons import (
     decided,
     extreme_float,
 )
-from byocir.lowering.tir_to_c.files import HALF
 from byocir.lowering.tir_to_c.float_ranges import FloatRange, range_of
 from byocir.lowering.tir_to_c.functions import FUNCTIONS
 from byocir.lowering.tir_to_c.literals import (
@@ -38,6 +37,7 @@ from byocir.lowering.tir_to_c.literals import (
     unsigned_type,
 )
 from byocir.lowering.tir_to_c.reciprocal import QUOTIENT, as_product
+from byocir.lowering.tir_to_c.routine_sources import HALF
 from byocir.lowering.tir_to_c.tree import Declare, Node
 from byocir.toolchain.calling import OUTSIDE
 

@@ -36,7 +36,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.routines import routine_of
-from byocir.lowering.tir_to_c.accesses import Indices, offset_of
+from byocir.lowering.tir_to_c.accesses import IndexText, offset_of
 from byocir.lowering.tir_to_c.contract import kernel_of
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
@@ -210,7 +210,7 @@ class _Writer:
         assert isinstance(block, BlockOp)
         bases = base_sums(block.bases, len(block.extents))
         known = [interval_of_sum(base) or ANYWHERE for base in bases]
-        indices = Indices([f"({self._text(b)})" if b != Linear() else "0" for b in bases], known)
+        indices = IndexText([f"({self._text(b)})" if b != Linear() else "0" for b in bases], known)
         names_ = [f"x{i}" for i in range(len(block.ins))]
         names_ += [f"y{i}" for i in range(len(block.outs))]
         places: list[Place] = []

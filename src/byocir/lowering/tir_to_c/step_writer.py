@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.lowering.tir_to_c.conditions import APART, either, when
-from byocir.lowering.tir_to_c.files import HALF, with_includes
 from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.openmp import DIRECTIVES, teamed
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated
+from byocir.lowering.tir_to_c.routine_sources import HALF, with_includes
 from byocir.lowering.tir_to_c.steps import (
     CONSTANT,
     INPUT,

@@ -10,9 +10,9 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.tir.affine import IndexForm
 from byocir.dialects.types import element_type_of, f32
-from byocir.lowering.tir_to_c.accesses import Indices
+from byocir.lowering.tir_to_c.accesses import IndexText
 from byocir.lowering.tir_to_c.dots import SHIFT, Dot
-from byocir.lowering.tir_to_c.kernels import Access, Loop, nest
+from byocir.lowering.tir_to_c.kernels import Loop, Operand, nest
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
 from byocir.lowering.tir_to_c.tree import Block, Declare, Node, Nodes, definition
 
@@ -43,7 +43,7 @@ class Factor:
     """An operand: where it is, apart from the reduction (`outer`) and along it (`inner`), whether
     it `follows` the lane, and how far it is from one row to the next, for each row iterator."""
 
-    access: Access
+    access: Operand
     outer: IndexForm
     inner: IndexForm
     follows: bool
@@ -60,7 +60,7 @@ class Tile:
 
     factors: Sequence[Factor]
     reduction: Sequence[Loop]
-    indices: Indices
+    indices: IndexText
     type: Attribute
     number: str
     fused: bool

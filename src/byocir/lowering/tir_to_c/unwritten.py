@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import shape_of
-from byocir.evaluate.tir_access import Access, Space
+from byocir.evaluate.tir_access import IndexedView, PointGrid
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
 
 MOST_POINTS = 2**20
@@ -81,10 +81,10 @@ def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
     used = sorted({i for expr in exprs for i in expr.used_dims()})
     if prod(op.extents[i] for i in used) > MOST_POINTS or prod(shape) > MOST_POINTS:
         return None
-    space = Space(tuple(map(str, range(len(op.extents)))), tuple(op.extents), tuple(used))
+    space = PointGrid(tuple(map(str, range(len(op.extents)))), tuple(op.extents), tuple(used))
     map_ = AffineMap(len(op.extents), 0, tuple(exprs))
     written = np.zeros(shape, np.bool_)
-    written[Access(space, map_, full=False).indices([0] * len(op.extents))] = True
+    written[IndexedView(space, map_, full=False).indices([0] * len(op.extents))] = True
     return written, inner
 
 

@@ -61,7 +61,7 @@ from byocir.lowering.tir_to_vta.tile_nest import (
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import local_map, loops_of, reach
 from byocir.rewrites.schedule.index import (
-    Indices,
+    IndexBuilder,
     innermost,
     is_index_arithmetic,
     loops_behind,
@@ -116,7 +116,7 @@ class _Stager:
         self.config = config
         self.body = composite.body.block
         self.widening = Widening(self.body, config, composite.location)
-        self.indices = Indices(self.body, composite.location)
+        self.indices = IndexBuilder(self.body, composite.location)
         self.local: dict[SSAValue, SSAValue] = {}
         """The buffer of the current tile for each intermediate buffer."""
         self.staged: dict[

@@ -36,7 +36,7 @@ from byocir.lowering.tir_to_vta.tile_nest import Nest, adds_lanes, nest_of, step
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
 from byocir.patterns.knobs import knobs_of
 from byocir.rewrites.schedule.blocks import filling, retile
-from byocir.rewrites.schedule.index import Indices
+from byocir.rewrites.schedule.index import IndexBuilder
 from byocir.vta_sim import VTAConfig
 
 
@@ -111,7 +111,7 @@ class _Tiler:
 
     def __post_init__(self) -> None:
         self.steps = steps_of(self.composite)
-        self.indices = Indices(self.composite.body.block, self.composite.location)
+        self.indices = IndexBuilder(self.composite.body.block, self.composite.location)
         self.bases: dict[int, SSAValue] = {}
         blocks = [op for op in self.steps if isinstance(op, BlockOp)]
         self.widest = max(blocks, key=lambda op: len(op.extents))

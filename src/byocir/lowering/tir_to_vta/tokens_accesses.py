@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.tir import ConstantOp
 from byocir.dialects.types import nbytes
 from byocir.dialects.vta import AluOp, FinishOp, GemmOp, InstructionOp, LoadOp, NestOp, TransferOp
-from byocir.rewrites.order import Access, Elements, Space, Touched
+from byocir.rewrites.order import Effects, Elements, SharedMemory, Touched
 from byocir.vta_sim import Memory, VTAConfig, decode_uops
 
 
@@ -29,35 +29,35 @@ class AccessReader:
         self._config = config
         self._shared = shared
         self._spaces = {
-            memory: Space(memory, config.depth(memory))
+            memory: SharedMemory(memory, config.depth(memory))
             for memory in (Memory.INP, Memory.WGT, Memory.ACC)
         }
         self._uops = np.zeros(config.depth(Memory.UOP), np.uint32)
         self._uops_known = np.zeros(config.depth(Memory.UOP), np.bool_)
         self._sets: dict[tuple[object, ...], Elements] = {}
 
-    def access(self, op: InstructionOp) -> Access:
+    def access(self, op: InstructionOp) -> Effects:
         """The access of the next instruction."""
         if isinstance(op, TransferOp):
             return self._transfer(op)
         if isinstance(op, NestOp):
             return self._nest(op)
-        return Access(op.queue, last=isinstance(op, FinishOp))
+        return Effects(op.queue, last=isinstance(op, FinishOp))
 
-    def _transfer(self, op: TransferOp) -> Access:
+    def _transfer(self, op: TransferOp) -> Effects:
         if op.is_nop:
-            return Access(op.queue)
+            return Effects(op.queue)
         fields, memory = op.operation_fields(), op.memory_id
         first = fields["sram_base"]
         local = slice(first, first + op.sram_size)
         if memory == Memory.UOP:
             self._load_uops(cast(LoadOp, op), local)
-            return Access(op.queue, self._dram(op))
+            return Effects(op.queue, self._dram(op))
         pad = memory if memory in self._spaces else Memory.ACC
         scratchpad = ((self._spaces[pad], local),)
         if isinstance(op, LoadOp):
-            return Access(op.queue, self._dram(op), scratchpad)
-        return Access(op.queue, scratchpad, self._dram(op))
+            return Effects(op.queue, self._dram(op), scratchpad)
+        return Effects(op.queue, scratchpad, self._dram(op))
 
     def _dram(self, op: TransferOp) -> Touched:
         """The window in DRAM, in units of the smallest element that is stored."""
@@ -68,7 +68,7 @@ class AccessReader:
         rows, columns = op.box
         starts = fields["dram_base"] + np.arange(rows) * fields["x_stride"]
         window = np.unique(starts[:, None] * scale + np.arange(columns * scale))
-        return ((Space(op.dram, nbytes(op.dram.type) // unit), compact(window)),)
+        return ((SharedMemory(op.dram, nbytes(op.dram.type) // unit), compact(window)),)
 
     def _load_uops(self, op: LoadOp, local: slice) -> None:
         source = op.source.owner if op.source is not None else None
@@ -81,19 +81,19 @@ class AccessReader:
             self._uops[local] = table[offset : offset + columns]
             self._uops_known[local] = True
 
-    def _nest(self, op: NestOp) -> Access:
+    def _nest(self, op: NestOp) -> Effects:
         fields = op.operation_fields()
         acc = self._spaces[Memory.ACC]
         written = ((acc, self._set(fields, "dst")),)
         if isinstance(op, GemmOp):
             if op.reset is not None:
-                return Access(op.queue, writes=written)
+                return Effects(op.queue, writes=written)
             inp, wgt = self._spaces[Memory.INP], self._spaces[Memory.WGT]
             factors = ((inp, self._set(fields, "src")), (wgt, self._set(fields, "wgt")))
-            return Access(op.queue, (*written, *factors), written)
+            return Effects(op.queue, (*written, *factors), written)
         if cast(AluOp, op).imm is not None:
-            return Access(op.queue, written, written)
-        return Access(op.queue, (*written, (acc, self._set(fields, "src"))), written)
+            return Effects(op.queue, written, written)
+        return Effects(op.queue, (*written, (acc, self._set(fields, "src"))), written)
 
     def _set(self, fields: dict[str, int], operand: str) -> Elements:
         """The elements that an operand of a nest takes; all of them if its micro-ops are not

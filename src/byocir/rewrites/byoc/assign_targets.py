@@ -22,7 +22,7 @@ from byocir.dialects.byoc import (
     YieldOp,
     enclosing_body,
 )
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
@@ -43,7 +43,7 @@ class AssignTargetsPass(ModulePass):
             for inner in block.ops
             if isinstance(inner, CompositeOp)
         ]
-        with collector_paused():
+        with gc_paused():
             for composite in composites:
                 _assign(composite, targets)
 

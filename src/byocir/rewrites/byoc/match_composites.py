@@ -26,7 +26,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import HOST, HOST_CODE, LEVELS, CallOp, DecisionAttr, TargetAttr
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike
@@ -62,7 +62,7 @@ class MatchCompositesPass(ModulePass):
         competes = objective and HOST_CODE in op.attributes
         host = Offer(HOST, c_host_of(op), costs=costs) if competes else None
         decisions: list[DecisionAttr] = []
-        with collector_paused():
+        with gc_paused():
             for function in host_functions(op):
                 blocks = list(blocks_in(function))
                 decisions += match_blocks(blocks, offers, objective, host)

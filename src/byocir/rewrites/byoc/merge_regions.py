@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant_value
 from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.legality import describe
@@ -49,7 +49,7 @@ class MergeRegionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         given_back: dict[CompositeOp, str] = {}
-        with collector_paused():
+        with gc_paused():
             for block in list(host_blocks(op)):
                 given_back |= merge_regions(block)
         if given_back:

@@ -29,7 +29,7 @@ from byocir.dialects.byoc import (
     TakenAttr,
     YieldOp,
 )
-from byocir.dialects.collector import collector_paused
+from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import fuse, named, names
 from byocir.dialects.uses import replace_op
 from byocir.dialects.walk import ops_of
@@ -47,7 +47,7 @@ class OutlineRegionsPass(ModulePass):
         symbols = {name.data for name in defined if isinstance(name, StringAttr)}
         symbols |= {f.callee.root_reference.data for f in ops_of(op) if isinstance(f, CallOp)}
         numbers: dict[str, int] = {}
-        with collector_paused():
+        with gc_paused():
             same: dict[Hashable, list[RegionOp]] = {}
             caller: dict[RegionOp, Operation] = {}
             for function, region in _regions(op):

@@ -23,7 +23,7 @@ from byocir.machine import Machine
 from byocir.rewrites.bufferize import inline_composites
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.schedule.blocks import block_of_copy, block_of_fill, body_of
-from byocir.rewrites.schedule.index import Indices
+from byocir.rewrites.schedule.index import IndexBuilder
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ def _make_block(op: Operation) -> None:
     assert isinstance(op, CopyOp | FillOp)
     assert op.parent is not None
     is_fill = isinstance(op, FillOp)
-    made = block_of_fill(op) if is_fill else block_of_copy(op, Indices(body_of(op), op.location))
+    made = (
+        block_of_fill(op) if is_fill else block_of_copy(op, IndexBuilder(body_of(op), op.location))
+    )
     op.parent.insert_op_before(made, op)
     op.detach()
     op.erase()

@@ -40,7 +40,7 @@ from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut import Part, expect_parts, parts_of
-from byocir.rewrites.schedule.access import Access, accesses_of
+from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import Box
 
@@ -110,7 +110,7 @@ class _Numbers:
     def __init__(self, machine: Machine, body: Block) -> None:
         self.machine = machine
         self.body = body
-        self.accesses: dict[SSAValue, list[Access]] = {}
+        self.accesses: dict[SSAValue, list[BoxAccess]] = {}
         self.order: dict[Operation, int] = {}
         for i, op in enumerate(body.ops):
             self.order[op] = i
@@ -151,7 +151,7 @@ class _Numbers:
             writers += [access.op] if reads_old(access.op) else []
         return writers if left == 0 else None
 
-    def _can_begin(self, access: Access, fill: BlockOp) -> bool:
+    def _can_begin(self, access: BoxAccess, fill: BlockOp) -> bool:
         op = access.op
         if not isinstance(op, BlockOp) or not access.writes or fill.outs[0] in op.ins:
             return False
@@ -201,7 +201,7 @@ class _Numbers:
 _Intervals = tuple[tuple[int, int], ...]
 
 
-def _box(access: Access) -> _Intervals:
+def _box(access: BoxAccess) -> _Intervals:
     return tuple((s.start.constant, s.start.constant + s.size) for s in access.box)
 
 

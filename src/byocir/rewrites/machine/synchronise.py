@@ -26,7 +26,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.order import Access, History, Ordering, Space, Touched, UnorderedError
+from byocir.rewrites.order import Effects, History, Ordering, SharedMemory, Touched, UnorderedError
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,25 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
         _count(units, calls, accesses)
 
 
-def _access(units: Sequence[str], call: Calls, watched: Collection[Memory]) -> Access:
+def _access(units: Sequence[str], call: Calls, watched: Collection[Memory]) -> Effects:
     """Gathers what a call reads and writes, but for memories that the machine itself watches."""
 
     def touched(places: Sequence[Place]) -> Touched:
         return [each for at in places if at.memory not in watched for each in _touched(at)]
 
-    return Access(units.index(call.unit.name), touched(call.read), touched([call.result]))
+    return Effects(units.index(call.unit.name), touched(call.read), touched([call.result]))
 
 
 def _touched(place_: Place) -> Touched:
     memory = place_.memory
     if memory.is_main:
-        return [(Space(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))]
-    return [(Space(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
+        return [
+            (SharedMemory(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))
+        ]
+    return [(SharedMemory(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
 
 
-def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Access]) -> None:
+def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effects]) -> None:
     """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
     has waited for, all later ones have."""
     history, needs = History(len(units)), list[dict[int, int]]()
@@ -92,7 +94,7 @@ def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Acce
 
 
 def _exchange(
-    order: Tokens, units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Access]
+    order: Tokens, units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effects]
 ) -> None:
     """Lets calls pop tokens that those before them pushed."""
     pairs = [(units.index(one.name), units.index(other.name)) for one, other in order.pairs]

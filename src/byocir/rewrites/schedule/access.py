@@ -34,7 +34,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Access:
+class BoxAccess:
     """An operand of an op and the box of elements that the op may reach of it. The box may be
     larger than what is reached, and outside the buffer where a pad or a guard covers it."""
 
@@ -46,12 +46,12 @@ class Access:
     writes: bool
 
 
-def accesses_in(block: Block) -> list[Access]:
+def accesses_in(block: Block) -> list[BoxAccess]:
     """The accesses of all ops in a block and in the loops inside it, in program order."""
     return [access for op in block.ops for access in accesses_of(op)]
 
 
-def accesses_of(op: Operation) -> Iterator[Access]:
+def accesses_of(op: Operation) -> Iterator[BoxAccess]:
     """The accesses of an op and of what is inside it."""
     if isinstance(op, BlockOp):
         yield from _of_block(op)
@@ -70,20 +70,20 @@ def accesses_of(op: Operation) -> Iterator[Access]:
                 yield from accesses_in(block)
 
 
-def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> Access:
+def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> BoxAccess:
     """An access to any element of an operand."""
     value = op.operands[operand]
     box = tuple(Side(Linear(), size) for size in shape_of(value.type))
-    return Access(op, operand, value, box, reads, writes)
+    return BoxAccess(op, operand, value, box, reads, writes)
 
 
-def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: bool) -> Access:
+def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: bool) -> BoxAccess:
     starts = base_sums(bases, len(op.box))
     box = tuple(Side(start, size) for start, size in zip(starts, op.box, strict=True))
-    return Access(op, operand, op.operands[operand], box, not writes, writes)
+    return BoxAccess(op, operand, op.operands[operand], box, not writes, writes)
 
 
-def _of_block(op: BlockOp) -> Iterator[Access]:
+def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
     old = reads_old(op)
     whole = op.whole
     for i, value in enumerate([*op.ins, *op.outs]):
@@ -92,7 +92,7 @@ def _of_block(op: BlockOp) -> Iterator[Access]:
             continue
         writes = i >= len(op.ins)
         box = _box_of(op, value, op.maps.data[i].data.results)
-        yield Access(op, i, value, box, not writes or old or op.where is not None, writes)
+        yield BoxAccess(op, i, value, box, not writes or old or op.where is not None, writes)
 
 
 def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
@@ -185,7 +185,7 @@ def is_inside(value: SSAValue, block: Block) -> bool:
     return owner is block
 
 
-def is_whole(access: Access) -> bool:
+def is_whole(access: BoxAccess) -> bool:
     """Tells if a block, copy or fill surely writes all of its buffer, in whatever order."""
     if not access.writes:
         return False

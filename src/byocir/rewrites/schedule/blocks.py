@@ -29,7 +29,7 @@ from byocir.dialects.tir.affine import canonical_map
 from byocir.dialects.types import element_type_of, shape_of
 
 if TYPE_CHECKING:
-    from byocir.rewrites.schedule.index import Indices
+    from byocir.rewrites.schedule.index import IndexBuilder
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def filling(
     return BlockOp(iterators, [], [buffer], [map_], Region(body), location=op.location)
 
 
-def block_of_copy(op: CopyOp, indices: Indices) -> BlockOp:
+def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
     """The block that moves what a copy moves between buffers of one element type; unlike it, it can
     be tiled."""
     extents = enumerate(op.box)

@@ -40,7 +40,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
 from byocir.patterns import BoundBlock, Composite
 from byocir.patterns.hooks import ask, expect_given
-from byocir.patterns.knobs import Space, read_knobs, space_of
+from byocir.patterns.knobs import KnobChoices, read_knobs, space_of
 from byocir.patterns.targets import composites_of, find, instructions_of
 from byocir.rewrites.bufferize import Routines, bufferize
 from byocir.rewrites.schedule.blocks import Parts
@@ -121,7 +121,7 @@ def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
         composite.schedule = StringAttr(text)
 
 
-def space_for(target: Any, composite: CompositeOp) -> Space:
+def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
     """The script of a target for a composite, with the ways to fill its holes; of operators the
     knobs alone. Raises ByocirError B219, B228 and B265."""
     function = composite.parent_op()

@@ -24,13 +24,13 @@ from byocir.dialects.tir import AllocOp, BlockOp, FillOp, ForOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
-from byocir.rewrites.schedule.access import Access, Side, accesses_in, accesses_of, loops_of
+from byocir.rewrites.schedule.access import BoxAccess, Side, accesses_in, accesses_of, loops_of
 from byocir.rewrites.schedule.blocks import Parts, block_of_fill, body_of, reads_old
 from byocir.rewrites.schedule.dependence import described
-from byocir.rewrites.schedule.index import Indices, base_sums, interval_of_sum
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
+from byocir.rewrites.schedule.index import IndexBuilder, base_sums, interval_of_sum
 from byocir.rewrites.schedule.kinds import runs_in_order
 from byocir.rewrites.schedule.requests import check_block, check_loop, refused
-from byocir.rewrites.schedule.settle import settle
 from byocir.rewrites.schedule.stage import top, united
 
 
@@ -55,11 +55,11 @@ def compute_at(block: BlockOp, loop: ForOp) -> None:
     box = united(reads, target)
     if box is None:
         raise _breaks("reads of one box in each iteration", "unrelated ones", block)
-    settle(body_of(block))
+    hoist_indices(body_of(block))
     before = top(reads[0].op, target)
     for op in chain:
         _move(op, box, before, target)
-    settle(body_of(loop))
+    hoist_indices(body_of(loop))
 
 
 def _breaks(expected: str, found: str, block: BlockOp) -> ByocirError:
@@ -122,7 +122,7 @@ def _iterator(expr: AffineExpr) -> int | None:
 
 def _reads(
     buffer: SSAValue, chain: Sequence[Operation], target: Block, block: BlockOp
-) -> list[Access]:
+) -> list[BoxAccess]:
     """The accesses in the loop, which are all but those of the chain, and read."""
     found = [access for access in accesses_in(target) if access.buffer is buffer]
     inside = {access.op for access in found}
@@ -166,7 +166,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
         moved = op
         op.detach()
     target.insert_op_before(moved, before)
-    indices = Indices(body_of(moved), moved.location)
+    indices = IndexBuilder(body_of(moved), moved.location)
     sizes = shape_of(moved.outs[0].type)
     extents, bases = list(moved.extents), base_sums((), len(moved.extents))
     guards: list[AffineExpr] = []

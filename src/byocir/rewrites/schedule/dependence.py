@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects.locations import names
 from byocir.dialects.tir import ForOp
 from byocir.rewrites.schedule.access import (
-    Access,
+    BoxAccess,
     Side,
     accesses_in,
     folded,
@@ -47,7 +47,7 @@ def conflicts(loop: ForOp, band: Sequence[ForOp] = ()) -> Iterator[Conflict]:
     loops = [loop, *band]
     inner = max(loops, key=_depth).body.block
     outer = min(loops, key=_depth)
-    by_buffer: dict[SSAValue, list[Access]] = {}
+    by_buffer: dict[SSAValue, list[BoxAccess]] = {}
     for access in accesses_in(inner):
         by_buffer.setdefault(access.buffer, []).append(access)
     for buffer, accesses in by_buffer.items():

@@ -16,10 +16,10 @@ from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.tir import ForOp, LoopKind, LoopKindAttr
 from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.blocks import body_of
-from byocir.rewrites.schedule.index import Indices
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
+from byocir.rewrites.schedule.index import IndexBuilder
 from byocir.rewrites.schedule.reorder import nest_of
 from byocir.rewrites.schedule.requests import refused
-from byocir.rewrites.schedule.settle import settle
 
 
 def fuse(outer: ForOp, inner: ForOp) -> ForOp:
@@ -29,7 +29,7 @@ def fuse(outer: ForOp, inner: ForOp) -> ForOp:
     if nest_of([outer, inner])[0] is not outer:
         raise refused("B254", "expected the outer loop first, found the inner one", inner)
     times, body = inner.extent.value.data, outer.body.block
-    indices = Indices(body_of(outer), outer.location)
+    indices = IndexBuilder(body_of(outer), outer.location)
     outer_uses, inner_uses = list(outer.index.uses), list(inner.index.uses)
     for op in list(inner.body.block.ops):
         op.detach()
@@ -49,5 +49,5 @@ def fuse(outer: ForOp, inner: ForOp) -> ForOp:
     if outer.kind.data is not inner.kind.data:
         outer.properties["kind"] = LoopKindAttr(LoopKind.SERIAL)
     outer.location = fuse_locations(outer, inner)
-    settle(body_of(outer))
+    hoist_indices(body_of(outer))
     return outer

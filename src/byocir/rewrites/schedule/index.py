@@ -103,7 +103,7 @@ def is_index_arithmetic(op: Operation) -> bool:
     return pure and op.results[0].type == IndexType()
 
 
-class Indices:
+class IndexBuilder:
     """Makes index values in front of an op, or at the end of a block; constants stand at the front
     of `body` and are shared. What was made in a block is not made again there: ask in order."""
 

@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear
 from byocir.rewrites.schedule.blocks import Parts, body_of
-from byocir.rewrites.schedule.index import Indices, base_sums
+from byocir.rewrites.schedule.index import IndexBuilder, base_sums
 
 
 def localise(
@@ -25,7 +25,7 @@ def localise(
     operand: int,
     value: SSAValue,
     starts: Sequence[Linear[SSAValue]],
-    indices: Indices,
+    indices: IndexBuilder,
 ) -> None:
     """Lets a block access `value`, which holds a box of the operand that begins at `starts`, in its
     place; reads of it need a pad only where an index divides, for its box may be the whole side."""
@@ -66,7 +66,7 @@ def rebase(block: BlockOp) -> None:
 
     count = len(parts.iterators)
     maps = [AffineMap(count, 0, tuple(map(local, map_.results))) for map_ in parts.maps]
-    zero = Indices(body_of(block), block.location).number(0)
+    zero = IndexBuilder(body_of(block), block.location).number(0)
     values = [zero if i in free else value for i, value in enumerate(parts.bases)]
     parts = replace(
         parts,

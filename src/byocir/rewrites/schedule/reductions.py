@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import element_type_of, is_integer
-from byocir.rewrites.schedule.access import Access
+from byocir.rewrites.schedule.access import BoxAccess
 
 _ORDERLESS = (arith.MaximumfOp, arith.MinimumfOp)
 _ORDERLESS_ON_INTEGERS = (
@@ -48,7 +48,7 @@ def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
     return isinstance(step, _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS)
 
 
-def only_accumulates(buffer: SSAValue, accesses: Sequence[Access]) -> bool:
+def only_accumulates(buffer: SSAValue, accesses: Sequence[BoxAccess]) -> bool:
     """Tells if, of these accesses, the only one to a buffer is a block that adds to it in any
     order: the iterations of the loops around the block may then change places."""
     found = [access for access in accesses if access.buffer is buffer]

@@ -18,10 +18,10 @@ from byocir.dialects.tir import ForOp
 from byocir.rewrites.schedule.access import accesses_in
 from byocir.rewrites.schedule.blocks import body_of
 from byocir.rewrites.schedule.dependence import Conflict, conflicts, described
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
 from byocir.rewrites.schedule.index import is_index_arithmetic
 from byocir.rewrites.schedule.reductions import only_accumulates
 from byocir.rewrites.schedule.requests import check_loop, refused
-from byocir.rewrites.schedule.settle import settle
 
 
 def reorder(*loops: ForOp) -> None:
@@ -43,7 +43,7 @@ def reorder(*loops: ForOp) -> None:
             late,
         )
     _rebuild(nest, loops)
-    settle(body_of(loops[0]))
+    hoist_indices(body_of(loops[0]))
 
 
 def _binding(loop: ForOp, nest: Sequence[ForOp]) -> Conflict | None:

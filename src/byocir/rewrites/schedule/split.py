@@ -19,9 +19,9 @@ from byocir.dialects.tir import AllocOp, BlockOp, ForOp, LoopKind, LoopKindAttr
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.blocks import Parts, body_of
-from byocir.rewrites.schedule.index import Indices, base_sums, is_index_arithmetic
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
+from byocir.rewrites.schedule.index import IndexBuilder, base_sums, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
-from byocir.rewrites.schedule.settle import settle
 
 _Guards = dict[BlockOp, tuple[int, Linear[SSAValue]]]
 """For each block the iterator that tells the iteration, and its last value."""
@@ -47,7 +47,7 @@ def split(loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForO
     inner = _split(loop, factor)
     for block, (i, last) in guards.items():
         guard_end(block, i, last)
-    settle(body_of(loop))
+    hoist_indices(body_of(loop))
     return loop, inner
 
 
@@ -66,7 +66,7 @@ def _split(loop: ForOp, factor: int) -> ForOp:
     uses = list(index.uses)
     first, body = inner.body.block.first_op, inner.body.block
     whole = Linear(((index, factor), (inner.index, 1)))
-    value = Indices(body_of(loop), loop.location).value(whole, body, first)
+    value = IndexBuilder(body_of(loop), loop.location).value(whole, body, first)
     for use in uses:
         set_operand(use.operation, use.index, value)
     return inner
@@ -109,7 +109,7 @@ def guard_end(block: BlockOp, i: int, last: Linear[SSAValue]) -> None:
     parts, end = Parts.of(block), AffineExpr.constant(last.constant)
     if last.terms:
         assert block.parent is not None
-        indices = Indices(body_of(block), block.location)
+        indices = IndexBuilder(body_of(block), block.location)
         value = indices.value(last.variable, block.parent, block)
         name = block.names[i]
         parts, point = parts.with_point(name, value, indices.number(0))

@@ -27,7 +27,7 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import set_operand
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import (
-    Access,
+    BoxAccess,
     Side,
     accesses_in,
     accesses_of,
@@ -37,11 +37,11 @@ from byocir.rewrites.schedule.access import (
     loops_of,
 )
 from byocir.rewrites.schedule.blocks import body_of
-from byocir.rewrites.schedule.index import Indices, base_sums, interval_of_sum, loops_behind
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
+from byocir.rewrites.schedule.index import IndexBuilder, base_sums, interval_of_sum, loops_behind
 from byocir.rewrites.schedule.kinds import runs_in_order
 from byocir.rewrites.schedule.rebase import localise
 from byocir.rewrites.schedule.requests import check_block, check_loop, check_operand, refused
-from byocir.rewrites.schedule.settle import settle
 
 
 def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) -> SSAValue:
@@ -55,10 +55,10 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
     inside = region_of(block, at)
     plan = _plan(block, operand, inside)
     body = body_of(block)
-    settle(body)
+    hoist_indices(body)
     local = AllocOp.of(element_type_of(plan.buffer.type), plan.sizes, scope, block.location)
     local.result.name_hint = plan.buffer.name_hint
-    indices = Indices(body, block.location)
+    indices = IndexBuilder(body, block.location)
     first, last = plan.ops[0], plan.ops[-1]
     after = last.next_op
     inside.insert_op_before(local, first)
@@ -81,7 +81,7 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
     elif plan.is_temporary and isinstance(plan.buffer.owner, Operation):
         plan.buffer.owner.detach()
         plan.buffer.owner.erase()
-    settle(body)
+    hoist_indices(body)
     return local.result
 
 
@@ -95,7 +95,7 @@ def region_of(block: BlockOp, at: ForOp | None) -> Block:
     return at.body.block
 
 
-def united(accesses: Sequence[Access], inside: Block) -> list[Side] | None:
+def united(accesses: Sequence[BoxAccess], inside: Block) -> list[Side] | None:
     """The box that all these accesses reach in one run of a block; None where they begin at
     unrelated indices."""
     boxes = [[folded(side, inside) for side in access.box] for access in accesses]
@@ -133,7 +133,7 @@ class _Plan:
     when nothing else uses the buffer."""
 
     buffer: SSAValue
-    accesses: tuple[Access, ...]
+    accesses: tuple[BoxAccess, ...]
     ops: tuple[Operation, ...]
     box: tuple[Side, ...]
     pad: Attribute | None
@@ -210,7 +210,7 @@ def _leaves(block: BlockOp, box: Sequence[Side], buffer: SSAValue) -> Exception:
     )
 
 
-def _overwritten(found: Sequence[Access], box: Sequence[Side], inside: Block) -> bool:
+def _overwritten(found: Sequence[BoxAccess], box: Sequence[Side], inside: Block) -> bool:
     """Tells if the first op that accesses a box writes all of it and reads nothing."""
     first = found[0]
     here = [access for access in found if top(access.op, inside) is top(first.op, inside)]
@@ -252,7 +252,7 @@ def _fill_again(op: Operation) -> None:
 
 
 def _redirect(
-    access: Access, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: Indices
+    access: BoxAccess, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: IndexBuilder
 ) -> None:
     """Lets an op access the buffer that holds a box, in its coordinates."""
     op = access.op
@@ -265,7 +265,11 @@ def _redirect(
 
 
 def _redirect_copy(
-    op: CopyOp, operand: int, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: Indices
+    op: CopyOp,
+    operand: int,
+    local: SSAValue,
+    starts: Sequence[Linear[SSAValue]],
+    indices: IndexBuilder,
 ) -> None:
     assert op.parent is not None
     values: list[Sequence[SSAValue]] = [op.source_bases, op.destination_bases]

@@ -20,10 +20,10 @@ from xdsl.ir import Block, SSAValue
 from byocir.dialects.tir import BlockOp, ForOp
 from byocir.dialects.tir.linear import Linear
 from byocir.rewrites.schedule.blocks import body_of, reads_old, retile
-from byocir.rewrites.schedule.index import Indices, base_sums
+from byocir.rewrites.schedule.hoist_indices import hoist_indices
+from byocir.rewrites.schedule.index import IndexBuilder, base_sums
 from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.schedule.requests import check_block, position_of, refused
-from byocir.rewrites.schedule.settle import settle
 from byocir.rewrites.schedule.split import guard_end
 
 Remainder = Literal["refuse", "guard", "overlap"]
@@ -102,7 +102,7 @@ def _carve(block: BlockOp, sizes: Mapping[int, int], remainder: Remainder) -> li
     body, guarded = body_of(block), list[tuple[int, Linear[SSAValue]]]()
     loops = [ForOp.of(-(-extents[i] // n), location=block.location) for i, n in sizes.items()]
     inside = nest(block, loops)
-    indices = Indices(body, block.location)
+    indices = IndexBuilder(body, block.location)
     for (i, size), loop in zip(sizes.items(), loops, strict=True):
         loop.index.name_hint = block.names[i]
         step, last = Linear(((loop.index, 1),)) * size, extents[i] - size
@@ -116,7 +116,7 @@ def _carve(block: BlockOp, sizes: Mapping[int, int], remainder: Remainder) -> li
     retile(block, extents, values)
     for i, end in guarded:
         guard_end(block, i, end)
-    settle(body)
+    hoist_indices(body)
     return loops
 
 

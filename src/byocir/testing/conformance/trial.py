@@ -32,7 +32,7 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
 from byocir.isolation import Died, Limits, go_on, isolated, limits_for
 from byocir.machine import Machine
-from byocir.patterns.files import given_file
+from byocir.patterns.user_code import given_file
 from byocir.request import Request
 from byocir.rewrites.check_each import first_difference
 from byocir.runtime.host import Host

@@ -23,7 +23,7 @@ from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.traits import is_constant
-from byocir.dialects.turns import turns_of
+from byocir.dialects.trip_counts import trip_count
 from byocir.dialects.types import (
     Shape,
     element_type_of,
@@ -158,7 +158,7 @@ def _loop(op: ForeignOp) -> _Plan | None:
     last = op.graphs[0].block.last_op
     if last is None or None in states:
         return None
-    turns, most = turns_of(op), constant_of(limit)
+    turns, most = trip_count(op), constant_of(limit)
     extent = turns if turns is not None else None if most is None else int(most.item())
     left = len(last.operands) - 1 - len(states)
     if extent is None and left:
@@ -180,7 +180,7 @@ def _loop(op: ForeignOp) -> _Plan | None:
 
 def _scan(op: ForeignOp) -> _Plan | None:
     count, last = op.attrs.data.get("num_scan_inputs"), op.graphs[0].block.last_op
-    turns = turns_of(op)
+    turns = trip_count(op)
     if not isinstance(count, IntegerAttr) or last is None or not turns:
         return None
     start = len(op.inputs) - count.value.data

@@ -16,7 +16,7 @@ from byocir.rewrites.schedule.index import innermost, is_index_arithmetic, loops
 _Key = tuple[Block, type[Operation], tuple[SSAValue, ...], Attribute | None]
 
 
-def settle(body: Block) -> None:
+def hoist_indices(body: Block) -> None:
     """Moves index arithmetic of loops to the front of the innermost loop that it depends on, and
     constants to the front of `body`; joins equal values; drops unused ones."""
     known: dict[_Key, SSAValue] = {}

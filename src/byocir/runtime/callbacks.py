@@ -17,22 +17,22 @@ from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 
 
-def called_back(code: HostCode) -> dict[str, str]:
+def callback_reasons(code: HostCode) -> dict[str, str]:
     """By the name of each node that the code calls back for, the reason. Regions of targets are
     called, too, but not in the evaluator."""
     found: dict[str, str] = {}
     for call in code.calls:
         for op, _ in _members(call):
             if not isinstance(op, CallOp | YieldOp):
-                found.update(dict.fromkeys(names(op.location), reason(op)))
+                found.update(dict.fromkeys(names(op.location), callback_reason(op)))
     return found
 
 
-Held = Mapping[SSAValue, Buffer]
+BufferOf = Mapping[SSAValue, Buffer]
 """Maps values to the buffers in which C holds them."""
 
 
-def _members(call: Call) -> Iterator[tuple[Operation, Held]]:
+def _members(call: Call) -> Iterator[tuple[Operation, BufferOf]]:
     """The ops that a call runs: its own, or those of the function that runs as one model."""
     op = call.op
     callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, FuncCallOp) else None
@@ -40,20 +40,20 @@ def _members(call: Call) -> Iterator[tuple[Operation, Held]]:
         buffers = zip([*read_by(op), *op.results], [*call.inputs, *call.outputs], strict=False)
         yield op, dict(buffers)
         return
-    given: Held = dict(zip(callee.body.block.args, call.inputs, strict=True))
+    given: BufferOf = dict(zip(callee.body.block.args, call.inputs, strict=True))
     yield from ((each, given) for each in callee.body.ops if isinstance(each, ForeignOp))
 
 
-def _is_kept(value: SSAValue, held: Held) -> bool:
+def _is_kept(value: SSAValue, held: BufferOf) -> bool:
     return held[value].place == KEPT if value in held else is_open(value.type)
 
 
-def _is_sized(value: SSAValue, held: Held) -> bool:
+def _is_sized(value: SSAValue, held: BufferOf) -> bool:
     """Tells if only a run gives the size of a value, though C can hold it."""
     return value in held and held[value].sizes is not None
 
 
-def reason(op: Operation) -> str:
+def callback_reason(op: Operation) -> str:
     """Says why an op has no form in C."""
     if any(is_open(value.type) for value in read_by(op)):
         return f"takes what is open since {listed(origins(read_by(op)))}"
@@ -66,7 +66,7 @@ def reason(op: Operation) -> str:
     return f"has no form in C for {', '.join(str(v.type) for v in op.results)}"
 
 
-def where_open(code: HostCode) -> list[Origin]:
+def open_origins(code: HostCode) -> list[Origin]:
     """Finds the origins of values that C cannot hold, and the ops without a form in C that take
     open values which it holds: inputs, and the first such ops on the way."""
     kept: list[SSAValue] = []
@@ -86,10 +86,10 @@ def _is_static(value: SSAValue) -> bool:
     return not is_open(value.type)
 
 
-def about_calls(code: HostCode) -> list[str]:
+def callback_notes(code: HostCode) -> list[str]:
     """Words the note on values that C cannot hold: their origins, and the consequence for the
     host."""
-    found = where_open(code)
+    found = open_origins(code)
     if not found:
         return []
     calls = [c for c in code.calls if any(b.place == KEPT or b.sizes for b in buffers_of(c))]

@@ -15,7 +15,7 @@ from byocir.dialects.tir import ForOp
 from byocir.dialects.types import static_shape
 
 
-def turns_of(op: ForeignOp) -> int | None:
+def trip_count(op: ForeignOp) -> int | None:
     """Counts the runs of a control-flow graph each time that the op runs, None where that depends
     on values: a Scan as long as what it scans, a Loop of a constant number of turns whose condition
     holds throughout, an If once at most."""
@@ -24,13 +24,13 @@ def turns_of(op: ForeignOp) -> int | None:
     return _looped(op) if op.op_type.data == "Loop" else 1
 
 
-def turns_around(op: Operation) -> int | None:
+def trip_count_around(op: Operation) -> int | None:
     """Counts the runs of an op each time that its function runs, None where that depends on
     values."""
     turns, around = 1, op.parent_op()
     while around is not None:
         if isinstance(around, ForeignOp) and around.is_control_flow:
-            own = turns_of(around)
+            own = trip_count(around)
             if own is None:
                 return None
             turns *= own

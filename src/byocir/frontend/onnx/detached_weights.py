@@ -17,7 +17,7 @@ import onnx
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph.values import Strings, StringsAttr
 from byocir.frontend.onnx.external import is_external, read_external
-from byocir.frontend.onnx.lifted import LARGE
+from byocir.frontend.onnx.protobuf_weights import LARGE
 from byocir.frontend.onnx.tensors import Unsupported, any_dtype, is_packed, values_of
 
 MAX_DENSE = 2**26
@@ -123,14 +123,14 @@ class Weights:
         tensor.dims.append(0)
 
     def restore(self) -> None:
-        """Gives the tensors that were stripped their shapes back."""
+        """Gives the tensors that were detached their shapes back."""
         for tensor, dims in self._left:
             del tensor.dims[:]
             tensor.dims.extend(dims)
         self._left.clear()
 
     def adopt(self, model: onnx.ModelProto) -> None:
-        """Takes the tensors of a model that was made from the stripped one in place of its own."""
+        """Takes the tensors of a model that was made from the detached one in place of its own."""
         shapes = {tensor.doc_string: dims for tensor, dims in self._left}
         self._left = [
             (tensor, shapes[tensor.doc_string]) for tensor in tensors_in(model) if tensor.doc_string

@@ -26,7 +26,7 @@ LARGE = 1024
 """Tensors of more bytes than this leave the protobuf."""
 
 
-class Lifted(NamedTuple):
+class SplitModel(NamedTuple):
     """A model's bytes without large weights, and these as uint8, read-only, by their position among
     the initializers of its graph."""
 
@@ -38,7 +38,7 @@ class Unusual(Exception):
     """Bytes that protobuf had better look at."""
 
 
-def lift(file: BufferedReader | BytesIO, size: int) -> Lifted | None:
+def split_weights(file: BufferedReader | BytesIO, size: int) -> SplitModel | None:
     """The model in a file of so many bytes that was just opened; None where it is unusual."""
     if sys.byteorder != "little":
         return None
@@ -66,7 +66,7 @@ class _Reader:
         self._at = 0
         self.raw: dict[int, np.ndarray] = {}
 
-    def model(self, size: int) -> Lifted:
+    def model(self, size: int) -> SplitModel:
         parts: list[bytes] = []
         graphs = 0
         for field in self._fields(size):
@@ -78,7 +78,7 @@ class _Reader:
             graphs += 1
         if graphs != 1:  # protobuf would merge several
             raise Unusual
-        return Lifted(b"".join(parts), self.raw)
+        return SplitModel(b"".join(parts), self.raw)
 
     def _graph(self, end: int) -> bytes:
         parts: list[bytes] = []

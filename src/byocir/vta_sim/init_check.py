@@ -12,7 +12,7 @@ from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Instruction
 
 
-class Written:
+class InitCheck:
     """One flag per element of UOP, INP, WGT and ACC; ACC_8BIT and OUT stand for ACC."""
 
     def __init__(self, config: VTAConfig) -> None:

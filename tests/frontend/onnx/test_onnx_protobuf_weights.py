@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from byocir.dialects.weights import dump_weights
 from byocir.errors import ByocirError
 from byocir.frontend.onnx import import_onnx, load
-from byocir.frontend.onnx.lifted import lift
+from byocir.frontend.onnx.protobuf_weights import split_weights
 
 
 def tensors() -> list[TensorProto]:
@@ -46,7 +46,7 @@ def outcome(model: bytes) -> tuple[str, bytes | str]:
 
 def outcome_by_protobuf(model: bytes) -> tuple[str, bytes | str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "lift", lambda file, size: None)
+        patch.setattr(load, "split_weights", lambda file, size: None)
         return outcome(model)
 
 
@@ -54,7 +54,7 @@ WHOLE = content(tensors())
 
 
 def test_large_raw_weights_leave_the_bytes():
-    lifted = lift(BytesIO(WHOLE), len(WHOLE))
+    lifted = split_weights(BytesIO(WHOLE), len(WHOLE))
     assert lifted is not None
     assert sorted(lifted.raw) == [3, 4]
     assert len(lifted.content) < len(WHOLE) - 3000
@@ -69,7 +69,7 @@ def test_large_raw_weights_leave_the_bytes():
 
 @pytest.mark.parametrize("unusual", [WHOLE + WHOLE, WHOLE[:-1], WHOLE + b"\x3b", b"\xff" * 11, b""])
 def test_unusual_bytes_are_left_to_protobuf(unusual):
-    assert lift(BytesIO(unusual), len(unusual)) is None
+    assert split_weights(BytesIO(unusual), len(unusual)) is None
 
 
 def test_a_number_that_its_message_cuts_off_is_left_to_protobuf():
@@ -77,7 +77,7 @@ def test_a_number_that_its_message_cuts_off_is_left_to_protobuf():
     graph = onnx.ModelProto.FromString(WHOLE).graph.SerializeToString() + b"\x60\x80"
     length = bytes([len(graph) & 0x7F | 0x80, len(graph) >> 7 & 0x7F | 0x80, len(graph) >> 14])
     model = b"\x08\x08\x3a" + length + graph + b"\x01\x42\x04\x0a\x00\x10\x0d"
-    assert lift(BytesIO(model), len(model)) is None
+    assert split_weights(BytesIO(model), len(model)) is None
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """Pauses the collector if it is on, and puts it back as it was once no thread is in here."""
     _pauses.enter()
     try:
