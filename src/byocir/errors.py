@@ -110,6 +110,11 @@ class CheckFailed(ByocirError):
     """Raised where a computed result is not what it must be: exit code 3 instead of 1."""
 
 
+class OwnMistake(ByocirError):
+    """Raised where byocir's part of a target, or a library that this calls, fails: a mistake of
+    ours, exit code 70 instead of 1. Its cause is the error itself."""
+
+
 SHOWN = 12
 """Choices that a help line lists at most."""
 

@@ -84,7 +84,7 @@ def problems(case: Case, exit_code: int, out: str, err: str) -> list[str]:
         f"exit code {exit_code}": exit_code not in (0, 1, 2, 3),
         f"codes {codes}": len(codes) != (exit_code in (1, 3)),
         f"code {codes}": bool(case.code) and not re.fullmatch(case.code, "".join(codes)),
-        "an internal error": "internal error" in err or "this is a bug" in err,
+        "an internal error": "internal error" in err or "this is a bug" in err or "B232" in codes,
         "a traceback": "Traceback" in err,
         f"{len(told)} characters": len(told) > MOST,
         "control characters": any(not line.isprintable() for line in f"{out}\n{err}".split("\n")),

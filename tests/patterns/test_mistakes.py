@@ -14,6 +14,7 @@ from pattern_programs import F, attempt, by_name, elementwise, module_of
 from xdsl.dialects.builtin import TensorType
 
 from byocir.compiler import partition
+from byocir.dialects.context import load_context
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
 from byocir.patterns import (
@@ -28,6 +29,7 @@ from byocir.patterns import (
     wildcard,
 )
 from byocir.patterns.targets import attr_of, find, parse_targets, register
+from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
 from byocir.targets.files import load_target
 
@@ -230,6 +232,31 @@ def test_a_fix_that_fails():
         return False, None
 
     assert "rule never failed with KeyError" in refused(lambda: tried(made), "B202").message
+
+
+def test_a_test_of_an_attribute_that_fails():
+    pattern = op("graph.softmax", wildcard(), axis=lambda axis: axis.even)
+    body = f"%a = graph.softmax %x {{axis = 0 : i64}} : ({F}) -> {F}\nfunc.return %a : {F}"
+    error = refused(lambda: attempt(pattern, body, "a"), "B202")
+    told = "the test of axis of graph.softmax, which is 0, failed with AttributeError"
+    assert told in error.message
+    assert error.where.startswith(f"{__file__}:")
+
+
+def test_a_body_that_fails_when_it_is_compared():
+    calls: list[int] = []
+
+    def body(acc: Any, x: Any) -> Any:
+        calls.append(0)
+        return x + 1 // (2 - len(calls))
+
+    made = Composite("npu.inc", (block("*i", wildcard()["*i"], body),))
+    module = module_of(elementwise("a = relu x"))
+    run_passes(module, load_context(), "convert-graph-to-tir")
+    (root,) = (each for each in module.walk() if each.name == "tir.block")
+    error = refused(lambda: made.attempt(root), "B206")
+    assert error.message.startswith("pattern npu.inc: the body failed with ZeroDivisionError")
+    assert error.where == f"{__file__}:{body.__code__.co_firstlineno + 2}"
 
 
 def test_a_test_of_values_that_fails():

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 import byocir
 from byocir.dialects.graph import ReluOp
 from byocir.dialects.types import f32, tensor
+from byocir.errors import OwnMistake
 from byocir.patterns import Composite, RegionPolicy, op, wildcard
 from byocir.patterns.targets import find, register, targets_of
 from byocir.runtime.export import export_project
@@ -222,7 +223,7 @@ class Undefined(CTarget):
     [
         (Dsp("define raises"), r"B219.*failed in emit with KeyError: 'kernel'"),
         (Dsp("nothing"), r"B228.*define of target 'dsp' to give C as text, found NoneType"),
-        (Dsp("fails"), r"B219.*failed in run with RuntimeError: the code of dsp_0 gave 7"),
+        (Dsp("fails"), r"B219.*failed in run with CodeFailed: the code of dsp_0 gave 7"),
         (Undefined(), r"B219.*failed in emit with NotImplementedError: Undefined does not say"),
     ],
 )
@@ -280,6 +281,53 @@ def test_a_package_keeps_its_options(tmp_path: Path):
         byocir.load(path, targets=['npu{mistake="no load"}'])
     with pytest.raises(byocir.ByocirError, match=r"B210.*unknown target 'npv'"):
         byocir.load(path, targets=["npv"])
+
+
+@pytest.mark.parametrize(
+    ("broken", "hook"),
+    [
+        ("byocir.targets.vta_files.files_of", "emit"),
+        ("byocir.targets.vta_runs.runner_of", "load"),
+        ("byocir.targets.vta_runs.Executable.run", "run"),
+    ],
+)
+def test_a_mistake_of_byocirs_own_targets_is_one_message(
+    broken: str, hook: str, monkeypatch: pytest.MonkeyPatch
+):
+    feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+    monkeypatch.setattr(broken, None)
+    with pytest.raises(OwnMistake) as caught:
+        byocir.compile(DIGITS, shapes={"image": (1, 1, 8, 8)}).run(feeds)
+    error = caught.value
+    assert error.code == "B232"
+    assert error.message.startswith(f"target 'vta' failed in {hook} with TypeError: 'NoneType'")
+    assert re.fullmatch(r"byocir\.targets\.\w+:\d+", error.where)
+    assert "please report it" in error.help
+
+
+def test_a_mistake_of_byocir_is_no_mistake_of_a_class_that_inherits_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("byocir.targets.c.CTarget.device", None)
+    source = f"int dsp_0({ARRAYS}) {{ return 0; }}"
+    monkeypatch.setattr(Dsp, "define", lambda *_: source)
+    with pytest.raises(OwnMistake, match=r"B232.*'dsp' failed in load with TypeError"):
+        byocir.compile(model(), targets=[Dsp()]).run({"x": np.zeros((2, 3), np.float32)})
+
+
+def test_a_call_of_byocir_that_fails_is_told_with_the_line_that_calls():
+    @dataclass(frozen=True)
+    class Caller(Npu):
+        name: ClassVar[str] = "caller"
+        patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
+
+        def emit(self, module: Any, symbols: Sequence[str]) -> Mapping[str, bytes]:
+            return {"code": tensor(f32, symbols[0]).encode()}  # type: ignore
+
+    with pytest.raises(byocir.ByocirError) as caught:
+        byocir.compile(model(), targets=[Caller()])
+    assert (caught.value.code, caught.value.where.rpartition(":")[0]) == ("B219", __file__)
+    assert re.search(r"called byocir\.dialects\.types:\d+ of byocir, which", caught.value.help)
 
 
 @pytest.mark.parametrize(

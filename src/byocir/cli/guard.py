@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import NoReturn, TextIO
 
-from byocir.errors import MOST, ByocirError, CheckFailed, printable, shortened
+from byocir.errors import MOST, ByocirError, CheckFailed, OwnMistake, printable, shortened
 from byocir.memory import limit_memory, refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
@@ -43,7 +43,7 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
 def _told(error: Exception, command: Sequence[str]) -> int:
     """Tells an error, and gives the exit code. It imports what knows the errors when there is one:
     a tool without any starts sooner."""
-    if isinstance(error, ByocirError):
+    if isinstance(error, ByocirError) and not isinstance(error, OwnMistake):
         return _told_to_user(error)
     from byocir.rewrites.reproducer import ByocirInternalError
     from byocir.vta_sim.errors import CODES, VTAError
@@ -125,6 +125,9 @@ def _report_crash(error: Exception, command: Sequence[str]) -> None:
         where = str(write_crash(error, command))
     except OSError as unwritten:
         where = f"none, as they cannot be written: {unwritten.strerror}"
+    if isinstance(error, OwnMistake):
+        _tell(f"{error}\n  details  {where}")
+        return
     _tell(
         f"internal error: {type(error).__name__}: {shortened(printable(str(error)), MOST)}\n"
         f"  details  {where}\n"

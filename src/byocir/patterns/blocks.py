@@ -12,7 +12,7 @@ from typing import Any, cast, overload
 from xdsl.ir import Operation, SSAValue, Use
 
 from byocir.dialects import tir
-from byocir.errors import FAILURES, ByocirError
+from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike, Facts, Kept, Misfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
@@ -28,7 +28,6 @@ from byocir.patterns.index import (
     rank_fits,
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
-from byocir.patterns.mistakes import place_of
 from byocir.patterns.nodes import Access, Pattern, match_operand
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
@@ -108,22 +107,8 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
     except ValueError as error:
         raise ByocirError("B206", str(error), where=where) from error
-    _try_body(cast("Callable[..., Any]", body), len(reads))
+    check_body(cast("Callable[..., Any]", body), len(reads))
     return made
-
-
-def _try_body(body: Callable[..., Any], inputs: int) -> None:
-    """Raises ByocirError B206 for a body that cannot be called with so many inputs, or that fails
-    of itself."""
-    try:
-        check_body(body, inputs)
-    except FAILURES as error:
-        raise ByocirError(
-            "B206",
-            f"the body failed with {type(error).__name__}: {error}",
-            where=place_of(body, error),
-            help="a body takes the result so far and then each input: lambda acc, x: acc + x",
-        ) from error
 
 
 def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:

@@ -20,7 +20,7 @@ from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
 from byocir.patterns.match import Match, Progress, State
-from byocir.patterns.mistakes import check_op, place_of
+from byocir.patterns.mistakes import check_op, failed, place_of
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
 from byocir.patterns.zero_points import SYMMETRIC_ALONE, leaves_zero_point_open
@@ -183,15 +183,15 @@ class Composite:
         evaluated. Gives the first that fits, else the first structural match, else how far the
         others came. `blocked` tells why a match is out of question for reasons of its own; attempts
         on a module that does not change may share what is `alike`. Raises ByocirError B202 for a
-        rule or a test that fails."""
+        rule or a test that fails, B206 for a block's body that does."""
         try:
             with _nested(self.name):
                 return self._attempt(root, blocked, alike or Alike())
         except ByocirError as error:
-            if error.code != "B202":
+            if error.code not in ("B202", "B206"):
                 raise
             told = f"pattern {self.name}: {error.message}"
-            raise ByocirError("B202", told, where=error.where, help=error.help) from error
+            raise ByocirError(error.code, told, where=error.where, help=error.help) from error
 
     def outlined(self, op: Operation, alike: Alike) -> tuple[object, int] | None:
         """The key of what this composite finds out about blocks with the outline of an op; None for
@@ -286,11 +286,7 @@ def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
         told = f"pattern {name}: {error.message}"
         raise ByocirError(error.code, told, where=where, help=error.help) from error
     except FAILURES as error:
-        raise ByocirError(
-            "B207",
-            f"pattern {name} failed with {type(error).__name__}: {error}",
-            where=place_of(function, error),
-        ) from error
+        raise failed("B207", f"pattern {name}", function, error) from error
     alternatives = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
     for each in alternatives or (None,):
         if not isinstance(each, Pattern):

@@ -1,4 +1,5 @@
-"""Calls of what a target from outside wrote: its mistakes are told, with the place, as its own."""
+"""Calls of what a target does: mistakes of its own code are told as its own, with the place, and
+byocir's as ours."""
 
 from __future__ import annotations
 
@@ -8,20 +9,28 @@ from typing import Any, cast
 
 from xdsl.utils.exceptions import PassFailedException
 
-from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.mistakes import place_in
+from byocir.errors import FAILURES, ByocirError, OwnMistake
+from byocir.patterns.blame import Blame, blame
 
 DEBUG = "BYOCIR_DEBUG"
 """The environment variable with which the command line shows where user errors were raised."""
+
+
+class CodeFailed(Exception):
+    """The code that a target gave says that it failed."""
+
+
+OF_TARGETS = (CodeFailed, NotImplementedError)
+"""What byocir raises where the class of a target, and nobody else, is at fault."""
 
 
 @contextmanager
 def mistakes_of(
     target: str, kind: type, hook: str, function: Callable[..., Any] | None
 ) -> Generator[None]:
-    """Around the code of a target, or of a pass of its own, of class `kind`: raises ByocirError
-    B219, with file and line, where it fails. What byocir's own classes raise is a mistake of ours
-    and stays."""
+    """Around the code of a target, or of a pass of its own, of class `kind`. Where it fails it
+    raises ByocirError B219 with the line of the target's code that did, or called what did; and
+    OwnMistake B232 where only byocir's was running."""
     try:
         yield
     except (ByocirError, PassFailedException):
@@ -29,14 +38,26 @@ def mistakes_of(
     except FAILURES as error:
         from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
 
-        if isinstance(error, VTAError) or kind.__module__.split(".")[0] == "byocir":
+        found = blame(kind, function, error, is_known=isinstance(error, OF_TARGETS))
+        if isinstance(error, VTAError) or (isinstance(error, MemoryError) and not found.is_users):
             raise
-        raise ByocirError(
-            "B219",
-            f"target '{target}' failed in {hook} with {type(error).__name__}: {error}",
-            where=place_in(kind, function, error),
-            help=f"this is the target's own code; {DEBUG}=1 shows the whole traceback",
+        told = f"target '{target}' failed in {hook} with {type(error).__name__}: {error}"
+        if found.is_users:
+            raise ByocirError("B219", told, where=found.where, help=_help(found)) from error
+        raise OwnMistake(
+            "B232",
+            told,
+            where=found.where,
+            help="byocir did that, or a library that it calls, and not code of a target from "
+            f"outside: please report it; {DEBUG}=1 shows the whole traceback",
         ) from error
+
+
+def _help(found: Blame) -> str:
+    shown = f"{DEBUG}=1 shows the whole traceback"
+    if not found.below:
+        return f"this is the target's own code; {shown}"
+    return f"the target's own code called {found.below} of byocir, which raised it; {shown}"
 
 
 def ask(target: Any, hook: str, *arguments: Any) -> Any:

@@ -16,10 +16,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from inspect import getsourcefile, getsourcelines, unwrap
+from inspect import unwrap
 from numbers import Real
 from typing import Any, cast
 
@@ -151,27 +150,12 @@ def place_of(function: Callable[..., Any], error: BaseException | None = None) -
     return f"{code.co_filename}:{lines[-1]}"
 
 
-def place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
-    """Finds the line of a user's class at which a method failed: where byocir's own code did
-    that for it, the last of the class's lines that were running, else the one at which it
-    begins."""
-    if function is not None and not _is_ours(unwrap(function)):
-        return place_of(function, error)
-    own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
-    files = {getattr(module, "__file__", None) for module in own} - {None}
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        place = f"{file}:{trace.tb_lineno}" if file in files else place
-        trace = trace.tb_next
-    try:
-        return place or f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
-    except (OSError, TypeError):  # typed in, or in no file
-        return kind.__module__
-
-
-def _is_ours(thing: object) -> bool:
-    return getattr(thing, "__module__", "").split(".")[0] == "byocir"
+def failed(
+    code: str, what: str, function: Callable[..., Any], error: BaseException, help: str = ""
+) -> ByocirError:
+    """Words what a user's function raised, with the line at which it did."""
+    told = f"{what} failed with {type(error).__name__}: {error}"
+    return ByocirError(code, told, where=place_of(function, error), help=help)
 
 
 def check_distinct(names: Sequence[str], target: str) -> None:

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from byocir.dialects.types import element_type_of
-from byocir.errors import ByocirError
+from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
-from byocir.patterns.mistakes import check_dtype, check_op, check_uses
+from byocir.patterns.mistakes import check_dtype, check_op, check_uses, failed
 from byocir.patterns.value_tests import ValueTest, Where, refusal
 
 COMMUTATIVE = frozenset(
@@ -242,7 +242,7 @@ class OpPattern(Pattern):
         empty when it does."""
         for name, expected in self.attrs.items():
             found = python_value(op.properties[name]) if name in op.properties else None
-            if not attribute_fits(expected, found):
+            if not attribute_fits(expected, found, f"{name} of {self.name}"):
                 return f"expected {self.name} with {name} {wanted(expected)}, found {found}"
         fewest, most, found = self.required, len(self.operands), len(op.operands)
         if fewest <= found <= most:
@@ -275,9 +275,15 @@ class OpPattern(Pattern):
         return self.operands
 
 
-def attribute_fits(expected: Any, found: Any) -> bool:
-    """Tells if an attribute is the value that a pattern asks for, or one its function admits."""
-    return bool(expected(found)) if callable(expected) else found == expected
+def attribute_fits(expected: Any, found: Any, what: str = "an attribute") -> bool:
+    """Tells if an attribute is the value that a pattern asks for, or one its function admits.
+    Raises ByocirError B202 where that function fails."""
+    if not callable(expected):
+        return found == expected
+    try:
+        return bool(expected(found))
+    except FAILURES as error:
+        raise failed("B202", f"the test of {what}, which is {found},", expected, error) from error
 
 
 def wanted(expected: Any) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.mistakes import place_of
+from byocir.patterns.mistakes import failed
 from byocir.patterns.rules import sentence_of
 
 
@@ -54,11 +54,7 @@ def broken_rules(rules: Sequence[RegionRule], region: GatheredRegion, target: st
         except ByocirError:
             raise
         except FAILURES as error:
-            raise ByocirError(
-                "B202",
-                f"rule {rule.__name__} of regions of {target} failed with "
-                f"{type(error).__name__}: {error}",
-                where=place_of(rule, error),
-                help="a rule gives (holds, seen); a region has composites, inputs, outputs, macs",
-            ) from error
+            what = f"rule {rule.__name__} of regions of {target}"
+            help = "a rule gives (holds, seen); a region has composites, inputs, outputs, macs"
+            raise failed("B202", what, rule, error, help) from error
     return "; ".join(told)

@@ -15,7 +15,7 @@ from typing import Any
 from byocir.dialects.decisions import RuleResult
 from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.patterns.match import Match
-from byocir.patterns.mistakes import place_of
+from byocir.patterns.mistakes import failed, place_of
 
 Check = Callable[[Match], tuple[bool, Any]]
 """Gives whether it holds and what was seen."""
@@ -92,13 +92,9 @@ class Rule:
             raise
         except FAILURES as error:
             bound = ", ".join(match) or "none"
-            raise ByocirError(
-                "B202",
-                f"rule {self.name} failed with {type(error).__name__}: {error}",
-                where=place_of(self.check, error),
-                help=f"a rule gives (holds, seen); names bound here: {bound}; test optional ones "
-                'with `"b" in m`',
-            ) from error
+            help = f"a rule gives (holds, seen); names bound here: {bound}; test optional ones with"
+            help += ' `"b" in m`'
+            raise failed("B202", f"rule {self.name}", self.check, error, help) from error
 
     def _fix(self, match: Match) -> str:
         return self.fix if isinstance(self.fix, str) else self.fix(match)

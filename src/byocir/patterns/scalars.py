@@ -34,6 +34,8 @@ from byocir.dialects.tir.scalar import (
     Number,
     Scalar,
 )
+from byocir.errors import FAILURES
+from byocir.patterns.mistakes import failed
 
 COMMUTATIVE = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 CONVERSIONS = (
@@ -112,7 +114,7 @@ def match_body(
     block = op.body.block
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
-    return _scalar(body(acc, *inputs)).match(op.yielded[0], {})
+    return _computed(body, acc, *inputs).match(op.yielded[0], {})
 
 
 def binary_text(name: str, lhs: str, rhs: str) -> str:
@@ -125,7 +127,7 @@ def binary_text(name: str, lhs: str, rhs: str) -> str:
 def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
     """The names of a body's parameters, and what it computes of them."""
     names, block = list(signature(body).parameters), Block()
-    return names, str(_scalar(body(*(_Argument(block, i, n) for i, n in enumerate(names)))))
+    return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
 
 
 def emit_pattern(
@@ -135,14 +137,23 @@ def emit_pattern(
     Raises TypeError for a body that nothing gives a type."""
     block = Block()
     *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
-    return _typed(_scalar(body(acc, *inputs)).emit(arguments, number))
+    return _typed(_computed(body, acc, *inputs).emit(arguments, number))
 
 
 def check_body(body: Callable[..., Any], inputs: int) -> None:
-    """Calls a body once, so that what is wrong with it shows; raises what it raises, and TypeError
-    for a result that is no scalar."""
+    """Calls a body once, so that what is wrong with it shows: it cannot be called with so many
+    inputs, or fails of itself. Raises ByocirError B206."""
     block = Block()
-    _scalar(body(*(_Argument(block, i) for i in range(inputs + 1))))
+    _computed(body, *(_Argument(block, i) for i in range(inputs + 1)))
+
+
+def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPattern:
+    """What a body makes of arguments; raises ByocirError B206 where it fails."""
+    try:
+        return _scalar(body(*arguments))
+    except FAILURES as error:
+        help = "a body takes the result so far and then each input: lambda acc, x: acc + x"
+        raise failed("B206", "the body", body, error, help) from error
 
 
 def _scalar(value: Any) -> ScalarPattern:

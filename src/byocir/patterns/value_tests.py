@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.types import shape_of
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.match import constant_array
-from byocir.patterns.mistakes import place_of
+from byocir.patterns.mistakes import failed
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,8 @@ def _looked(test: ValueTest, value: SSAValue) -> tuple[bool, Any]:
     except ByocirError:
         raise
     except FAILURES as error:
-        raise ByocirError(
-            "B202",
-            f"the test '{test.sentence}' failed with {type(error).__name__}: {error}",
-            where=place_of(test.user or test.look, error),
-        ) from error
+        function = test.user or test.look
+        raise failed("B202", f"the test '{test.sentence}'", function, error) from error
 
 
 def rank(dimensions: int) -> ValueTest:

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, Shrink
 from byocir.dialects.context import load_context
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.verify import InvalidOp, Verifier
-from byocir.errors import ByocirError, did_you_mean
+from byocir.errors import ByocirError, OwnMistake, did_you_mean
 from byocir.memory import refused
 from byocir.rewrites.registry import PASSES, PassThunk, all_passes
 from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
@@ -149,11 +149,13 @@ def run_passes(
         try:
             with refused(f"a model, for pass {pass_.name},"):
                 seconds = _run(pass_, context, module, verifier if check else None)
-        except (ByocirError, ByocirInternalError, ShrinkException):
+        except (ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:
             raise ByocirError("B223", f"pass {pass_.name}: {error}") from error
         except Exception as error:
+            if isinstance(error, ByocirError) and not isinstance(error, OwnMistake):
+                raise
             if start is None:
                 raise _Broken from error
             blamed, run = _blamed(error, start, context, passes[: index + 1])
@@ -194,7 +196,8 @@ def _internal_error(
     error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
 ) -> ByocirInternalError:
     """Replays all passes but the last, so that no pass that succeeds pays for a copy."""
-    problem = f"{type(error).__name__}: {error}"
+    is_told = isinstance(error, OwnMistake)
+    problem = error.message if is_told else f"{type(error).__name__}: {error}"
     before = start.clone()
     try:
         for pass_ in passes[:-1]:

@@ -36,7 +36,7 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
-from byocir.patterns.hooks import expect_given
+from byocir.patterns.hooks import CodeFailed, expect_given
 from byocir.targets.base import Runner, Target
 from byocir.targets.device import ARRAYS, CFunctions, c_name
 from byocir.toolchain import Libraries, built_and_loaded
@@ -195,7 +195,7 @@ class _Loaded:
                 help="compile with other options of the target (byocir targets), or without it",
             )
         if code != 0:
-            raise RuntimeError(f"{what} gave {code}")
+            raise CodeFailed(f"{what} gave {code}")
 
     def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
         """The state that a function gets, if it has one."""

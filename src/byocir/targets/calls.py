@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from byocir.errors import ByocirError, CheckFailed
+from byocir.errors import ByocirError, CheckFailed, OwnMistake
 from byocir.isolation import Child, Died, Limits, limits_for
 from byocir.patterns.hooks import mistakes_of
 from byocir.patterns.user_code import given_file
@@ -20,7 +20,8 @@ _T = TypeVar("_T")
 
 
 def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
-    """Calls a method of a target. Raises ByocirError B219, with file and line, where it fails."""
+    """Calls a method of a target. Raises ByocirError B219, with file and line, where it fails, and
+    OwnMistake B232 where byocir's own code does."""
     name = getattr(method, "__name__", str(method))
     with mistakes_of(target.name, type(target), name, method):
         return method(*arguments)
@@ -137,7 +138,7 @@ def _as_data(error: Exception) -> Any:
 def _error_of(told: Any) -> Exception:
     from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
 
-    known = {kind.__name__: kind for kind in (CheckFailed, ByocirError, VTAError)}
+    known = {kind.__name__: kind for kind in (CheckFailed, OwnMistake, ByocirError, VTAError)}
     kind = next((known[name] for name in told["error"] if name in known), None)
     if kind is None:
         error = RuntimeError(f"{told['error'][0]}: {', '.join(told['args'])}")

@@ -1,0 +1,90 @@
+"""Finds whose code failed, that of a target from outside or byocir's, and at which line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from inspect import getsourcefile, getsourcelines, unwrap
+from types import FrameType
+from typing import Any
+
+from byocir.patterns.mistakes import place_of
+
+OURS = "byocir"
+LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "onnxruntime", "xdsl"})
+"""Packages that byocir calls, beside Python's own: whoever calls them is to blame."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Tells who made a mistake."""
+
+    is_users: bool
+    """Tells if it is the user's code, and not byocir's alone."""
+    where: str
+    """The line at fault: of the user's code the last that was running."""
+    below: str = ""
+    """The line of byocir that was running below that, if the user's code had called it."""
+
+
+def blame(
+    kind: type, function: Callable[..., Any] | None, error: BaseException, *, is_known: bool
+) -> Blame:
+    """Finds who is to blame for what a method of class `kind` raised. The user is where code of the
+    user's was running, or the class is the user's and the method, too, or the error `is_known` to
+    be a fault of such classes; else byocir is."""
+    ours, users, below = "", "", ""
+    for frame, line in _lines(error):
+        package, module = _package(frame.f_globals.get("__name__", "")), frame.f_globals["__name__"]
+        if package == OURS:
+            ours = below = f"{module}:{line}"
+        elif package not in LIBRARIES and package not in sys.stdlib_module_names:
+            users, below = f"{frame.f_code.co_filename}:{line}", ""
+    own = None if function is None or _is_ours(_inner(function)) else function
+    if not users and (_is_ours(kind) or not (own or is_known)):
+        return Blame(False, ours)
+    where = _place_in(kind, own, error)
+    return Blame(True, where or users or _begin_of(kind), below if users else "")
+
+
+def _lines(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The calls that were running, outermost first, each with its line."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a decorator or `partial` wraps."""
+    found = unwrap(function)
+    return _inner(found.func) if isinstance(found, partial) else found
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_ours(thing: object) -> bool:
+    return _package(getattr(thing, "__module__", None) or "") == OURS
+
+
+def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
+    """The line of a user's method that failed; without one the last of the lines that were running
+    in the files of a user's class, if there are any."""
+    if function is not None:
+        return place_of(function, error)
+    own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
+    files = {getattr(module, "__file__", None) for module in own} - {None}
+    lines = [(frame.f_code.co_filename, line) for frame, line in _lines(error)]
+    return next((f"{file}:{line}" for file, line in reversed(lines) if file in files), "")
+
+
+def _begin_of(kind: type) -> str:
+    """The line at which a class begins."""
+    try:
+        return f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
+    except (OSError, TypeError):  # typed in, or in no file
+        return kind.__module__
