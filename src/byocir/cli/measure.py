@@ -94,7 +94,7 @@ def _works(module: ModuleOp) -> dict[str, Work]:
 
 
 def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work, dict[str, float]]:
-    """Of functions on the same work the one that took least."""
+    """Maps each work to the costs of the function on it that took least."""
     costs: dict[Work, dict[str, float]] = {}
     for symbol, least in seconds.items():
         if symbol in works:

@@ -74,7 +74,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """To a file, or standard output."""
+    """Writes bytes to a file, or to standard output."""
     if path == PIPE:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -182,7 +182,7 @@ def read_dram(path: str) -> NDArray[np.uint8]:
 
 
 def write_dram(path: str, dram: NDArray[np.uint8]) -> None:
-    """As .npy if that is its suffix, else the bytes as they are."""
+    """Writes memory as .npy if the path has that suffix, else the bytes as they are."""
     if Path(path).suffix != ".npy":
         write_bytes(path, dram.tobytes())
         return

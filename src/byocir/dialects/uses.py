@@ -15,7 +15,7 @@ from xdsl.ir.core import SSAValues
 from xdsl.rewriter import Rewriter
 
 WIDE = 32
-"""As many operands as are worth a list."""
+"""The number of operands from which a list of them is worth its making."""
 
 
 class _ListOfOperands(list[SSAValue]):

@@ -47,7 +47,7 @@ class _Facts(NamedTuple):
     Whether its operands reach it is not here: that is checked every time."""
 
     types: list[Attribute]
-    """Of operands, results and the arguments of blocks inside."""
+    """The types of operands, results and the arguments of blocks inside."""
     counts: tuple[int, ...]
     """The numbers of operands and results, and of each block's arguments."""
     around: object

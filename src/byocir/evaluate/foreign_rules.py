@@ -93,4 +93,4 @@ FOREIGN_RULES: Mapping[str, ForeignRule] = {
     "NonMaxSuppression": _non_max_suppression,
     "Unique": _unique,
 }
-"""By the operator."""
+"""The rule of each operator."""

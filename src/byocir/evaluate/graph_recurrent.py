@@ -102,4 +102,4 @@ def _lstm(op: LstmOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 RECURRENT_RULES: Mapping[type[Operation], Rule] = {GruOp: _gru, LstmOp: _lstm, RnnOp: _rnn}
-"""By op class."""
+"""The rule of each op class."""

@@ -57,8 +57,8 @@ from byocir.evaluate.scalar import saturate
 def _slices(
     x: np.ndarray, out: Shape, op: PoolOp | ConvOp, kernel: Sequence[int], fill: Any
 ) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """For each position in the kernel, in order, the elements of `x` [N,C,spatial…] that the
-    windows have there [N,C,out…]. Outside of `x` there is `fill`."""
+    """Yields each position in the kernel, in order, with the elements of `x` [N,C,spatial…] that
+    the windows have there [N,C,out…]. Outside of `x` there is `fill`."""
     strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
     begins = int_tuple(op.pads)[: len(kernel)]
     reach = [

@@ -30,7 +30,7 @@ def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Sequence[Value]) ->
 def _parallel(
     interpreter: Interpreter, op: scf.ParallelOp, arguments: Sequence[Value]
 ) -> Sequence[Value]:
-    """In order; loops that reduce are no part of what is written here."""
+    """Runs the iterations in order; byocir writes no such loops that reduce."""
     if op.results:
         raise unknown(op)
     count = len(op.lowerBound)

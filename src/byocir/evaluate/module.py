@@ -133,7 +133,8 @@ def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def random_arguments(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
-    """As `random_feeds`, and for a function in memory what its outputs hold before."""
+    """Draws inputs as `random_feeds` does and, for a function in memory, what its outputs hold
+    before."""
     return _random(module, seed)
 
 

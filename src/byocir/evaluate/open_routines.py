@@ -115,7 +115,8 @@ def joined(arrays: Sequence[np.ndarray], axis: int, count: int) -> list[np.ndarr
 
 
 def part(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """From an array: starts, ends, axes and steps as those of ONNX's Slice."""
+    """Slices an array: arrays are it, then starts, ends, axes and steps as those of ONNX's
+    Slice."""
     x, *given = arrays
     cut = [slice(None)] * x.ndim
     for start, end, axis, step in zip(*(a.tolist() for a in given), strict=True):

@@ -113,7 +113,8 @@ def _scatter_nd(arrays: Sequence[np.ndarray], how: int) -> list[np.ndarray]:
 
 
 def _remainder(arrays: Sequence[np.ndarray], towards_zero: int) -> list[np.ndarray]:
-    """Of two arrays of floats, with the sign of the dividend or else of the divisor."""
+    """Divides two arrays of floats and gives the rest, which has the sign of the dividend
+    (quotients `towards_zero`) or else of the divisor."""
     x, y = arrays
     rest = np.fmod(x, y)
     if towards_zero:
@@ -146,4 +147,4 @@ ROUTINES: dict[str, Routine] = {
         Routine("unpack", (), o.unpack),
     )
 }
-"""By name."""
+"""The numpy rule of each routine, by its name."""

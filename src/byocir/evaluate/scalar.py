@@ -66,7 +66,7 @@ def unsigned(x: np.ndarray) -> np.ndarray:
 
 
 def _signed_bool(x: np.ndarray) -> np.ndarray:
-    """As an i1 is signed: true is -1."""
+    """Reads booleans as i1 is read where it is signed: true is -1."""
     return -x.astype(np.int8) if x.dtype == np.bool_ else x
 
 

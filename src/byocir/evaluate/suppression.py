@@ -8,8 +8,8 @@ import numpy as np
 
 
 def non_max_suppression(arrays: Sequence[np.ndarray], center: int, least: int) -> list[np.ndarray]:
-    """By class, the boxes of the greatest scores that overlap no better one by more than a
-    threshold: [batch, class, box].
+    """Chooses for each class the boxes of the greatest scores that overlap no better one by more
+    than a threshold: [batch, class, box].
 
     Arrays: boxes f32 [batches, boxes, 4], as corners, or if `center` as centers and sizes; scores
     f32 [batches, classes, boxes]; the most boxes of a class, i64; that threshold, a part of what

@@ -66,7 +66,7 @@ def update_block(
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
 ) -> None:
-    """As `evaluate_block`, but writes the new contents to the arrays given as `outs`."""
+    """Runs a block as `evaluate_block` does, but writes the new contents to the arrays `outs`."""
     with np.errstate(all="ignore"):
         BlockPlan(op).run(ins, outs, bases)
 

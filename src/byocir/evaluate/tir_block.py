@@ -101,7 +101,7 @@ class BlockPlan:
         self._write(outs, bases, acc, once)
 
     def _mask(self, bases: Sequence[int]) -> np.ndarray | None:
-        """At which points the guard holds; None without a guard."""
+        """Tells of each point if the guard holds there; None without a guard."""
         if self._guards is None:
             return None
         mask = np.ones((1,) * len(self._space.axes), np.bool_)

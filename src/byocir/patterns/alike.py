@@ -98,14 +98,16 @@ class Alike:
 
     def __init__(self) -> None:
         self.misfits: dict[tuple[object, int], Misfit] = {}
-        """By pattern and what it tells of a block, why its content does not fit."""
+        """The reasons why contents of blocks do not fit, by pattern and the content's number."""
         self.orders: dict[tuple[object, int], Kept[Any]] = {}
-        """By pattern and number of a block, the orders of operands and then the ways in which the
-        pattern's iterators fit it."""
+        """The orders of operands, and then the ways in which the pattern's iterators fit, by
+        pattern and number of a block."""
         self.declined: dict[tuple[object, int], Misfit] = {}
-        """By composite and outline, why none of its patterns fits a block as their root."""
+        """The reasons why no pattern of a composite fits a block as its root, by composite and
+        outline."""
         self.inner: dict[tuple[object, int], dict[object, Misfit]] = {}
-        """By composite and outline, the inner nodes of its patterns that fit no such block."""
+        """The inner nodes of a composite's patterns that fit no such block, by composite and
+        outline."""
         self._facts: dict[Operation, Facts] = {}
         self._numbers = _Numbers(_content)
         self._outlines = _Numbers(_outline)

@@ -358,8 +358,8 @@ class BlockPattern(Pattern):
 
 
 def _with_start(state: State, start: Operation | None) -> State:
-    """With the fill that a result starts from. A fill of a buffer is a step of the match; a tensor
-    is copied as constants are, for several blocks may start from the same."""
+    """Adds the fill that a result starts from to the match. A fill of a buffer is a step of it;
+    that of a tensor is copied as constants are, for several blocks may start from the same."""
     if not isinstance(start, tir.EmptyOp | tir.FillOp):
         return state
     return state.with_constant(start) if start.results else state.with_op(start)

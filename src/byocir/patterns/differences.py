@@ -31,7 +31,7 @@ _UNARY: dict[type[Operation], str] = {op: name for name, op in UNARY_FLOAT.items
 
 
 def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
-    """That a block computes something else, and what."""
+    """Words the reason that a block computes something else, and says what."""
     (acc, *inputs), expected = body_text(body)
     found = _value(op.yielded[0], [*inputs, acc], {})
     return f"expected body {_short(expected)}, found {_short(found)}"
@@ -47,7 +47,7 @@ def computed(op: tir.BlockOp) -> str:
 
 
 def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
-    """That a block reads or writes elsewhere, and where."""
+    """Words the reason that a block reads or writes elsewhere, and says where."""
     expected = ", ".join(f"[{read}]" for read in reads)
     found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
     written = _index(op.out_maps[0], op.names)
@@ -59,7 +59,7 @@ def _index(map_: AffineMap, names: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """Without outer parentheses, and cut where it is long."""
+    """Drops outer parentheses of a text, and cuts it where it is long."""
     text = text[1:-1] if _is_enclosed(text) else text
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 

@@ -32,8 +32,8 @@ _CONSTANTS = frozenset({"graph.constant", "tir.constant"})
 
 
 def ways_to_feed(pattern: Pattern) -> Mapping[str, Sequence[Way]]:
-    """For each op that can be the root, what its operands may come from; one way at least must be
-    met by an op for the pattern to fit it."""
+    """Lists for each op that can be the root the producers that its operands may have; an op must
+    meet one way at least for the pattern to fit it."""
     found: dict[str, list[Way]] = {name: [] for name in sorted(pattern.root_names())}
     for name, ways in found.items():
         ways.extend(_ways(pattern, name))

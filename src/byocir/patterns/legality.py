@@ -73,8 +73,8 @@ def _sources(op: Operation) -> Iterable[Operation]:
 
 
 def _disturbed(inside: set[Operation], root: Operation) -> str:
-    """In buffer form the ops move to the root's place: what stands between must not touch the same
-    memory in a way that makes their order matter."""
+    """Words which op between those of a match touches their memory, so that the order matters, or
+    gives "". In buffer form all ops of a match move to the root's place."""
     if not any(isinstance(v.type, MemRefType) for op in inside for v in op.operands):
         return ""
     between: list[Operation] = []

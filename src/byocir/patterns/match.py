@@ -154,7 +154,7 @@ class BoundBlock(Bound):
 
     @property
     def pads(self) -> tuple[int | float | None, ...]:
-        """For each access of the pattern the number read outside, None where all reads are
+        """The number that each access of the pattern reads outside, None where all reads are
         inside."""
         values = [self.block.pad_values[operand] for operand in self.operands]
         return tuple(None if value is None else python_value(value) for value in values)
@@ -210,7 +210,7 @@ class State(NamedTuple):
         return self._replace(ops=(*self.ops, op), exposed=extra)
 
     def with_exposed(self, op: Operation) -> State:
-        """With an op of the match as a further result."""
+        """Adds an op of the match as a further result."""
         return self._replace(exposed=self.exposed | {op})
 
     def with_constant(self, op: Operation) -> State:
@@ -219,7 +219,7 @@ class State(NamedTuple):
         return self._replace(constants=(*self.constants, op))
 
     def with_source(self, op: Operation | None) -> State:
-        """With an input that this op produced."""
+        """Adds the op that produced an input."""
         return self if op is None else self._replace(sources=self.sources | {op})
 
 

@@ -114,7 +114,7 @@ class ValuePattern(Pattern):
         self.tests = (where,) if isinstance(where, ValueTest) else tuple(where)
 
     def bind(self, value: SSAValue, node: object, state: State, progress: Progress) -> State | None:
-        """With this value bound, or None, telling `progress` why it does not fit."""
+        """Binds a value; gives None, and tells `progress` the reason, where it does not fit."""
         reason = self.refusal(value, numbers=value not in state.passed)
         if reason:
             progress.miss(state, f"expected {self.shown} {reason}")
@@ -366,7 +366,7 @@ def _is_first(op: Operation, value: SSAValue) -> bool:
 
 
 def _other(name: str, value: SSAValue, source: Producer, state: State) -> str:
-    """That a value is no result of an op of the kind, and what it is."""
+    """Words the reason that a value is no result of an op of the kind, and says what it is."""
     op = source.op
     if op is None or op.name != name:
         return f"expected {name}, found {source}"

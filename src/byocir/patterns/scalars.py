@@ -268,8 +268,8 @@ class _Unary(ScalarPattern):
 
 @dataclass(frozen=True)
 class _Converted(ScalarPattern):
-    """Of this type, by the conversion that `to` stands for: in one step, in several of one kind,
-    or none if it is of the type already."""
+    """Matches a number that was converted to this type, as `to` stands for: in one step, in several
+    of one kind, or in none if it is of the type already."""
 
     operand: ScalarPattern
     type: Attribute

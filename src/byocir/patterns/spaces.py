@@ -72,7 +72,7 @@ def _groupings(
 def in_reading_order(
     space: NamedIterators, reduced: Sequence[str], indices: Sequence[Index], forms: Forms
 ) -> NamedIterators:
-    """With the iterators of each reduction group as the first operand that has it is indexed."""
+    """Orders the iterators of each reduction group as they index the first operand that has it."""
     groups = dict(space.groups)
     for name in reduced:
         whole = Group(name, broadcast=False)

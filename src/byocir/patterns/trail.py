@@ -97,7 +97,7 @@ def nearest_misses(
     taken: Mapping[Operation, str],
     alike: Alike | None = None,
 ) -> Iterator[Attempt]:
-    """For an op that nothing took: how far each pattern that has such an op inside would have come.
+    """Yields, for an op that nothing took, how far each pattern with such an op inside has come.
 
     The op is held against the pattern's inner node, then the pattern is climbed towards its root
     along the op's users, as far as ops are not `taken` (by the composite of that name). Where that

@@ -29,7 +29,7 @@ class ValueTest:
     numbers: bool = False
     """Tells if it looks at a constant's numbers."""
     fix: str = ""
-    """What a user can do where it fails."""
+    """The advice for a user where it fails."""
 
 
 Where = ValueTest | Iterable[ValueTest]
@@ -56,7 +56,7 @@ def _looked(test: ValueTest, value: SSAValue) -> tuple[bool, Any]:
 
 
 def rank(dimensions: int) -> ValueTest:
-    """Of so many dimensions."""
+    """Tests that an array has so many dimensions."""
 
     def look(value: SSAValue) -> tuple[bool, int]:
         seen = len(shape_of(value.type))
@@ -66,7 +66,7 @@ def rank(dimensions: int) -> ValueTest:
 
 
 def shape(*sizes: int | None) -> ValueTest:
-    """Of this shape; None stands for any size."""
+    """Tests that an array has this shape; None stands for any size."""
 
     def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
         seen = shape_of(value.type)

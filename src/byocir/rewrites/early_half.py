@@ -25,8 +25,8 @@ from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import constant_array
 
 NEAR = 2.0**-8
-"""By how much of a step the half may be off on the mean of all channels: of so many values, the
-nearest integer is another one."""
+"""The part of a step by which the half may be off on the mean of all channels: for as large a part
+of values the nearest integer is another one."""
 
 
 def early_half(multipliers: np.ndarray, shift: int, zero: int) -> np.ndarray | None:

@@ -55,7 +55,8 @@ class Effects:
 
 
 class History:
-    """For each element of each space, the latest step of each unit that read or wrote it."""
+    """Keeps, for each element of each memory, the latest step of each unit that read or wrote
+    it."""
 
     def __init__(self, units: int) -> None:
         self._units = range(units)

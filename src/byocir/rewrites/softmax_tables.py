@@ -63,7 +63,7 @@ def _table(scale: float, bits: int) -> np.ndarray:
 
 
 def _bits(x: Bound, softmax: Bound) -> int:
-    """As many as the sum of all has room for in i32."""
+    """Counts the bits of a table's entries: as many as the sum of all has room for in i32."""
     count = x.type.shape[_axis(softmax)]
     return min(MOST_BITS, 30 - math.ceil(math.log2(max(count, 1))))
 

@@ -84,9 +84,9 @@ def weight_is_known(m: Match, weight: Bound) -> tuple[bool, object]:
 
 
 FEW_OUTPUTS = 16
-"""As many outputs as machines compute side by side. Where the phases have no more together, one
-convolution that also multiplies by zeros takes less time than several that each leave most of them
-idle."""
+"""The number of outputs that machines compute side by side. Where the phases have no more together,
+one convolution that also multiplies by zeros takes less time than several that each leave most of
+them idle."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _signed(x: Bound, grid: Grid, new: NewOps) -> tuple[SSAValue, int]:
 
 
 def _bytes_that_add_up_to(number: int) -> list[int]:
-    """As few signed bytes as can be."""
+    """Splits a number into signed bytes, as few as can be, whose sum it is."""
     if number == 0:
         return []
     return [number] if number <= 127 else [number // 2, number - number // 2]

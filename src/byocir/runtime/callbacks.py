@@ -18,7 +18,7 @@ from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
 
 
 def callback_reasons(code: HostCode) -> dict[str, str]:
-    """By the name of each node that the code calls back for, the reason. Regions of targets are
+    """Maps the name of each node that the code calls back for to the reason. Regions of targets are
     called, too, but not in the evaluator."""
     found: dict[str, str] = {}
     for call in code.calls:

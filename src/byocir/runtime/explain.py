@@ -326,7 +326,8 @@ def _named(nodes: list[str]) -> str:
 
 
 def _furthest(decisions: Sequence[Decision]) -> list[Decision]:
-    """Of each pattern that declined the attempt that came furthest, the closest miss first."""
+    """Picks, for each pattern that declined, the attempt that came furthest; the closest miss
+    first."""
     furthest: dict[tuple[str, str], Decision] = {}
     for decision in decisions:
         known = furthest.get((decision.level, decision.pattern))

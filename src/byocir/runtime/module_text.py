@@ -75,8 +75,8 @@ class SavedModule(PackagedModule):
         return self._unread
 
     def targets(self) -> list[TargetAttr]:
-        """As the manifest tells them. Raises ByocirError B135 for options that no module can
-        carry."""
+        """Lists the targets that the manifest tells. Raises ByocirError B135 for options that no
+        module can carry."""
         with as_written(self.where):
             return self._interface.target_attributes()
 

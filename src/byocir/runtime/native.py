@@ -62,7 +62,8 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
 
 
 def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
-    """As `host_code`, where nothing but C will do: raises ByocirError B350 instead."""
+    """Makes code as `host_code` does, where nothing but C will do: raises ByocirError B350 for what
+    needs the evaluator."""
     try:
         return host_code(module, name)
     except NoC as error:

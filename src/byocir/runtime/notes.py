@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from byocir.runtime.report import Report
 
 _BRANCH = re.compile(r"/(then|else)_branch/")
-"""In the name of a node: that it is in a graph of an If."""
+"""The part of a node's name that says that it is in a graph of an If."""
 
 _QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
 """The beginnings of types of operators that only quantised models have."""
@@ -59,7 +59,7 @@ def notes_of_calls(calls: Iterable[CallOp]) -> list[str]:
 
 
 def _branches(report: Report) -> list[str]:
-    """That of an If with work in both graphs only one runs, and both are counted."""
+    """Notes that of an If with work in both graphs only one runs, and both are counted."""
     sides: dict[str, set[str]] = {}
     for node in report.nodes:
         for found in _BRANCH.finditer(node.name) if node.macs else ():
@@ -74,7 +74,7 @@ def _branches(report: Report) -> list[str]:
 
 
 def _open_sizes(module: ModuleOp) -> list[str]:
-    """That inputs have symbolic sizes, with how to pin them."""
+    """Notes that inputs have symbolic sizes, and how to pin them."""
     pins: list[str] = []
     for function in module.body.block.ops:
         if not isinstance(function, FuncOp) or function.arg_attrs is None:
@@ -94,7 +94,7 @@ def _open_sizes(module: ModuleOp) -> list[str]:
 
 
 def _wrong_sizes(module: ModuleOp) -> list[str]:
-    """That outputs have other sizes than the model says."""
+    """Notes that outputs have other sizes than the model says."""
     notes: list[str] = []
     for function in module.body.block.ops:
         if not isinstance(function, FuncOp) or function.res_attrs is None:
@@ -155,8 +155,8 @@ def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:
 
 
 def _kept_in_float(report: Report, module: ModuleOp) -> list[str]:
-    """For each cause that left convolutions and products in float: which, what was seen, and what
-    to do about it."""
+    """Notes each cause that left convolutions and products in float: which ones, what was seen, and
+    what to do about it."""
     found = _kept(report) if report.targets and _compute_in_integers(module) else {}
     notes: list[str] = []
     for cause, kept in found.items():
@@ -190,7 +190,7 @@ def _rescales_in_float(op: Operation) -> bool:
 
 
 def _unknown(report: Report) -> list[str]:
-    """That the host has work of which nobody knows how much it is."""
+    """Notes that the host has work of which nobody knows how much it is."""
     host = set(report.host)
     left = [name for name in report.unknown_macs if name in host]
     if not report.targets or not left:

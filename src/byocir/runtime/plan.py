@@ -117,7 +117,7 @@ class Plan:
 
 
 Regions = Mapping[str, Any]
-"""By symbol, the functions that run regions."""
+"""The functions that run regions, by symbol."""
 
 
 class PlannedProgram:

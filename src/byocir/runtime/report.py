@@ -77,17 +77,17 @@ class Report:
     """Maps host nodes to what ran them as ONNX operators in the last run: "onnxruntime" or
     "reference"."""
     built_without: list[str] = field(default_factory=list[str])
-    """Of a host that runs as C, what the C compiler of the last run lacked."""
+    """The features that the C compiler of the last run lacked, for a host that runs as C."""
     split: list[str] = field(default_factory=list[str])
     host_macs: dict[str, int] = field(default_factory=dict[str, int])
-    """Of split nodes what the host multiplies and accumulates itself, where it does."""
+    """The multiply-accumulates of split nodes that the host does itself, where it does."""
     host_parts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Maps split nodes to what the host computes of them, as bodies of patterns are written."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
     called_back: dict[str, str] = field(default_factory=dict[str, str])
-    """Of a host that runs as C, the nodes that it calls back to the evaluator for, and why."""
+    """The nodes that a host in C calls back to the evaluator for, with the reasons."""
     memory: dict[str, int] = field(default_factory=dict[str, int])
 
     @cached_property

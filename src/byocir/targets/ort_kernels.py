@@ -59,7 +59,7 @@ _WITHOUT = {
     "resize space_to_depth top_k",
     "ui64": "where.1",
 }
-"""By element types the ops whose first operand, or of `op.1` the second, cannot have these."""
+"""Maps element types to the ops whose first operand, or of `op.1` the second, cannot have these."""
 
 
 @cache

@@ -371,7 +371,7 @@ _ALL: tuple[Composite, ...] = (
     bound,
     view_block,
 )
-"""In order of priority; the first that fits takes the ops."""
+"""The patterns in order of priority; the first that fits takes the ops."""
 
 
 def _has_channels(m: Match) -> tuple[bool, Any]:

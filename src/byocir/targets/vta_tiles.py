@@ -15,8 +15,8 @@ from byocir.rewrites.pipeline import parse_pipeline, run_passes
 
 
 def tiles_of(composite: CompositeOp, lowering: str, most: int) -> list[str]:
-    """At most so many tile sizes of a composite that VTA took, the cheapest first by the estimate.
-    `lowering` are the passes to VTA's code; those before `vta-tile` are run on a copy."""
+    """Lists at most so many tile sizes of a composite that VTA took, the cheapest first by
+    estimate. `lowering` are the passes to VTA's code; those before `vta-tile` are run on a copy."""
     module = alone(composite)
     before, _, _ = lowering.partition(VtaTilePass.name)
     run_passes(module, load_context(), parse_pipeline(before.rstrip(",")))

@@ -40,7 +40,7 @@ SECONDS = 600  # a compiler that takes longer hangs
 ELF = b"\x7fELF\x02\x01"
 """The first bytes of files of 64 bits, little-endian."""
 ELF_HEADER = struct.Struct("<40xQ10xHH2x")
-"""Of their header: where the table of sections is, the size of an entry, and how many there are.
+"""The place of the table of sections, the size of an entry and their number, in a file's header.
 https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html"""
 
 

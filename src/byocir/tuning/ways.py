@@ -21,8 +21,8 @@ Batches = Generator[Sequence[str], Sequence[Outcome | None], None]
 
 
 def ways_of(composite: CompositeOp, target: TargetAttr, trials: int, seed: int) -> Batches:
-    """At most so many schedules of a composite beside its target's own: all fillings of its knobs
-    if they are few, else those that optuna chooses, or without knobs the target's candidates.
+    """Yields at most so many schedules of a composite beside its target's own: all fillings of its
+    knobs if they are few, else those that optuna chooses, or without knobs the target's candidates.
     Raises ByocirError B228, B265, and B266 where optuna is not installed."""
     instance = target_of(target)
     space = space_for(instance, composite)

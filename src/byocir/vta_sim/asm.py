@@ -96,7 +96,7 @@ def where(decoded: Decoded, index: int) -> str:
 
 
 def describe(insn: Instruction) -> str:
-    """As ``where``, from the instruction itself."""
+    """Words an instruction as ``where`` does, from the instruction itself."""
     return f"instruction {insn.index}: {format_instruction(insn)}"
 
 

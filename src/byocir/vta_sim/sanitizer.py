@@ -65,7 +65,7 @@ def hazards(
     dram: NDArray[np.uint8],
     locations: Sequence[str] | None = None,
 ) -> list[Hazard]:
-    """As ``sanitize``, for a stream that is decoded, well formed and linked."""
+    """Finds hazards as ``sanitize`` does, in a stream that is decoded, well formed and linked."""
     places, image = Places(decoded, locations), as_dram(dram)
     order = order_by(links)
     run = legal_order(order)

@@ -246,7 +246,7 @@ class CutAttr(ParametrizedAttribute):
 
     @staticmethod
     def of(by: str, *ops: Operation) -> CutAttr:
-        """From the ops on the path: leaves, first, last, enters."""
+        """Makes a cut from the ops on the path: leaves, first, last, enters."""
         leaves, first, last, enters = (_names_of(op) for op in ops)
         return CutAttr(StringAttr(by), leaves, first, last, enters)
 
@@ -297,7 +297,8 @@ class SourceOp(IRDLOperation):
 
     @staticmethod
     def of(nodes: Iterable[tuple[str, str, int]], per_turn: Sequence[str] = ()) -> SourceOp:
-        """From (name, op type, MACs) triples, and the names of those counted for one turn."""
+        """Makes it from (name, op type, MACs) triples and the names of nodes counted for one
+        turn."""
         attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
         properties: dict[str, Attribute] = {"nodes": ArrayAttr(attrs)}
         if per_turn:

@@ -84,7 +84,8 @@ def _longest_shift(scales: np.ndarray, span: int, reach: np.ndarray | float) -> 
 
 
 def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:
-    """By how many bits these multipliers (int32) and their shift can be reduced together."""
+    """Counts the bits by which these multipliers (int32) and their shift can be reduced
+    together."""
     bits = int(np.bitwise_or.reduce(multipliers, axis=None))
     if bits == 0:
         return shift

@@ -102,9 +102,11 @@ class ForeignOp(IRDLOperation):
     opset = prop_def(INT)
     attrs = prop_def(DictionaryAttr)
     input_mask = opt_prop_def(INTS)
-    """For each input whether it is there; left out when all are."""
+    """One number for each of the operator's inputs, 0 for an absent one; left out when all are
+    there."""
     output_mask = opt_prop_def(INTS)
-    """For each output whether it is there; left out when all are."""
+    """One number for each of the operator's outputs, 0 for an absent one; left out when all are
+    there."""
     graph_names = opt_prop_def(ListAttr[StringAttr])
     """The attribute that each region is; left out when there is none."""
     reason = opt_prop_def(StringAttr)
@@ -155,7 +157,7 @@ class ForeignOp(IRDLOperation):
         return [next(values) if there else None for there in mask]
 
     def present_outputs(self) -> list[bool]:
-        """For each output whether it is there."""
+        """Tells of each of the operator's outputs if it is there."""
         if self.output_mask is None:
             return [True] * len(self.outputs)
         return [bool(there) for there in int_tuple(self.output_mask)]

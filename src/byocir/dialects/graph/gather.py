@@ -85,7 +85,8 @@ class GatherOp(GatherBaseOp):
         return *x[:axis], *indices, *x[axis + 1 :]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """By regular constants: index maps."""
+        """Emits one block with an index map where the indices are constants with a regular step,
+        else a block that looks elements up."""
         given, axis = known_values(self.indices), self.axis.value.data
         source, shape = shape_of(self.input.type), shape_of(self.result.type)
         element = element_type_of(self.input.type)
@@ -337,7 +338,8 @@ class TopKOp(Exact, GraphOp):
         return [tensor(element, shape), tensor(i64, shape)]
 
     def define(self, emit: Emitter) -> Sequence[SSAValue]:
-        """In order also where none is asked for."""
+        """Emits the routine `top_k`, which gives its results in order also where none is asked
+        for."""
         axis, k, largest = (value.value.data for value in (self.axis, self.k, self.largest))
         types = [result.type for result in self.results]
         return emit.extern("top_k", [self.input], types, axis=axis, k=k, largest=largest)

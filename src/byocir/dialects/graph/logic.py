@@ -291,7 +291,8 @@ class BitShiftOp(Exact, BinaryOp):
         expect(found in ("LEFT", "RIGHT"), f"expected direction LEFT or RIGHT, found {found}")
 
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """In a wider type, which knows unsigned numbers from negative ones, if there is one."""
+        """Shifts in a wider type, which knows unsigned numbers from negative ones, if there is
+        one."""
         element, width, left = x.type, width_of(x.type), self.direction.data == "LEFT"
         if width == 64:  # a distance beyond 2^63 is negative, and gives 0 as it should
             name = "shl" if left else "shru"

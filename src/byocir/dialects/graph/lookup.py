@@ -20,7 +20,7 @@ MOST_RUNS = 16
 """Blocks that one dimension may be put together from."""
 
 Table = Sequence[int]
-"""For each index of a result the index of the input."""
+"""The index into the input for each index into the result."""
 
 
 def selected(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:

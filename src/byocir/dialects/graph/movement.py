@@ -168,7 +168,7 @@ class SplitOp(Exact, GraphOp):
 
 @irdl_op_definition
 class PadOp(ShapeOp):
-    """With `pads` elements more at the begin and end of each dimension, first all begins, then all
+    """Adds `pads` elements at the begin and end of each dimension, first all begins, then all
     ends: `value` (0 if absent) in mode `constant`, else elements of the input: mirrored without
     (`reflect`) or the last one (`edge`), or from the other end (`wrap`). Pads below 0 cut off, e.g.
     `graph.pad %x {mode = "constant", pads = array<i64: 0, 1, 0, 1>} : (tensor<8x4xf32>) ->
@@ -308,8 +308,8 @@ class TriluOp(ShapeOp):
 
 @irdl_op_definition
 class ReverseSequenceOp(Exact, GraphOp):
-    """For each index b of `batch_axis` the first `lengths[b]` elements along `time_axis` in
-    reverse, e.g. `graph.reverse_sequence %x, %lengths {batch_axis = 1 : i64, time_axis = 0 : i64} :
+    """Reverses the first `lengths[b]` elements along `time_axis` for each index b of `batch_axis`,
+    e.g. `graph.reverse_sequence %x, %lengths {batch_axis = 1 : i64, time_axis = 0 : i64} :
     (tensor<4x8xf32>, tensor<8xi64>) -> tensor<4x8xf32>`."""
 
     name = "graph.reverse_sequence"

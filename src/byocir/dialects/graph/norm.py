@@ -126,7 +126,7 @@ class InstanceNormOp(GraphOp):
 
 @irdl_op_definition
 class GroupNormOp(GraphOp):
-    """As instance_norm, over groups of `C / num_groups` neighbouring channels, e.g.
+    """Normalises as instance_norm does, over groups of `C / num_groups` neighbouring channels, e.g.
     `graph.group_norm %x, %scale, %bias {epsilon = 1.0e-05 : f32, num_groups = 2 : i64} :
     (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
 

@@ -26,7 +26,8 @@ def along(shape: Shape, axes: Sequence[int]) -> tuple[Space, Index]:
 
 
 def others(rank: int, axes: Sequence[int]) -> Index:
-    """In blocks over whole arrays: where what was reduced along these axes is read."""
+    """The index at which a block over the whole array reads what was reduced along these axes:
+    [i, j, k] with axis 1 reduced → [i, 0, k]."""
     return [AffineExpr.dimension(i) for i in range(rank) if i not in axes]
 
 

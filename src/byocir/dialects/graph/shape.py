@@ -99,7 +99,7 @@ class FlattenOp(InOrderOp):
 
 @irdl_op_definition
 class SqueezeOp(InOrderOp):
-    """Without the dimensions `axes`, each of size 1, e.g. `graph.squeeze %x {axes =
+    """Drops the dimensions `axes`, each of size 1, e.g. `graph.squeeze %x {axes =
     array<i64: 2, 3>} : (tensor<1x4x1x1xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.squeeze"
@@ -116,7 +116,7 @@ class SqueezeOp(InOrderOp):
 
 @irdl_op_definition
 class UnsqueezeOp(InOrderOp):
-    """With new dimensions of size 1 at `axes` of the result, e.g. `graph.unsqueeze %x {axes =
+    """Adds dimensions of size 1 at `axes` of the result, e.g. `graph.unsqueeze %x {axes =
     array<i64: 0>} : (tensor<4xf32>) -> tensor<1x4xf32>`."""
 
     name = "graph.unsqueeze"

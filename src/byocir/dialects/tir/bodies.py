@@ -39,8 +39,9 @@ def scale_floor(x: S, multiplier: S, shift: S | Number) -> S:
 def scale_round_even(
     x: S, multiplier: S, below_half: S | Number, shift: S | Number, one: S | Number = 1
 ) -> S:
-    """As `scale_round`, but ties go to the even value: with a = x * multiplier, a tie is rounded up
-    only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least 1."""
+    """Scales as `scale_round`, but ties go to the even value: with a = x * multiplier, a tie is
+    rounded up only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least
+    1."""
     product = x.to(i64) * multiplier.to(i64)
     quotient = product >> shift
     odd = quotient - (quotient >> one) * 2

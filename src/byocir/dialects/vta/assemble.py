@@ -1,4 +1,5 @@
-"""From a function of instructions to bytes: DRAM addresses, encoding, and where each came from."""
+"""Assembles a function of instructions to bytes: DRAM addresses, encoding, and the source of
+each."""
 
 from __future__ import annotations
 

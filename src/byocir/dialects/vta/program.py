@@ -156,7 +156,8 @@ class ProgramOp(IRDLOperation):
         attributes: dict[str, Attribute],
         location: LocationAttr = UNKNOWN_LOC,
     ) -> ProgramOp:
-        """From uint8 [N, 16] instructions, a uint8 [B] image, B <= dram, and int32 [N, R] tiles."""
+        """Makes it from uint8 [N, 16] instructions, a uint8 [B] image, B <= dram, and int32 [N, R]
+        tiles."""
         known = {"tiles": ArrayAttr(Array.of(tiles))} if tiles.size else {}
         return ProgramOp.create(
             properties={

@@ -29,7 +29,7 @@ GUESSED_DEPTH = 3
 import a graph again."""
 
 Types = Sequence[Attribute | None]
-"""Of a node's inputs; None for one that is absent."""
+"""The types of a node's inputs; None for one that is absent."""
 
 
 def argument_type(

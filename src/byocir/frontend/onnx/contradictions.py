@@ -181,7 +181,7 @@ _CHECKS: Mapping[str, Callable[[_Shapes, Mapping[str, Any]], str]] = {
     "RNN": _recurrent(1),
     "Softmax": _old_axis,
 }
-"""By operator."""
+"""The check of each operator."""
 
 _SINCE: Mapping[str, int] = {
     "BatchNormalization": 9,

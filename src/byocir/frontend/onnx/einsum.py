@@ -141,7 +141,8 @@ def _moved(node: NodeReader, value: Value, moves: Sequence[_Move]) -> Value:
 
 
 def _diagonals(node: NodeReader, part: _Part) -> _Part:
-    """With each letter once. A diagonal is every (n + 1)th element of an n x n matrix as a row."""
+    """Takes diagonals until each letter is there once: a[i, i, j] → b[i, j]. A diagonal is every
+    (n + 1)th element of an n x n matrix as a row."""
     letters, value = list(part.letters), part.value
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
@@ -158,7 +159,7 @@ def _diagonals(node: NodeReader, part: _Part) -> _Part:
 
 
 def _diagonal(node: NodeReader, value: Value, shape: Shape, first: int, second: int) -> Value:
-    """With one dimension, in the first's place, for two of the same size."""
+    """Takes the diagonal of two dimensions of one size, which then is in the first's place."""
     order = [axis for axis in range(len(shape)) if axis != second]
     order.insert(first + 1, second)
     size, rest = shape[first], [shape[axis] for axis in order]
@@ -172,7 +173,7 @@ def _diagonal(node: NodeReader, value: Value, shape: Shape, first: int, second: 
 
 
 def _summed(node: NodeReader, part: _Part, dropped: Sequence[str]) -> _Part:
-    """Without these letters; those of size 1 alone are no sum."""
+    """Sums over these letters; those of size 1 are dropped without a sum."""
     if not dropped:
         return part
     kept = tuple(letter for letter in part.letters if letter not in dropped)

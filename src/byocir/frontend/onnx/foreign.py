@@ -66,7 +66,7 @@ _READ: dict[int, Callable[[onnx.AttributeProto, Weights], Attribute]] = {
     _Kind.SPARSE_TENSOR: lambda a, weights: ArrayAttr(weights.dense(a.sparse_tensor)),
     _Kind.TYPE_PROTO: lambda a, _: type_of(a.tp),
 }
-"""By attribute type: its form in a foreign op. A sparse tensor becomes a dense one."""
+"""The form in a foreign op of each attribute type. A sparse tensor becomes a dense one."""
 
 
 def node_of(

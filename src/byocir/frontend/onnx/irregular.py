@@ -246,7 +246,7 @@ def _expect_f32_statistics(node: NodeReader) -> None:
 
 
 def write_rms_norm(op: GraphOp, graph: GraphWriter) -> str:
-    """In single steps: the working opset has no RMSNormalization."""
+    """Writes it in single steps: the working opset has no RMSNormalization."""
     assert isinstance(op, RmsNormOp)
     own = onnx_type(element_type_of(op.input.type))
     x = graph.node("Cast", [graph.name(op.input)], to=onnx.TensorProto.FLOAT)

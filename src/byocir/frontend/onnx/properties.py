@@ -102,12 +102,12 @@ def conv_kernel(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
 
 
 def strides(node: NodeReader) -> Sequence[int]:
-    """By default 1 along each spatial dimension."""
+    """Reads the strides, by default 1 along each spatial dimension."""
     return node.integers("strides", [1] * _spatial(node))
 
 
 def dilations(node: NodeReader) -> Sequence[int]:
-    """By default 1 along each spatial dimension."""
+    """Reads the dilations, by default 1 along each spatial dimension."""
     return node.integers("dilations", [1] * _spatial(node))
 
 
@@ -160,7 +160,7 @@ def _same_pads(node: NodeReader, kernel: Sequence[int], upper: bool) -> list[int
 
 
 def output_padding(node: NodeReader) -> Sequence[int]:
-    """By default 0 along each spatial dimension."""
+    """Reads `output_padding`, by default 0 along each spatial dimension."""
     return node.integers("output_padding", [0] * _spatial(node))
 
 

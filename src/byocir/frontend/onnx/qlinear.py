@@ -136,8 +136,8 @@ def read_qlinear_matmul(node: NodeReader) -> Value:
 
 
 def read_qgemm(node: NodeReader) -> Value:
-    """Without a grid of Y the result is float. `alpha` scales the product, and with it the grid of
-    C, and so the grid of A."""
+    """Reads QGemm. Without a grid of Y the result is float. `alpha` scales the product, and with it
+    the grid of C, and so the grid of A."""
     alpha = np.float32(node.number("alpha", 1.0))
     transposed_b = node.integer("transB", 0)
     operands = (
@@ -304,7 +304,7 @@ def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> S
 def _window_sums(
     node: NodeReader, x: SSAValue, outputs: int, kernel: list[int], window: dict[str, Any]
 ) -> SSAValue:
-    """For each output of a convolution the sum of what it reads."""
+    """Sums for each output of a convolution the elements of `x` that it reads."""
     group = window.pop("group")
     pooled = node.emit(g.SumPoolOp, x, kernel_shape=kernel[1:], ceil_mode=0, **window)
     batch, channels, *space = shape_of(pooled.type)

@@ -341,10 +341,10 @@ TABLE: list[Entry] = [
 Readers = Mapping[str, Read]
 
 READERS: Readers = {entry.onnx: entry.read for entry in TABLE if entry.onnx and entry.read}
-"""By ONNX operator: how it comes in. Outside the default domain it is `domain.operator`."""
+"""The reader of each ONNX operator. Outside the default domain it is `domain.operator`."""
 
 WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
-"""By graph op: how it goes out. A `graph.constant` is no node: it becomes an initializer."""
+"""The writer of each graph op. A `graph.constant` is no node: it becomes an initializer."""
 
 
 def readers_of(operators: Sequence[Entry]) -> Readers:

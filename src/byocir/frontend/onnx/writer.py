@@ -81,7 +81,7 @@ class GraphWriter:
         return name
 
     def bind(self, value: SSAValue, name: str) -> None:
-        """From here on, this value has this name."""
+        """Gives a value its name from here on."""
         self._names[value] = name
 
     def name(self, value: SSAValue) -> str:

@@ -29,7 +29,8 @@ class Definitions:
     _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
         default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
     )
-    """By `_likeness`; with the constants that it tells apart by identity, to keep them alive."""
+    """The definition of each `_likeness`, with the constants that this tells apart by identity,
+    to keep them alive."""
 
     def lower(self, op: Operation) -> None:
         """Replaces one graph op by what defines it; raises ByocirError B305 for an op that has no

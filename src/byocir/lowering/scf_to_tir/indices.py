@@ -68,7 +68,7 @@ class IndexExprs:
         return [found]
 
     def _smallest(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Without those that another one is never greater than."""
+        """Drops the expressions that are never less than another one."""
         kept: list[AffineExpr] = []
         for i, expr in enumerate(exprs):
             others = [*kept, *exprs[i + 1 :]]

@@ -39,7 +39,8 @@ def unstaged(
 def _read_at_source(
     buffer: SSAValue, loops: Sequence[Loop], statements: list[Statement]
 ) -> list[Statement] | None:
-    """With all that reads a buffer reading what a copy brought there; None where it is not so."""
+    """Makes all that reads a buffer read the source of the copy that filled it; None where
+    something else fills it."""
     touching = [each for each in statements if _touches(each, buffer)]
     if not touching or not _is_copy(touching[0]) or _written_in(touching[1:], buffer):
         return None
@@ -54,7 +55,8 @@ def _read_at_source(
 def _kept_in_place(
     buffer: SSAValue, loops: Sequence[Loop], statements: list[Statement]
 ) -> list[Statement] | None:
-    """With a buffer kept where a copy stores it in the end; None where that is another program."""
+    """Keeps a buffer in the place that a copy stores it to in the end; None where that is another
+    program."""
     touching = [each for each in statements if _touches(each, buffer)]
     if len(touching) < 2 or not _is_copy(touching[-1]):
         return None
@@ -109,7 +111,8 @@ def _is_whole(
 def _moved(
     statements: list[Statement], staged: ElementAccess, home: ElementAccess
 ) -> list[Statement] | None:
-    """With accesses of a buffer at its home; None if any sees numbers outside the buffer."""
+    """Moves accesses of a staged buffer to its home; None if any sees numbers outside the
+    buffer."""
     accesses = [access for each in statements for access, _ in each.accesses]
     if any(each.buffer is staged.buffer and each.pad is not None for each in accesses):
         return None

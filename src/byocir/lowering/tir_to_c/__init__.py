@@ -1,4 +1,4 @@
-"""From functions on tensors to C99: buffers, one arena, loops."""
+"""Lowers functions on tensors to C99: buffers, one arena, loops."""
 
 from byocir.lowering.tir_to_c.source import HostCode, emit_host
 

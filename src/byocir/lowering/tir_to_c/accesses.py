@@ -19,7 +19,7 @@ from byocir.dialects.types import Shape
 
 @dataclass(frozen=True)
 class Inside:
-    """That an index is in [0, size); either side may be known."""
+    """The check that an index is in [0, size); either side may be known to hold."""
 
     expr: AffineExpr
     size: int | None
@@ -83,7 +83,7 @@ class IndexText:
         return self.offset(form_of(expr))
 
     def condition(self, check: Inside) -> str:
-        """That an index is inside."""
+        """Spells the condition under which an index is inside."""
         text = self.expr(check.expr)
         parts = [f"{text} >= 0"] if check.from_zero else []
         parts += [f"{text} < {check.size}"] if check.size is not None else []

@@ -66,7 +66,7 @@ class _Roles:
 
     lane: Loop
     rows: tuple[Loop, ...]
-    """At most two, the innermost last."""
+    """The loops over rows of tiles: at most two, the innermost last."""
     dot: Dot | None
     """The products that each step of the reduction adds up, if it is more than one."""
 

@@ -84,9 +84,9 @@ def writes_each_once(op: BlockOp, index: int) -> bool:
 
 
 def _points(op: BlockOp, consumer: BlockOp, map_: AffineMap) -> list[AffineExpr] | None:
-    """For each iterator of a consumer its value in the iterators of the block whose result it reads
-    at `map_`, if each of its points reads one element and all but the end of the last dimension
-    are read."""
+    """Gives for each iterator of a consumer its value in the iterators of the block whose result it
+    reads at `map_`, if each of its points reads one element and all but the end of the last
+    dimension are read."""
     at: list[AffineExpr] = [AffineExpr.constant(0)] * len(consumer.iterators)
     shape, extents = shape_of(op.results[0].type), consumer.extents
     written = op.out_maps[0].results

@@ -1,4 +1,4 @@
-"""Between which numbers the floats of a body are, so that conversions to integers need no check.
+"""Bounds the floats of a body, so that conversions to integers within bounds need no check.
 
 Every operation rounds monotonically, so that its values at the ends of the operands' ranges,
 computed in the operands' own type, bound all values between. A quotient in f32 may be computed as a
@@ -22,8 +22,7 @@ from byocir.evaluate.scalar import number
 
 @dataclass(frozen=True)
 class FloatRange:
-    """From the least to the greatest number that a float may be; `nan` tells whether it may be
-    none."""
+    """The least and the greatest number that a float may be; `nan` tells whether it may be none."""
 
     low: float
     high: float

@@ -92,5 +92,5 @@ FUNCTIONS: dict[str, dict[str, str]] = {
     "erf": {"+exp": EXP, "+later erf": ERF},
     "tanh": {"+exp": EXP, "+later tanh": TANH},
 }
-"""By the function's name, the definitions it needs, named so that they sort as they depend on each
+"""The definitions that each function of C needs, named so that they sort as they depend on each
 other and come before others that may call them."""

@@ -1,4 +1,4 @@
-"""From when to when the buffers of a program are needed, and where they lie in its arena."""
+"""Finds the steps from which to which each buffer is needed, and places buffers in the arena."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class _Builder:
         return function.body.block
 
     def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
-        """By the block that is the epilogue, the largest contraction that it can follow. That
+        """Maps each block that is an epilogue to the largest contraction that it can follow. That
         contraction then runs where the epilogue stands."""
         pairs: dict[Operation, tuple[BlockOp, Epilogue]] = {}
         for op in (op for block in self._blocks for top in block.ops for op in blocks_in(top)):

@@ -194,7 +194,7 @@ class Scalars:
         return CONVERSIONS[type(op)](self, op.operands[0].type, op.results[0].type, value)
 
     def _checks(self, op: ReadOp, indices: list[str]) -> list[str]:
-        """That each index is inside, where that is not known."""
+        """Spells the conditions that each index is inside, where that is not known."""
         lines: list[str] = []
         for value, text, size in zip(op.indices, indices, shape_of(op.array.type), strict=True):
             low, high = self.ranges.get(value, (-1, size))
@@ -330,7 +330,8 @@ class Scalars:
         return f"{name}({value})"
 
     def to_unsigned(self, source: Attribute, target: Attribute, value: str) -> str:
-        """As `to_signed`, to an unsigned number, whose bits are then held as signed ones."""
+        """Converts as `to_signed` does, to an unsigned number, whose bits are then held as signed
+        ones."""
         if target == i1:
             raise NoC("fptoui")
         source = f64 if source == f64 else f32

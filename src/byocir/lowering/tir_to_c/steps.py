@@ -30,8 +30,8 @@ class Buffer:
     place: str
     index: int = 0
     sizes: Buffer | None = None
-    """Of an array whose shape only a run tells, where that shape is, as i64: `type` is then that of
-    the largest, and the array lies at the start."""
+    """The buffer that has the shape, as i64, of an array whose shape only a run tells: `type` is
+    then that of the largest, and the array lies at the start."""
     copies: int = 1
     """Its copies in the arena: one for each thread that may use it at once."""
 

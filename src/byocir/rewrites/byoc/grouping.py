@@ -142,14 +142,15 @@ class Cut:
 
 
 _Upstream = dict[int, tuple[int, Edge]]
-"""For a colour: the latest group of it that leads here, by its place, and the edge leaving it."""
+"""Maps a colour to the latest group of it that leads here, by its place, and the edge leaving
+it."""
 
 
 def find_cuts(
     quotient: Quotient, edges: Sequence[Edge], colours: Sequence[Colour]
 ) -> dict[int, list[Cut]]:
-    """For each group of a colour what keeps it apart from the nearest earlier one of that colour,
-    by the group."""
+    """Finds, for each group of a colour, the paths that keep it apart from the nearest earlier
+    group of that colour."""
     order = quotient.order()
     place = {group: i for i, group in enumerate(order)}
     entering: dict[int, list[Edge]] = {}

@@ -23,7 +23,7 @@ from byocir.rewrites.byoc.processor import BYTE_JOULES, BYTES_PER_SECOND
 from byocir.rewrites.byoc.work import crossing, size_of
 
 CALL_SECONDS = 1e-5
-"""Of a value that crosses, to be found by who calls and who is called."""
+"""The seconds that caller and callee take to find one value that crosses."""
 UNITS = 10**18
 """The parts of a second or joule in which costs are whole numbers."""
 

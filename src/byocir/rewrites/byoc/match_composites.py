@@ -86,7 +86,7 @@ class _Claims:
     nearest: dict[tuple[Operation, str], Attempt] = field(
         default_factory=dict[tuple[Operation, str], Attempt]
     )
-    """Of the attempts of a target at an op that matched no op, the one that came closest."""
+    """The attempt of a target that came closest, of those that matched no op."""
     holding: dict[Operation, str] = field(default_factory=dict[Operation, str])
     """Control flow in whose graphs something was claimed, and by which composite first."""
     told: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])

@@ -82,7 +82,7 @@ class _Graph:
         return [op for i in nodes if isinstance(op := self.ops[i], RegionOp)]
 
     def neighbours(self) -> dict[int, list[int]]:
-        """For each node those that an edge connects it to."""
+        """Maps each node to those that an edge connects it to."""
         near: dict[int, list[int]] = {}
         for a, b in self.edges:
             near.setdefault(a, []).append(b)
@@ -226,7 +226,7 @@ def _without(
 
 
 def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
-    """On one region of each group, so that joining finds it."""
+    """Notes what keeps groups apart on one region of each group, so that joining finds it."""
     gathering = [p.merge != "none" for p in graph.policies]
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
     for group, cuts in find_cuts(quotient, graph.edges, colours).items():

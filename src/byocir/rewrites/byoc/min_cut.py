@@ -12,8 +12,7 @@ SOURCE, SINK = 0, 1
 """The two nodes that a cut parts; others are numbered from 2."""
 
 Edge = tuple[int, int, int]
-"""From a node to a node, and what it costs to have the first on the source's side, the second on
-the sink's."""
+"""Two nodes, and the cost of having the first on the source's side and the second on the sink's."""
 
 
 def sink_side(count: int, edges: Iterable[Edge]) -> set[int]:

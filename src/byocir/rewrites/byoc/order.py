@@ -23,7 +23,7 @@ def free_values(op: Operation) -> Iterator[SSAValue]:
 
 
 def dependencies(ops: Sequence[Operation]) -> list[list[int]]:
-    """For each op of a block, the positions of those that must come before it: they make its
+    """Lists for each op of a block the positions of those that must come before it: they make its
     values or, in buffer form, touch the same memory before it and one of the two writes it."""
     position = _positions(ops)
     needed: list[list[int]] = []

@@ -21,7 +21,7 @@ from byocir.rewrites.byoc.work import crossing, macs_of, size_of
 
 HERTZ = 3e9
 BYTES_PER_SECOND = 1e10
-"""Of memory; what fits a cache comes faster."""
+"""The bytes that come from memory in a second; what fits a cache comes faster."""
 LANES = 8
 INSTRUCTION_JOULES = 70e-12
 MAC_JOULES = 4.6e-12

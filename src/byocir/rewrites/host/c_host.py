@@ -24,7 +24,7 @@ from byocir.toolchain.cpu import CPUS, Cpu, fitting
 NATIVE = "native"
 MOST_THREADS = 1024
 BYTES_PER_SECOND = 1.2e10
-"""Of arrays in a cache: a normalisation of 0.26 MB took 20 us."""
+"""The bytes of arrays in a cache that pass in a second: a normalisation of 0.26 MB took 20 us."""
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def _fused(op: BlockOp, position: int) -> BlockOp:
 
 
 def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
-    """For each iterator of a producer its value where the result is read at `map_`."""
+    """Gives the value of each iterator of a producer where its result is read at `map_`."""
     at: list[AffineExpr] = [AffineExpr.constant(0)] * len(producer.iterators)
     for expr, index in zip(producer.out_maps[0].results, map_.results, strict=True):
         if isinstance(expr, AffineDimExpr):

@@ -41,7 +41,7 @@ from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
 
 LEAST_CHANNELS = 4
-"""With fewer, vectors along them are not worth it."""
+"""The least number of channels for which vectors along them are worth it."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ LEAST_LANES = 4
 
 @dataclass(frozen=True)
 class TileShape:
-    """At most `rows` rows of `vectors` vectors of `lanes` elements."""
+    """A shape of tiles: at most `rows` rows of `vectors` vectors of `lanes` elements."""
 
     lanes: int
     vectors: int

@@ -85,7 +85,7 @@ class Parts:
         exprs: Sequence[AffineExpr],
         bases: Sequence[SSAValue],
     ) -> Parts:
-        """On other iterators, of which `exprs` give the old ones."""
+        """Restates a block on other iterators, of which `exprs` give the old ones."""
         count = len(iterators)
 
         def put(expr: AffineExpr) -> AffineExpr:
@@ -101,8 +101,8 @@ class Parts:
         )
 
     def with_point(self, name: str, base: SSAValue, zero: SSAValue) -> tuple[Parts, AffineExpr]:
-        """With an iterator of extent 1 at `base`, which brings an index value into maps; and the
-        expression that it is. One that is there at that base serves again."""
+        """Adds an iterator of extent 1 at `base`, which brings an index value into maps, and gives
+        its expression. One that is there at that base serves again."""
         for i, iterator in enumerate(self.iterators):
             if iterator.extent.data == 1 and self.bases and self.bases[i] is base:
                 return self, AffineExpr.dimension(i)

@@ -93,7 +93,7 @@ def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set
 
 
 def _without_points(parts: Parts, free: set[int]) -> Parts:
-    """Without the iterators of extent 1 at 0 that indices only subtract, as points are."""
+    """Drops the iterators of extent 1 at 0 that indices only subtract, as points are."""
     forms = [linear(expr) for map_ in parts.maps for expr in map_.results]
     kept = {i for form in forms if form is not None for i, c in form.terms if c > 0}
     for expr in [expr for map_ in parts.maps for expr in map_.results]:

@@ -24,7 +24,7 @@ from byocir.rewrites.schedule.index import IndexBuilder, base_sums, is_index_ari
 from byocir.rewrites.schedule.requests import check_loop, refused
 
 _Guards = dict[BlockOp, tuple[int, Linear[SSAValue]]]
-"""For each block the iterator that tells the iteration, and its last value."""
+"""Maps each block to the iterator that tells the iteration, and its last value."""
 
 
 def split(loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:

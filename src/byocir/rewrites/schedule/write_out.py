@@ -143,7 +143,7 @@ class Box:
         return Box(op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values))
 
     def at(self, bases: Sequence[int]) -> Box:
-        """With these bases."""
+        """Moves the box to these bases."""
         if not bases:
             return self
         sides = tuple(
@@ -187,7 +187,8 @@ class Box:
         return replace(box, guards=())
 
     def unpadded(self) -> list[Box]:
-        """As boxes of which each reads inside its arrays, or nothing but a pad."""
+        """Divides the box into boxes of which each reads inside its arrays, or nothing but a
+        pad."""
         for operand, pad in enumerate(self.pads):
             if pad is None or operand in self.outside:
                 continue

@@ -25,13 +25,13 @@ class TimingModel:
     bus_bytes: int | None = 8
     """Bytes per cycle of the read channel, and of the write channel; None: unlimited."""
     dram_latency: int = 16
-    """From a load's request to its first data."""
+    """The cycles from a load's request to its first data."""
     load_overhead: int = 8
     """State machine and queues of a load, before its request (estimate)."""
     fetch_chunk: int = 8
     """Instructions read in one request; the next is made when all of them are delivered."""
     fetch_latency: int = 16
-    """From the request of a chunk to its first data."""
+    """The cycles from the request of a chunk to its first data."""
     issue: int = 1
     """Cycles to hand one instruction to its queue."""
     command_queue: int = 512
@@ -42,7 +42,8 @@ class TimingModel:
     """An instruction that only carries tokens."""
     finish: int = 2
     pipeline_fill: int = 7
-    """Of GEMM and ALU, beside their steps: start, index generator, drain, done (estimate)."""
+    """The cycles of GEMM and ALU beside their steps: start, index generator, drain, done
+    (estimate)."""
     gemm_interval: int = 1
     """Cycles per step, that is per micro-op of every iteration."""
     alu_immediate_interval: int = 1

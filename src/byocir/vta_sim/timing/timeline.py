@@ -107,7 +107,7 @@ def estimate(
 
 
 def timeline(decoded: Decoded, links: Links, model: TimingModel | None = None) -> Timeline:
-    """As ``estimate``, for a stream already decoded, linked and found correct.
+    """Times a stream as ``estimate`` does, which is already decoded, linked and found correct.
 
     Raises VTAError V306 if it deadlocks because the model's queues are full.
     """

@@ -14,7 +14,7 @@ from byocir.frontend.onnx.differences.call import Call
 Condition = Callable[[Call], bool]
 
 SMALLEST_OF_BEYOND = 2.0**31
-"""From here on a float has no integer of 32 bits."""
+"""The least float that has no integer of 32 bits, like all greater ones."""
 
 
 def always(call: Call) -> bool:
@@ -558,7 +558,7 @@ def collects_scalars(call: Call) -> bool:
 
 
 def updates_what_it_reads(call: Call) -> bool:
-    """Of a training step the running mean, or variance, is another of the inputs, too."""
+    """The running mean, or variance, of a training step is another of its inputs, too."""
     names = list(call.node.input)
     return bool(call.attribute("training_mode", 0)) and len(set(names)) < len(names)
 
@@ -640,7 +640,7 @@ def has_scales_of_channels(call: Call) -> bool:
 
 
 def joins_dimensions(call: Call) -> bool:
-    """At an opset that takes all dimensions from `axis` on for one there are several."""
+    """There are several dimensions from `axis` on, at an opset that takes all of them for one."""
     x, along = call.array(0), call.attribute("axis", -1)
     begin = call.attribute("axis", 1)  # which was the default then
     return call.opset < 13 and x is not None and int(np.prod(x.shape[begin:])) != x.shape[along]

@@ -55,8 +55,8 @@ class ConvertBoundedToTirPass(ModulePass):
 
 
 class _Conversion:
-    """Of one function. What was converted is there until all is, for it holds the place of what is
-    made for it later."""
+    """Converts one function. An operator that was converted stays until all are, for it holds the
+    place of the ops that are made for it later."""
 
     def __init__(self) -> None:
         self.arrays = Arrays()

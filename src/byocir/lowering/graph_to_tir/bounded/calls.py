@@ -366,7 +366,7 @@ _CALLS: dict[str, Call] = {
     "Squeeze": _squeeze,
     "Transpose": _transpose,
 }
-"""By the operator."""
+"""The rule of each operator that becomes calls of routines."""
 
 
 def _axis(axis: int, dims: Sequence[Dim]) -> int | None:

@@ -153,7 +153,7 @@ def _is_held(type_: Attribute) -> bool:
 
 
 def _loop(op: ForeignOp) -> _Plan | None:
-    """With a number of turns that is known, or where turns leave nothing."""
+    """Plans a Loop whose number of turns is known, or whose turns leave nothing."""
     limit, condition, *states = op.optional_inputs()
     last = op.graphs[0].block.last_op
     if last is None or None in states:

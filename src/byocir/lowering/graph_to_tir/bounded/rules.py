@@ -362,4 +362,4 @@ _RULES: tuple[tuple[tuple[type[Operation], ...], Rule], ...] = (
     ((g.OneHotOp,), _one_hot),
     (_BY_BATCH, _by_batch),
 )
-"""By the class of graph ops."""
+"""The rule of each class of graph ops."""
