@@ -1,10 +1,9 @@
 """Gemmini (default configuration), described: a systolic array of 16 by 16 with a scratchpad and an
 accumulator, down to the words of its RoCC instructions.
 
-Products of matrices and convolutions of signed bytes begin with a bias and leave as sums of 32
-bits, or scaled by an f32 to bytes; residual sums are scaled as they come in. Load, execute and
-store run side by side; the hardware holds back what touches the same rows, so two tiles in flight
-are nothing but other rows. A word is (funct, rs1, rs2). Array n is at host address (n + 1) << 32.
+Products of matrices and convolutions of bytes begin with a bias and leave as sums of 32 bits, or
+scaled by an f32 to bytes; residual sums are scaled as they come in. The hardware holds back what
+touches the same rows. A word is (funct, rs1, rs2). Array n is at host address (n + 1) << 32.
 """
 
 from pathlib import Path
@@ -16,7 +15,7 @@ from byocir.machine import MAIN, Call, Interlocked, Machine, Place, Register, up
 from byocir.patterns import Pattern, ScalarPattern, block, composite, constant, optional, wildcard
 
 DIM = 16
-CONFIG, MVIN, MVOUT, COMPUTE, PRELOAD, FENCE = 0, 2, 3, 4, 6, -1
+CONFIG, MVIN, MVOUT, COMPUTE, COMPUTE_AGAIN, PRELOAD, FENCE = 0, 2, 3, 4, 5, 6, -1
 ACCUMULATOR, ADD, WIDE = 1 << 31, 1 << 30, 1 << 29
 NONE, ONE = DIM << 48 | DIM << 32 | 0xFFFFFFFF, 0x3F800000
 
@@ -51,27 +50,22 @@ def move(call: Call) -> list[Word]:
     return [(FENCE, 0, 0), *words] if call.waits else words
 
 
-def scale_of(call: Call) -> int:
-    scale = call.places.get("scale")
-    return unpack("<I", pack("<f", scale.values()))[0] if scale else ONE
-
-
-def moved_in(call: Call) -> dict[Register, tuple[int, int]]:
-    x, into = call.places["x"], call.result
-    fields = scale_of(call) << 32 | into.block_rows << 16 | (into.bytes > x.bytes) << 2
+def moved(call: Call) -> dict[Register, tuple[int, int]]:
+    x, into, scale = call.places["x"], call.result, call.places.get("scale")
+    bits = unpack("<I", pack("<f", scale.values()))[0] if scale else ONE
+    if into.memory == MAIN:
+        return {stores: (call.form << 2, bits << 32 | into.stride("rows") * into.bytes)}
+    fields = bits << 32 | into.block_rows << 16 | (into.bytes > x.bytes) << 2
     return {loads: (fields, x.stride("rows") * x.bytes)}
-
-
-def moved_out(call: Call) -> dict[Register, tuple[int, int]]:
-    stride = call.result.stride("rows") * call.result.bytes
-    return {stores: (call.form << 2, scale_of(call) << 32 | stride)}
 
 
 def product_words(call: Call) -> list[Word]:
     m, n, k = (call.sizes[name] for name in "mnk")
     flags = ACCUMULATOR | (ADD if call.start is None else 0)
-    weights, sums = local(call.places["w"], k, n), local(call.result, m, n, flags)
-    return [(PRELOAD, weights, sums), (COMPUTE, local(call.places["a"], m, k), NONE)]
+    rows, sums = local(call.places["a"], m, k), local(call.result, m, n, flags)
+    if call.is_kept:
+        return [(PRELOAD, NONE, sums), (COMPUTE_AGAIN, rows, NONE)]
+    return [(PRELOAD, local(call.places["w"], k, n), sums), (COMPUTE, rows, NONE)]
 
 
 def scaled(_: Scalar, x: Scalar, scale: Scalar) -> Scalar:
@@ -83,8 +77,8 @@ def multiply_add(acc: Scalar, x: Scalar, w: Scalar) -> Scalar:
 
 
 x, factor, runs = wildcard("x"), wildcard("scale")[""], "rows lanes"
-incoming = dict(unit=load, encode=move, registers=moved_in, rows=up_to(DIM))
-outgoing = dict(unit=store, encode=move, registers=moved_out, rows=up_to(DIM), lanes=up_to(DIM))
+incoming = dict(unit=load, encode=move, registers=moved, rows=up_to(DIM))
+outgoing = dict(unit=store, encode=move, registers=moved, rows=up_to(DIM), lanes=up_to(DIM))
 summing = dict(into=accumulator, **incoming)
 wide = dict(lanes=up_to(4 * DIM), cycles=lambda s: 40 + s["rows"] * -(-s["lanes"] // DIM))
 gemmini.copy("mvin", MAIN, scratchpad, **incoming, **wide)
@@ -112,6 +106,7 @@ def mvout_scaled() -> Pattern:
 
 @gemmini.instruction(
     execute, into=accumulator, m=up_to(DIM), n=up_to(DIM), k=up_to(DIM), cycles=lambda s: DIM,
+    keeps="w", kept_cycles=lambda s: max(s["m"], 4),
     encode=product_words, strided=("a", "out"), registers=lambda call: {
         strides: (call.places["a"].stride("m") << 16, call.result.stride("m") << 48)
     },

@@ -15,6 +15,7 @@ static void gemmini_issue(const uint64_t *word, void *const *arrays)
     case k_MVOUT: ISSUE(k_MVOUT); break;
     case k_PRELOAD: ISSUE(k_PRELOAD); break;
     case k_COMPUTE_PRELOADED: ISSUE(k_COMPUTE_PRELOADED); break;
+    case k_COMPUTE_ACCUMULATE: ISSUE(k_COMPUTE_ACCUMULATE); break;
     default: gemmini_fence();
     }
 }

@@ -27,9 +27,10 @@ def described(**changes: Any) -> Machine:
         machine.copy("store", near, MAIN, unit=dma, opcode=2, **moved)
     unit = dma if "idle" in changes else core
     limits = {changes.get("limited", "m"): changes.get("limit", up_to(4))}
-    cycles = changes.get("cycles", lambda s: s["m"])
+    given = {"cycles": lambda s: s["m"], "opcode": 3}
+    given |= {name: changes[name] for name in (*given, "keeps", "kept_cycles") if name in changes}
 
-    @machine.instruction(unit, into=near, cycles=cycles, opcode=changes.get("opcode", 3), **limits)
+    @machine.instruction(unit, into=near, **given, **limits)
     def double() -> Any:
         return block("m n", near("x")["m n"], lambda _, x: x + x)
 
@@ -76,6 +77,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
     ({"cycles": lambda s: float("inf")}, "of at least 0 at {'m': 1, 'n': 1}, found inf"),
     ({"more": without_tokens}, "a capacity of tokens of at least 1, found 0"),
+    ({"keeps": "y"}, "npu.double to keep one of its operands: x, found y"),
+    ({"keeps": "x"}, "kept_cycles of npu.double, which keeps x, found none"),
+    ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0 at"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
     ({"limit": up_to(0)}, "a limit of m of npu.double"),

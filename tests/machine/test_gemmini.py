@@ -196,6 +196,21 @@ def test_configuration_is_set_where_it_changes() -> None:
     )
 
 
+def test_weights_stay_in_the_array_while_rows_of_the_image_change() -> None:
+    example = import_file(EXAMPLE, "B217")
+    register("gemmini", example.Gemmini)
+    net = Net((1, 32, 7, 7), per_channel=False)
+    module = byocir.import_onnx(net.of(net.conv(net.value, (32, 32)), (1, 32, 7, 7)))
+    package = byocir.compile(module, targets=[example.Gemmini()], levels=("tensor",))
+    (function,) = functions_of(package.blobs["gemmini"]).values()
+    words = [word for entry in encoded(example.gemmini, function) for word in entry]
+    times_named = Counter(funct for funct, _, _ in words)
+    assert times_named[4] == 9 * 2 * 2
+    assert times_named[5] == 6 * times_named[4]
+    (profile,) = package.profile()
+    assert profile.bounds["execute"] == times_named[4] * (16 + 6 * 7)
+
+
 def test_loads_run_beside_products() -> None:
     gemmini = import_file(EXAMPLE, "B217").gemmini
     calls = calls_in(gemmini, function_of(32, 32, 128).body.block)

@@ -34,13 +34,12 @@ class Gemmini:
         self.store: tuple[int, int, np.float32] | None = None
         self.strides: tuple[int, int] | None = None
         self.preloaded: tuple[int, int] | None = None
+        self.array: np.ndarray | None = None
 
     def run(self, words: Sequence[tuple[int, int, int]]) -> None:
         for funct, rs1, rs2 in words:
             if funct >= 0:
-                {0: self.config, 2: self.mvin, 3: self.mvout, 4: self.compute, 6: self.preload}[
-                    funct
-                ](rs1, rs2)
+                _INSTRUCTIONS[funct](self, rs1, rs2)
 
     def _host(self, address: int, rows: int, stride: int, size: int) -> np.ndarray:
         """Rows of bytes of one of the host's arrays; numpy raises for what lies outside it."""
@@ -94,17 +93,40 @@ class Gemmini:
     def preload(self, rs1: int, rs2: int) -> None:
         self.preloaded = rs1, rs2
 
+    def compute_preloaded(self, rs1: int, rs2: int) -> None:
+        assert self.preloaded is not None
+        b, flags, n, k = _operand(self.preloaded[0])
+        assert not flags, "expected weights in the scratchpad"
+        self.array = self.scratchpad[b : b + k, :n].astype(np.int32)
+        self.compute(rs1, rs2)
+
+    def compute_accumulated(self, rs1: int, rs2: int) -> None:
+        assert self.preloaded is not None
+        assert self.preloaded[0] & 0xFFFFFFFF == 0xFFFFFFFF, "expected no B"
+        self.compute(rs1, rs2)
+
     def compute(self, rs1: int, rs2: int) -> None:
         assert self.preloaded is not None
+        assert self.array is not None
         assert self.strides is not None
         assert rs2 & 0xFFFFFFFF == 0xFFFFFFFF, "expected no D"
-        (b, _, n, k), (c, flags, columns, m) = map(_operand, self.preloaded)
+        c, flags, columns, m = _operand(self.preloaded[1])
         a, _, depth, rows = _operand(rs1)
         step, out = self.strides
         assert flags >> 2, "expected sums in the accumulator"
-        assert (n, k, m) == (columns, depth, rows)
+        assert (*self.array.shape, m) == (depth, columns, rows)
         left = self.scratchpad[[a + step * i for i in range(rows)], :depth].astype(np.int32)
-        made = left @ self.scratchpad[b : b + k, :n].astype(np.int32)
+        made = left @ self.array
         at = [c + out * i for i in range(rows)]
-        old = self.accumulator[at, :n] if flags >> 1 & 1 else 0
-        self.accumulator[at, :n] = old + made
+        old = self.accumulator[at, :columns] if flags >> 1 & 1 else 0
+        self.accumulator[at, :columns] = old + made
+
+
+_INSTRUCTIONS = {
+    0: Gemmini.config,
+    2: Gemmini.mvin,
+    3: Gemmini.mvout,
+    4: Gemmini.compute_preloaded,
+    5: Gemmini.compute_accumulated,
+    6: Gemmini.preload,
+}

@@ -145,6 +145,7 @@ def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int
         name: choose(f"limit {name}", *[up_to(size)] * 6, exactly(size), multiples_of(2, size))
         for name in "mnk"
     }
+    kept = choose("keeps", {}, {"keeps": "w", "kept_cycles": lambda s: max(s["m"] - 1, 1)})
     accesses = near("a")["m k"], weights("w")["k n"]
     added = block("m n | k", *accesses, multiply_add, init=sums("c"))
     begun = block("m n | k", *accesses, multiply_add)
@@ -155,7 +156,8 @@ def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int
             return pattern
 
         build.__name__ = name
-        machine.instruction(core, into=sums, cycles=lambda s: s["m"] + 2, **limits)(build)
+        cycles = {"cycles": lambda s: s["m"] + 2, **kept}
+        machine.instruction(core, into=sums, **cycles, **limits)(build)
 
     if forms == "own":
         instruction("begin", begun)

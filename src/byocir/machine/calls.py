@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from math import prod
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -64,10 +64,7 @@ class Calls:
     @property
     def count(self) -> int:
         """The number of calls."""
-        found = 1
-        for pieces in self._pieces:
-            found *= len(pieces)
-        return found
+        return prod(-(-size // n) for size, n in zip(self.block.extents, self.cut, strict=True))
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
@@ -88,8 +85,8 @@ class Calls:
 
     def __iter__(self) -> Iterator[Call]:
         last = self.count - 1
-        for number, piece in enumerate(product(*self._pieces)):
-            offsets, extents = [at for at, _ in piece], tuple(size for _, size in piece)
+        for number, box in enumerate(self.op.boxes_of(self.block)):
+            offsets, extents = [at for at, _ in box], tuple([end - at for at, end in box])
             begins = self.start is not None and not any(offsets[i] for i in self._sums)
             kind = self._kind(extents, self.start if begins else None)
             places = self._places(kind, offsets)
@@ -98,12 +95,6 @@ class Calls:
     @cached_property
     def _sums(self) -> Sequence[int]:
         return self.block.reductions
-
-    @cached_property
-    def _pieces(self) -> list[list[tuple[int, int]]]:
-        """For each iterator where the pieces begin, and their sizes."""
-        pairs = zip(self.block.extents, self.cut, strict=True)
-        return [[(at, min(n, size - at)) for at in range(0, size, n)] for size, n in pairs]
 
     @cached_property
     def _forms(self) -> list[list[Linear[int]]]:
@@ -223,7 +214,24 @@ def calls_in(machine: Machine, body: Block) -> list[Call]:
     """The calls of a program one by one, as they are issued; raises as `ops_in`."""
     ops = ops_in(machine, body)
     calls = [iter(each) for each in ops]
-    return [next(calls[number]) for number in issued(ops)]
+    return list(_keeping(next(calls[number]) for number in issued(ops)))
+
+
+def _keeping(calls: Iterable[Call]) -> Iterator[Call]:
+    """Tells the calls whose unit still keeps the operand that they want."""
+    held: dict[Unit, tuple[Instruction, Place]] = {}
+    for call in calls:
+        instruction, wanted = call.instruction, call.places.get(call.instruction.keeps)
+        for unit, (_, kept) in list(held.items()):
+            if kept.buffer is call.result.buffer:
+                del held[unit]
+        if wanted is None:
+            yield call
+            continue
+        user, kept = held.get(call.unit, (None, wanted))
+        same = kept is wanted or (kept.buffer is wanted.buffer and kept.box == wanted.box)
+        yield replace(call, is_kept=True) if user is instruction and same else call
+        held[call.unit] = instruction, wanted
 
 
 def issued(ops: Sequence[Calls]) -> Iterator[int]:

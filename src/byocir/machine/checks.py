@@ -39,6 +39,7 @@ def _kinds(machine: Machine) -> None:
 
 _CALLED: Mapping[Any, str] = {
     int: "a whole number",
+    str: "a name",
     Limit: "a limit, such as up_to(16)",
     Memory: "a memory of the machine",
     Order: "a kind of order, such as Counted()",
@@ -62,6 +63,7 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
         yield f"what {each.name} writes", each.into, Memory
         yield f"cycles of {each.name}", each.cycles, Callable
         optional = {"opcode": int, "encode": Callable, "registers": Callable}
+        optional |= {"keeps": str, "kept_cycles": Callable}
         for name, kind in optional.items():
             if getattr(each, name) is not None:
                 yield f"{name} of {each.name}", getattr(each, name), kind
@@ -149,19 +151,31 @@ def _iterators(iterators: Any) -> tuple[str, ...]:
 
 def _costs(machine: Machine) -> None:
     for each in machine.instructions:
-        names = [name for form in each.forms for name in _iterators(form.iterators)]
-        limits = [each.limits.get(name, Limit(1)) for name in names]
-        ends = [(limit.least, limit.most) for limit in limits]
-        corners: list[Callable[[tuple[int, int]], int]] = [min, max]
-        for corner in corners:
-            sizes = {name: corner(end) for name, end in zip(names, ends, strict=True)}
-            try:
-                found: Any = each.cycles(sizes)
-            except FAILURES as error:
-                found = f"{type(error).__name__}: {error}"
-            if not isinstance(found, int | float) or not 0 <= found < inf:
-                told = f"cycles of {each.name} of at least 0 at {sizes}"
-                raise _wrong(machine, told, str(found))
+        if each.keeps and each.keeps not in each.operands:
+            named = f"{each.name} to keep one of its operands: {', '.join(each.operands)}"
+            raise _wrong(machine, named, each.keeps)
+        if each.keeps and each.kept_cycles is None:
+            raise _wrong(machine, f"kept_cycles of {each.name}, which keeps {each.keeps}", "none")
+        for name, cycles in (("cycles", each.cycles), ("kept_cycles", each.kept_cycles)):
+            for sizes in _corners(each) if cycles else ():
+                _cost(machine, f"{name} of {each.name}", cycles, sizes)
+
+
+def _corners(each: Instruction) -> Iterator[dict[str, int]]:
+    """The smallest and the largest sizes of an instruction."""
+    names = [name for form in each.forms for name in _iterators(form.iterators)]
+    limits = [each.limits.get(name, Limit(1)) for name in names]
+    yield {name: limit.least for name, limit in zip(names, limits, strict=True)}
+    yield {name: limit.most for name, limit in zip(names, limits, strict=True)}
+
+
+def _cost(machine: Machine, told: str, cycles: Any, sizes: dict[str, int]) -> None:
+    try:
+        found: Any = cycles(sizes)
+    except FAILURES as error:
+        found = f"{type(error).__name__}: {error}"
+    if not isinstance(found, int | float) or not 0 <= found < inf:
+        raise _wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
 
 
 def _tiles(machine: Machine) -> None:

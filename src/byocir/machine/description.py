@@ -72,6 +72,8 @@ class Machine:
         encode: Encode | None = None,
         registers: Callable[[Call], Mapping[Register, Any]] | None = None,
         strided: Collection[str] = (),
+        keeps: str = "",
+        kept_cycles: Cycles | None = None,
         **limits: Limit,
     ) -> Callable[[Callable[[], Any]], Instruction]:
         """Decorator: declares an instruction. The function gives its pattern, or alternatives.
@@ -79,13 +81,13 @@ class Machine:
         in main memory. `into` is the memory it writes, by default that of what it starts from, else
         main memory. Limits are given by the names of iterators. `strided` names the operands
         whose rows need not follow each other, as its code says how far apart they are; the result
-        is "out"."""
+        is "out". `keeps` names an operand that stays in the unit, as weights do in an array: a call
+        that finds it there takes `kept_cycles`."""
 
         def build(function: Callable[[], Any]) -> Instruction:
             pattern = composite(f"{self.name}.{function.__name__}")(function)
-            return self._add(
-                pattern, unit, cycles, into, opcode, encode, registers, limits, strided, function
-            )
+            hooks = (opcode, encode, registers, strided, keeps, kept_cycles)
+            return self._add(pattern, function, into, (unit, limits, cycles), hooks)
 
         return build
 
@@ -112,23 +114,18 @@ class Machine:
 
         pattern = composite(f"{self.name}.{name}")(moved)
         limits = {"rows": rows, "lanes": lanes}
-        return self._add(
-            pattern, unit, cycles, into, opcode, encode, registers, limits, strided, moved
-        )
+        hooks = (opcode, encode, registers, strided)
+        return self._add(pattern, moved, into, (unit, limits, cycles), hooks)
 
     def _add(
         self,
         pattern: Composite,
-        unit: Unit,
-        cycles: Cycles,
-        into: Memory | None,
-        opcode: int | None,
-        encode: Encode | None,
-        registers: Callable[[Call], Mapping[Register, Any]] | None,
-        limits: Mapping[str, Limit],
-        strided: Collection[str],
         function: Callable[..., Any],
+        into: Memory | None,
+        time: tuple[Unit, Mapping[str, Limit], Cycles],
+        hooks: tuple[Any, ...],
     ) -> Instruction:
+        """Adds an instruction: the others are fields of `Instruction`, in their order."""
         forms = [each for each in pattern.walk() if isinstance(each, BlockPattern)]
         if not forms or any(form.label not in (None, WORK) for form in forms):
             told = f"expected instruction {pattern.name} to be one block without a name, or several"
@@ -137,9 +134,8 @@ class Machine:
             form.label = WORK
         inits = [init.memory for form in forms if (init := init_of(form)) is not None]
         memory = into or next(iter(inits), MAIN)
-        made = Instruction(
-            pattern.name, unit, pattern, memory, limits, cycles, opcode, encode, registers, strided
-        )
+        unit, limits, cycles = time
+        made = Instruction(pattern.name, unit, pattern, memory, limits, cycles, *hooks)
         self.instructions.append(made)
         return made
 

@@ -175,7 +175,8 @@ def kind_of(
         if scattered:
             return scattered
         sizes = fit.sizes(extents)
-        return Kind(fit, piece, start, sizes, fit.instruction.cost(sizes))
+        costs = fit.instruction.cost(sizes), fit.instruction.cost_kept(sizes)
+        return Kind(fit, piece, start, sizes, *costs)
 
     return machine.answer(("kind", name, key, extents, start), found)
 
@@ -228,7 +229,17 @@ def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: Bl
     operands[out or "out"] = len(block.ins)
     names: Mapping[str, Any] = match.state.names
     numbers = {name: n for name, n in names.items() if isinstance(n, int)}
-    return Fit(instruction, form, iterators, operands, (*memories, instruction.into), numbers)
+    memories.append(instruction.into)
+    turns = _turns(block, operands.get(instruction.keeps))
+    return Fit(instruction, form, iterators, operands, tuple(memories), numbers, turns)
+
+
+def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
+    """The iterators with which an operand moves."""
+    if position is None:
+        return frozenset()
+    forms = [linear(expr) for expr in block.maps.data[position].data.results]
+    return frozenset(i for form in forms if form is not None for i, _ in form.terms)
 
 
 def _misplaced(fit: Fit, block: BlockOp) -> str:

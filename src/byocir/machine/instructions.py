@@ -51,6 +51,11 @@ class Instruction:
 
     strided: Collection[str] = ()
     """The operands whose rows need not follow each other; the result is "out"."""
+    keeps: str = ""
+    """The operand that stays in the unit: a call that wants the same elements as the one before it
+    on the unit finds them there, if nothing wrote them since."""
+    kept_cycles: Cycles | None = None
+    """The cycles of a call that finds it there."""
 
     @property
     def rule(self) -> Callable[..., Any]:
@@ -90,6 +95,10 @@ class Instruction:
         """The cycles that one call of these sizes keeps its unit busy."""
         return float(self.cycles(sizes))
 
+    def cost_kept(self, sizes: Sizes) -> float:
+        """The cycles of a call that finds in the unit the operand that stays there."""
+        return self.cost(sizes) if self.kept_cycles is None else float(self.kept_cycles(sizes))
+
     def __repr__(self) -> str:
         return f"<instruction {self.name}>"
 
@@ -117,6 +126,8 @@ class Fit:
     memories: tuple[Memory, ...]
     """The memory in which each operand must lie, by its position."""
     numbers: Mapping[str, int]
+    turns: frozenset[int]
+    """The iterators with which the operand moves that stays in the unit."""
 
     def sizes(self, extents: Sequence[int]) -> dict[str, int]:
         """The extents of the instruction's iterators, by name."""
@@ -136,6 +147,8 @@ class Kind:
     start: Attribute | None
     sizes: Mapping[str, int]
     cycles: float
+    kept_cycles: float
+    """The cycles of a call that finds in the unit the operand that stays there."""
 
     @property
     def reads_old(self) -> bool:
@@ -156,6 +169,8 @@ class Call:
     is_first: bool = True
     is_last: bool = True
     """Tell if it is the first, and the last, call of its op."""
+    is_kept: bool = False
+    """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
 
     @property
     def instruction(self) -> Instruction:
@@ -186,7 +201,7 @@ class Call:
 
     @property
     def cycles(self) -> float:
-        return self.kind.cycles
+        return self.kind.kept_cycles if self.is_kept else self.kind.cycles
 
     @property
     def result(self) -> Place:

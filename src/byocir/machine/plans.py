@@ -3,7 +3,7 @@ at which cost."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -14,7 +14,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.machine.description import Machine
 from byocir.machine.fits import Asked, Misfit, fits, pattern_key, sized
 from byocir.machine.instructions import Fit, Instruction
-from byocir.machine.parts import Limit
+from byocir.machine.parts import Limit, Sizes
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,32 @@ def _most(limit: Limit, extent: int) -> int:
 
 
 def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
-    """The cycles of all calls that do a block over these extents in pieces of these sizes."""
-    total = 0.0
+    """The cycles of all calls that do a block over these extents in pieces of these sizes; those
+    that find what stays in the unit come one after the other."""
+    keeps = bool(fit.instruction.keeps)
+    cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
     pieces = [_pieces(extent, size) for extent, size in zip(extents, sizes, strict=True)]
+    total = _summed(fit, pieces, cost)
+    if keeps:
+        inner = {i for i in range(len(pieces)) if i not in fit.turns}
+        first = [[(side[0][0], 1)] if i in inner else side for i, side in enumerate(pieces)]
+        total += _summed(fit, first, fit.instruction.cost) - _summed(fit, first, cost)
+    return total
+
+
+def _summed(
+    fit: Fit, pieces: Sequence[Sequence[tuple[int, int]]], cost: Callable[[Sizes], float]
+) -> float:
+    """The cycles of calls of all combinations of these pieces."""
     named = {i for positions in fit.iterators.values() for i in positions}
-    outside = prod(-(-extents[i] // sizes[i]) for i in range(len(extents)) if i not in named)
-    order = sorted(named)
+    order, total = sorted(named), 0.0
+    sides = [side for i, side in enumerate(pieces) if i not in named]
+    outside = prod(sum(times for _, times in side) for side in sides)
     for chosen in product(*(pieces[i] for i in order)):
         size_of: Mapping[int, int] = {i: n for i, (n, _) in zip(order, chosen, strict=True)}
         count = prod(times for _, times in chosen)
-        own = [size_of.get(i, 1) for i in range(len(extents))]
-        total += count * fit.instruction.cost(fit.sizes(own))
+        own = [size_of.get(i, 1) for i in range(len(pieces))]
+        total += count * cost(fit.sizes(own))
     return total * outside
 
 

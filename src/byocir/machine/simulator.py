@@ -23,7 +23,7 @@ from byocir.machine.calls import calls_in
 from byocir.machine.description import Machine
 from byocir.machine.fits import local_form
 from byocir.machine.instructions import Call, Kind
-from byocir.machine.parts import Memory
+from byocir.machine.parts import Memory, Unit
 from byocir.machine.places import Place
 
 _UNWRITTEN = 0x5A
@@ -37,6 +37,7 @@ class Simulator:
         self.machine = machine
         self.memories = {memory: _new(memory) for memory in machine.memories}
         self._main: dict[SSAValue, np.ndarray] = {}
+        self._kept: dict[Unit, np.ndarray] = {}
 
     def run(
         self,
@@ -64,6 +65,10 @@ class Simulator:
         """Runs one call."""
         pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
         read = [self._read(each) for _, each in sorted(pairs, key=_position)]
+        if call.instruction.keeps:
+            at = call.kind.fit.operands[call.instruction.keeps]
+            read[at] = self._kept[call.unit] if call.is_kept else read[at]
+            self._kept[call.unit] = read[at]
         if call.start is not None:
             read[-1][...] = number(call.start)
         with np.errstate(all="ignore"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -55,8 +56,9 @@ class IntrinsicOp(IRDLOperation):
 
     One op may stand for several calls in a row: `cut [16, 16, 8]` says how many points of each
     iterator of its last block one call does at most. They come in the order of the iterators, the
-    last one fastest; sums begin in the calls that have their first points. Calls of an op that is
-    `beside` are issued by turns with those of the next op that is not: neither needs the other.
+    last one fastest, or in another, `order [1, 2, 0]`; sums begin in the calls that have their
+    first points. Calls of an op that is `beside` are issued by turns with those of the next op that
+    is not: neither needs the other.
     """
 
     name = "tir.intrinsic"
@@ -64,6 +66,7 @@ class IntrinsicOp(IRDLOperation):
     callee = prop_def(StringAttr)
     numbers = prop_def(DictionaryAttr)
     cut = opt_prop_def(DenseArrayBase.constr(i64))
+    order = opt_prop_def(DenseArrayBase.constr(i64))
     beside = opt_prop_def(UnitAttr)
     waits = opt_prop_def(DictionaryAttr)
     pops = opt_prop_def(ArrayAttr[StringAttr])
@@ -78,12 +81,15 @@ class IntrinsicOp(IRDLOperation):
         numbers: Mapping[str, int] | None = None,
         location: LocationAttr | None = None,
         cut: Sequence[int] | None = None,
+        order: Sequence[int] | None = None,
     ) -> IntrinsicOp:
         """The instruction `callee` that does what these ops do."""
         properties: dict[str, Attribute] = {"callee": StringAttr(callee)}
         properties["numbers"] = _dictionary(numbers or {})
         if cut is not None:
             properties["cut"] = DenseArrayBase.from_list(i64, cut)
+        if order is not None:
+            properties["order"] = DenseArrayBase.from_list(i64, order)
         return IntrinsicOp.create(
             properties=properties,
             regions=[Region(Block(body))],
@@ -104,6 +110,18 @@ class IntrinsicOp(IRDLOperation):
         """The points of each iterator of its block that one call does at most."""
         return block.extents if self.cut is None else tuple(self.cut.get_values())
 
+    def boxes_of(self, block: BlockOp) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The points of each iterator of its block that calls do, one call after the other."""
+        pairs = zip(block.extents, self.cut_of(block), strict=True)
+        sides = [[(at, min(at + n, end)) for at in range(0, end, n)] for end, n in pairs]
+        if self.order is None:
+            yield from product(*sides)
+            return
+        order = self.order.get_values()
+        back = [order.index(i) for i in range(len(sides))]
+        for box in product(*(sides[i] for i in order)):
+            yield tuple([box[i] for i in back])
+
     def set_order(
         self, waits: Mapping[str, int], pops: Sequence[str] = (), pushes: Sequence[str] = ()
     ) -> None:
@@ -117,6 +135,11 @@ class IntrinsicOp(IRDLOperation):
         expect(not self.body.block.is_empty, "expected a body of blocks, found none")
         if self.cut is not None:
             _verify_cut(tuple(self.cut.get_values()), self.body.block.last_op)
+        if self.order is not None:
+            count = len(self.cut.get_values()) if self.cut is not None else 0
+            told = f"expected an order of the {count} iterators that are cut, found "
+            order = list(self.order.get_values())
+            expect(sorted(order) == [*range(count)], f"{told}{', '.join(map(str, order))}")
         for name, number in self.numbers.data.items():
             expect(isinstance(number, IntegerAttr), f"expected a number for {name}, found {number}")
 
@@ -127,6 +150,8 @@ class IntrinsicOp(IRDLOperation):
             printer.print_string(f" {_text(self.fields)}")
         if self.cut is not None:
             printer.print_string(f" cut [{', '.join(map(str, self.cut.get_values()))}]")
+        if self.order is not None:
+            printer.print_string(f" order [{', '.join(map(str, self.order.get_values()))}]")
         if self.beside is not None:
             printer.print_string(" beside")
         if self.waits is not None:
@@ -149,14 +174,17 @@ class IntrinsicOp(IRDLOperation):
             parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, number) or ()
         )
         op = IntrinsicOp.of(callee, numbers=numbers)
-        if parser.parse_optional_keyword("cut") is not None:
-            cut = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-            op.cut = DenseArrayBase.from_list(i64, cut)
+        for word in ("cut", "order"):
+            if parser.parse_optional_keyword(word) is not None:
+                counts = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_integer
+                )
+                op.properties[word] = DenseArrayBase.from_list(i64, counts)
         if parser.parse_optional_keyword("beside") is not None:
             op.beside = UnitAttr()
         if parser.parse_optional_keyword("waits") is not None:
-            counts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
-            op.waits = _dictionary(dict(counts))
+            most = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
+            op.waits = _dictionary(dict(most))
         for word in ("pops", "pushes"):
             if parser.parse_optional_keyword(word) is not None:
                 units = parser.parse_comma_separated_list(

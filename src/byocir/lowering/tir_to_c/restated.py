@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -79,10 +78,8 @@ def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
     first, block = op.body.block.first_op, op.body.block.last_op
     if op.cut is None or not isinstance(first, BlockOp) or not isinstance(block, BlockOp):
         return [op]
-    pairs = zip(block.extents, op.cut_of(block), strict=True)
-    sides = [[(i, min(i + most, extent)) for i in range(0, extent, most)] for extent, most in pairs]
     calls: list[IntrinsicOp] = []
-    for box in product(*sides):
+    for box in op.boxes_of(block):
         work = replace(Box.of(block), sides=box).made([*block.ins, *block.outs])
         begins = first is not block and all(box[i][0] == 0 for i in block.reductions)
         before = [beginning(work, first)] if begins else []

@@ -24,11 +24,13 @@ from byocir.rewrites.schedule.write_out import Box
 @dataclass(frozen=True)
 class Part:
     """A box of a block that calls of one instruction do, each at most as many points of each
-    iterator as the cut says. In one that begins sums start from a number."""
+    iterator as the cut says, in this order of iterators, the slowest first: those in front with
+    which the operand moves that stays in the unit. In one that begins sums start from a number."""
 
     sides: tuple[tuple[int, int], ...]
     name: str
     cut: Shape
+    order: Sequence[int]
     numbers: Mapping[str, int]
     begins: bool
 
@@ -67,8 +69,10 @@ def _parts(
         if all(isinstance(kind, Kind) for kind in kinds):
             cut = dict(zip(box.kept, plan.sizes, strict=True))
             whole = tuple(cut.get(i, 1) for i in range(len(box.sides)))
+            turns = {box.kept[i] for i in plan.fit.turns}
+            order = sorted(range(len(box.sides)), key=lambda i: i not in turns)
             name, numbers = plan.instruction.name, plan.fit.numbers
-            return [Part(box.sides, name, whole, numbers, number is not None)]
+            return [Part(box.sides, name, whole, order, numbers, number is not None)]
         reasons += [f"{plan.instruction.name}: {kind}" for kind in kinds if isinstance(kind, str)]
     for plan in plans:
         for one, other, begins in _split(box, plan, number is not None):

@@ -69,9 +69,9 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
     home = block.parent
     assert home is not None
     for part in parts:
-        work, cut = _part(block, part)
+        work, cut, order = _part(block, part)
         before = [beginning(work, fill)] if part.begins and fill is not None else []
-        made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut)
+        made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut, order)
         home.insert_op_before(made, block)
         if work is block:
             block.detach()
@@ -82,13 +82,22 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
     block.erase()
 
 
-def _part(block: BlockOp, part: Part) -> tuple[BlockOp, Sequence[int] | None]:
-    """The block that a part is, and how it is cut, if it is."""
+_Sizes = Sequence[int] | None
+
+
+def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
+    """The block that a part is, how it is cut, if it is, and the order of its calls, if that is not
+    the order of its iterators."""
     whole = part.sides == tuple((0, extent) for extent in block.extents)
     box = replace(Box.of(block), sides=part.sides)
     work = block if whole else box.made([*block.ins, *block.outs])
-    cut = part.cut if whole else [part.cut[i] for i in box.kept]
-    return work, None if tuple(cut) == work.extents else cut
+    kept = [*range(len(part.cut))] if whole else box.kept
+    cut = tuple(part.cut[i] for i in kept)
+    if cut == work.extents:
+        return work, None, None
+    order = [kept.index(i) for i in part.order if i in kept]
+    several = [n for n in order if cut[n] < work.extents[n]]
+    return work, cut, None if several == sorted(several) else order
 
 
 def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:

@@ -353,6 +353,19 @@ func.func @intrinsic_that_cuts_no_block(%x: memref<4xi8>) {
 
 // -----
 
+func.func @intrinsic_in_no_order(%x: memref<4xi8>) {
+  // CHECK: expected an order of the 1 iterators that are cut, found 0, 0
+  tir.intrinsic "npu.double" cut [2] order [0, 0] {
+    tir.block [i: 4] outs(%x[i] : memref<4xi8>) {
+    ^bb0(%a: i8):
+      tir.yield %a : i8
+    }
+  }
+  func.return
+}
+
+// -----
+
 func.func @intrinsic_without_name(%x: memref<4xi8>) {
   // CHECK: expected the name of an instruction, found none
   tir.intrinsic "" {

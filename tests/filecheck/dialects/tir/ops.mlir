@@ -82,6 +82,12 @@ func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
   tir.intrinsic "npu.clear" {
     tir.fill 0 : i8 into %t : memref<4xi8, "near">
   }
+  tir.intrinsic "npu.double" cut [1, 2] order [1, 0] {
+    tir.block [i: 2, j: 4] outs(%x[j] : memref<4xi8>) {
+    ^bb0(%a: i8):
+      tir.yield %a : i8
+    }
+  }
   func.return
 }
 
@@ -91,3 +97,5 @@ func.func @instructions(%x: memref<4xi8>, %t: memref<4xi8, "near">) {
 // CHECK-NEXT: }
 // CHECK-NEXT: tir.intrinsic "npu.clear" {
 // CHECK-NEXT: tir.fill 0 : i8 into %t : memref<4xi8, "near">
+// CHECK-NEXT: }
+// CHECK-NEXT: tir.intrinsic "npu.double" cut [1, 2] order [1, 0] {
