@@ -52,8 +52,8 @@ def test_the_toys_conform(target, conforms):
 
 def test_a_problem_is_made_small_and_shown_again(tmp_path, capsys):
     target = next(bug for bug in BUGS if bug.name == "relu missing").write(tmp_path)
-    folder = tmp_path / "found"
-    assert main(["conform", target, "--rounds", "2", "-o", str(folder)]) == 3
+    folder, limits = tmp_path / "found", ["--region-seconds", "99.5", "--region-bytes", "1G"]
+    assert main(["conform", target, "--rounds", "2", "-o", str(folder), *limits]) == 3
     told = capsys.readouterr().out
     assert told.startswith("error[B380]: expected res0 as the evaluator computes it, ")
     assert "\n  at    npu.conv, in a " in told
@@ -61,9 +61,9 @@ def test_a_problem_is_made_small_and_shown_again(tmp_path, capsys):
     (program,) = folder.glob("*.mlir")
     ops = re.findall(r" = graph\.(\w+)", program.read_text())
     assert [op for op in ops if op != "constant"] == ["conv", "relu"]
-    again = f"again byocir conform {target}:Npu --case {program}\n"
-    assert again in told
-    assert main(["conform", target, "--case", str(program)]) == 3
+    (again,) = re.findall("again byocir (.*)", told)
+    assert again == f"conform {target}:Npu --case {program} {' '.join(limits)}"
+    assert main(again.split()) == 3
     assert "error[B380]" in capsys.readouterr().out
     assert main(["conform", str(TOY), "--case", str(program)]) == 0
     assert capsys.readouterr().out == "ok\n"
@@ -188,6 +188,40 @@ def test_a_tolerance_holds_for_what_becomes_of_it(tolerance, room):
     assert difference(~less, less, meaning.room["res1"])
 
 
+POW = """func.func @main(%0: tensor<1xi64>, %1: tensor<1xi64>) -> tensor<1xi64> {
+  %2 = graph.pow %0, %1 : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
+  func.return %2 : tensor<1xi64>
+}"""
+CAST = """func.func @main(%0: tensor<1xf64>) -> tensor<1xi64> {
+  %1 = graph.cast %0 {to = i64} : (tensor<1xf64>) -> tensor<1xi64>
+  func.return %1 : tensor<1xi64>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "is_meant"),
+    [
+        (POW, (3, 4), True),
+        (POW, (-2, 53), True),
+        (POW, (3, 34), False),  # floats of 64 bits round it
+        (POW, (2, 63), False),
+        (POW, (2, -1), False),
+        (POW, (0, -1), False),
+        (CAST, (-(2.0**63),), True),
+        (CAST, (2.0**63,), False),
+    ],
+)
+def test_what_integers_do_not_hold_means_nothing(text, given, is_meant):
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+
+    module = parse_module(text, load_context())
+    dtypes = {name: array.dtype for name, array in random_feeds(module).items()}
+    feeds = {n: np.array([v], d) for (n, d), v in zip(dtypes.items(), given, strict=True)}
+    assert (Case(module, feeds).meaning(Library()) is not None) == is_meant
+
+
 EDGE = """func.func @main(%0: tensor<2xf32>) -> tensor<2xi64> {
   %1 = graph.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = graph.cast %1 {to = i64} : (tensor<2xf32>) -> tensor<2xi64>
@@ -262,6 +296,29 @@ def test_a_session_ends_between_two_calls(monkeypatch):
     behind = [i for i, each in enumerate(told) if each == "emit"][2]
     assert "run" in told[:behind]
     assert "run" not in told[behind:]
+
+
+@dataclass(frozen=True)
+class Lean(import_file(TOY, "B217").Npu):
+    """A toy that an option takes a pattern from."""
+
+    name = "lean"
+    patterns = tuple(
+        pattern_of(TOY, name).renamed(f"lean.{name}") for name in ("dense", "max_pool")
+    )
+    products: bool = True
+
+    def composites(self):
+        return self.patterns[0 if self.products else 1 :]
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_a_pattern_that_an_option_takes_away_is_tried_where_it_is_there(products):
+    score = conform(Lean(products), rounds=2, patterns=["lean.dense"])
+    assert (score.patterns, score.never, score.wrong) == (["lean.dense"], [], 0), score.text()
+    both = conform(Lean(products), rounds=2)
+    assert ("lean.dense" in both.patterns) == products
+    assert not both.wrong, both.text()
 
 
 QUICK = ("last tile lost", "relu missing", "input written", "emit differs", "saturation missing")

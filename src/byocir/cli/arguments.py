@@ -12,6 +12,9 @@ from byocir.errors import ByocirError
 SCALAR = "scalar"
 """Stands for a shape without dimensions, in arguments as in messages."""
 
+REGION_SECONDS = 300.0
+"""The seconds that a call of a target's code may take, unless a user says otherwise."""
+
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -25,7 +28,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_isolation(parser: argparse.ArgumentParser, default: float, of_what: str) -> None:
+def add_isolation(parser: argparse.ArgumentParser, of_what: str) -> None:
     """Adds the options of verbs that run the code of targets."""
     parser.add_argument(
         "--isolate",
@@ -36,13 +39,24 @@ def add_isolation(parser: argparse.ArgumentParser, default: float, of_what: str)
     parser.add_argument(
         "--region-seconds",
         type=seconds,
-        default=default,
+        default=REGION_SECONDS,
         metavar="N",
-        help=f"how long {of_what} may take there (default: {default:g})",
+        help=f"how long {of_what} may take there (default: {REGION_SECONDS:g})",
     )
     parser.add_argument(
         "--region-bytes", metavar="N", help="memory that it may take there (default: --max-bytes)"
     )
+
+
+def isolation_given(options: argparse.Namespace) -> list[str]:
+    """The options of `add_isolation`, and the limit, that were given, as words of a command."""
+    isolate: bool | None = options.isolate
+    words = [] if isolate is None else ["--isolate" if isolate else "--no-isolate"]
+    if options.region_seconds != REGION_SECONDS:
+        words += ["--region-seconds", str(options.region_seconds)]
+    if options.region_bytes is not None:
+        words += ["--region-bytes", options.region_bytes]
+    return words if options.max_bytes is None else [*words, "--max-bytes", options.max_bytes]
 
 
 def seconds(text: str) -> float:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
+from byocir.cli.arguments import isolation_given
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.user_files import read_arrays
 from byocir.errors import ByocirError
@@ -32,7 +33,8 @@ def conform(options: argparse.Namespace) -> int:
     if options.case is not None:
         return _again(target, options.case)
     folder = options.output or Path(f"conform-{target.name}")
-    session = Session(target, options.seed, options.pattern, folder)
+    again = isolation_given(options)
+    session = Session(target, options.seed, options.pattern, folder, again)
     try:
         with Console(stderr=True).status("") as status:
             session.progress = _Progress(status, options.seconds)

@@ -155,7 +155,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_emit(parser)
     _add_host_ops(parser)
     _add_stages(parser)
-    add_isolation(parser, 300, "each call of a region's code")
+    add_isolation(parser, "each call of a region's code")
     parser.set_defaults(verb=_run)
 
 
@@ -450,7 +450,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
         "--case", type=Path, metavar="FILE", help="try one program again that was written"
     )
     parser.add_argument("--json", action="store_true", help="print the score as JSON")
-    add_isolation(parser, 300, "running each program, in all ways,")
+    add_isolation(parser, "running each program, in all ways,")
     parser.set_defaults(verb=_conform)
 
 
@@ -466,7 +466,7 @@ def _add_bisect(parser: argparse.ArgumentParser) -> None:
     _add_seed(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_host(parser)
-    add_isolation(parser, 300, "each call of a region's code")
+    add_isolation(parser, "each call of a region's code")
     parser.set_defaults(verb=_bisect)
 
 

@@ -39,6 +39,9 @@ Arrays = Mapping[str, np.ndarray]
 WIDE = 1 << 20
 """Wide integers lie between this and its negative: sums of them do not wrap around."""
 
+EXACT = 2.0**53
+"""All integers up to here are floats of 64 bits."""
+
 SEQUENCES = (GruOp, LstmOp, ReverseSequenceOp, RnnOp)
 
 NO_MEANING = ("B301", "B303", "B312")
@@ -145,9 +148,9 @@ class _Shake:
 
 class _Watch:
     """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
-    gives: integers divided by zero, floats cast to integers that do not hold them, powers that are
-    none of their type, sequences of no elements or more than there are, the largest elements in any
-    order."""
+    gives: integers divided by zero, floats cast to integers that do not hold them, powers that no
+    integers are, or larger ones than floats hold, sequences of no elements or more than there are,
+    the largest elements in any order."""
 
     def __init__(self) -> None:
         self.is_non_finite = self.is_open = False
@@ -172,7 +175,7 @@ class _Watch:
         if isinstance(op, PowOp) and self.interpreter is not None:
             base, power = (np.asarray(self.interpreter.value(v), np.float64) for v in op.operands)
             with np.errstate(all="ignore"):
-                self.is_open = self.is_open or _overflows(base**power, np.asarray(results[0]))
+                self.is_open = self.is_open or _is_inexact(base**power, np.asarray(results[0]))
 
     def look(self, values: Iterable[Any]) -> None:
         """Looks at some of the program's values."""
@@ -184,7 +187,16 @@ def _overflows(given: np.ndarray, made: np.ndarray) -> bool:
     if given.dtype.kind not in "fV" or made.dtype.kind not in "iu":
         return False
     info, wide = np.iinfo(made.dtype), given.astype(np.float64)
-    return not bool(((wide >= info.min) & (wide <= info.max)).all())
+    return not bool(((wide >= info.min) & (wide < float(info.max) + 1)).all())
+
+
+def _is_inexact(power: np.ndarray, made: np.ndarray) -> bool:
+    """Tells if integers do not hold powers, or floats do not hold these integers: it is left open
+    in what powers are computed."""
+    if made.dtype.kind not in "iu":
+        return False
+    is_exact = (np.abs(power) <= EXACT) & (power == np.round(power))
+    return not bool(is_exact.all()) or _overflows(power, made)
 
 
 def _largest(array: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
+from shlex import join
 from typing import Any
 
 from byocir.testing.conformance.cases import Case
@@ -28,6 +28,8 @@ class Failure:
     case: Case | None
     file: Path | None = None
     """The program, with its inputs beside it."""
+    again: Sequence[str] = ()
+    """Further words of the command that shows the problem again."""
 
     def __str__(self) -> str:
         lines = [
@@ -41,7 +43,7 @@ class Failure:
     @property
     def command(self) -> str:
         """The command that shows the problem once more, where its program is in a file."""
-        return f"byocir conform {quote(self.target)} --case {quote(str(self.file))}"
+        return f"byocir conform {join([self.target, '--case', str(self.file), *self.again])}"
 
 
 @dataclass

@@ -77,6 +77,8 @@ class Session:
     patterns: Sequence[str] = ()
     folder: Path | None = None
     """The folder into which programs that show a problem are written; None: nowhere."""
+    again: Sequence[str] = ()
+    """Further words of commands that show a problem again."""
     progress: Progress = lambda score, what: None
     score: Score = field(init=False)
 
@@ -91,10 +93,17 @@ class Session:
         """The moment, in `time.monotonic()`, at which time is over."""
         self._taken: dict[str, Case] = {}
         """By composite the smallest program that it took."""
-        first = self.settings[0]
-        rules = [(each.name, rule.sentence) for each in first.composites for rule in each.rules]
-        names = [each.name for each in first.composites]
-        self.score = Score(str(self.target.spec()), names, list(dict.fromkeys(rules)))
+        self._home: dict[str, Setting] = {}
+        """By composite that is tried the first setting that has it: the score is of these."""
+        rules: dict[tuple[str, str], None] = {}
+        for setting in self.settings if self.patterns else self.settings[:1]:
+            for each in setting.composites:
+                if self._home.setdefault(each.name, setting) is setting:
+                    rules.update(((each.name, rule.sentence), None) for rule in each.rules)
+        self.score = Score(str(self.target.spec()), [*self._home], [*rules])
+
+    def _is_at_home(self, setting: Setting, composite: Composite) -> bool:
+        return self._home.get(composite.name) is setting
 
     def run(
         self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
@@ -118,10 +127,11 @@ class Session:
         another process."""
         from byocir.testing.conformance.hash_seed import differing
 
-        setting = self.settings[0]
         self.progress(self.score, "another hash seed")
-        for name, problem in differing(setting.target, self._taken).items():
-            self._fail(setting, [name], MATCH, problem, self._taken[name], is_small=True)
+        for setting in self.settings:
+            taken = {n: case for n, case in self._taken.items() if self._home[n] is setting}
+            for name, problem in differing(setting.target, taken).items() if taken else ():
+                self._fail(setting, [name], MATCH, problem, taken[name], is_small=True)
 
     def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
         count = 0
@@ -164,7 +174,7 @@ class Session:
             text = f"expected a program to be refused each time for '{example.flipped}', found not"
             self._fail(setting, [composite.name], NEAR_MISS, Problem("B387", text), None)
             return
-        if isinstance(miss, Rule) and setting is self.settings[0]:
+        if isinstance(miss, Rule) and self._is_at_home(setting, composite):
             self.score.refused.add((composite.name, miss.sentence))
         self._try(setting, composite, NEAR_MISS, seed, example)
 
@@ -234,7 +244,7 @@ class Session:
             return
         self.score.cases += 1
         self.score.taken.update(trial.taken)
-        if setting is self.settings[0] and trial.taken[composite.name]:
+        if self._is_at_home(setting, composite) and trial.taken[composite.name]:
             known = self._taken.get(composite.name, case)
             self._taken[composite.name] = min(known, case, key=lambda each: size_of(each.module))
         if trial.problem is not None:
@@ -269,7 +279,8 @@ class Session:
                 problem = trial.problem  # another code says that one trial leaves traces in others
             names = [*trial.taken] or names
         self._known.update((name, problem.code) for name in names)
-        failure = Failure(", ".join(names), kind, text_of(setting.target), problem, case)
+        shown = text_of(setting.target)
+        failure = Failure(", ".join(names), kind, shown, problem, case, again=self.again)
         self.score.failures.append(saved(failure, self.folder))
 
     def _redrawn(self, setting: Setting, names: Sequence[str], case: Case) -> Iterator[Case]:
