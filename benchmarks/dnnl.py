@@ -33,7 +33,7 @@ from byocir.dialects.types import element_type_of, i8, shape_of, ui8
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.c import FLAGS
-from byocir.targets.dnnl import Dnnl
+from byocir.targets.dnnl.target import Dnnl
 from byocir.toolchain import Libraries, built_and_loaded
 
 SOURCE = r"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from byocir.targets.base import Profile, Target
 from byocir.targets.c import CTarget
 from byocir.targets.device import CFunctions, Device, DeviceRegion
 from byocir.targets.json import JsonTarget
+from byocir.targets.loader import Loader
 from byocir.targets.onnx import OnnxTarget
 
 DOCS = Path(__file__).parent
@@ -78,6 +79,7 @@ ADDED: dict[type, Sequence[str]] = {
     CTarget: ("library", "preamble", "define", "instruction"),
     JsonTarget: ("kernels",),
     OnnxTarget: ("suffix", "build", "open"),
+    Loader: (),
 }
 """The base classes for kinds of code and what a target declares or defines for each."""
 
@@ -123,8 +125,14 @@ def bases() -> Iterator[str]:
         yield f"`from {kind.__module__.removesuffix('.target')} import {kind.__name__}`"
         yield wrapped(inspect.getdoc(kind) or "")
         for name in names:
-            section = field_section if name in kind.__annotations__ else member_section
-            yield from section(kind, name, "####")
+            owner = next(k for k in kind.__mro__ if name in vars(k) or name in declared(k))
+            section = field_section if name in declared(owner) else member_section
+            yield from section(owner, name, "####")
+
+
+def declared(kind: type) -> Container[str]:
+    """The names of the fields that a class itself declares."""
+    return vars(kind).get("__annotations__", {})
 
 
 def values() -> Iterator[str]:

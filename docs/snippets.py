@@ -20,7 +20,7 @@ from pathlib import Path
 
 from byocir.cli.main import main as byocir
 from byocir.cli.opt import run_opt
-from byocir.patterns.user_code import FILE_MODULE
+from byocir.vendor.user_code import FILE_MODULE
 
 ROOT = Path(__file__).parents[1]
 NAMES = (

@@ -15,7 +15,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, settings
 
-from byocir.patterns import targets
+from byocir.vendor import registry
 
 _COMMON = {
     "deadline": None,  # machines under load would fail tests that are right
@@ -55,6 +55,6 @@ def pytest_runtest_setup() -> None:
 @pytest.fixture(autouse=True)
 def _own_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets that a test makes known are forgotten after it."""
-    monkeypatch.setattr(targets, "_registered", dict(targets._registered))
-    of_thread = targets._of_thread
-    monkeypatch.setattr(of_thread, "registered", dict(of_thread.registered))
+    monkeypatch.setattr(registry, "_given", dict(registry._given))
+    of_thread = registry._of_thread
+    monkeypatch.setattr(of_thread, "given", dict(of_thread.given))

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byocir
 from byocir.evaluate.module import random_feeds
-from byocir.patterns.user_code import import_file
 from byocir.toolchain import built_and_loaded
+from byocir.vendor.user_code import import_file
 
 ROOT = Path(__file__).parents[1]
 CUDA = str(ROOT / "examples" / "cuda_text.py")

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.evaluate.module import evaluate
-from byocir.patterns.user_code import import_file
 from byocir.testing import check_rewrite
+from byocir.vendor.user_code import import_file
 
 ROOT = Path(__file__).parents[1]
 TOY = str(ROOT / "examples" / "toy_npu.py")

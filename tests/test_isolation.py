@@ -19,7 +19,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.isolation import Child, Died, Limits, go_on, isolated
-from byocir.patterns.user_code import import_file
+from byocir.vendor.user_code import import_file
 
 FILE = Path(__file__).parent / "programs" / "faulty_npu.py"
 FAULTS = import_file(FILE, "B217").FAULTS

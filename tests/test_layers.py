@@ -20,6 +20,7 @@ LAYERS = (
     "toolchain",
     "machine_sim",
     "vta_sim",
+    "vendor",
     "dialects",
     "patterns",
     "frontend",

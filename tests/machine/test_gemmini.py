@@ -35,13 +35,13 @@ from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
 from byocir.machine.numbers import hazards_of, times_of
 from byocir.patterns.targets import register
-from byocir.patterns.user_code import import_file
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
 from byocir.targets.described import functions_of
 from byocir.toolchain import built_and_loaded
+from byocir.vendor.user_code import import_file
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"

@@ -17,7 +17,7 @@ import byocir
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
-from byocir.targets.dnnl import Dnnl
+from byocir.targets.dnnl.target import Dnnl
 from byocir.toolchain import Libraries
 
 

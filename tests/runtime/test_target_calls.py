@@ -286,7 +286,7 @@ def test_a_package_keeps_its_options(tmp_path: Path):
 @pytest.mark.parametrize(
     ("broken", "hook"),
     [
-        ("byocir.targets.vta_files.files_of", "emit"),
+        ("byocir.targets.vta_emit.files_of", "emit"),
         ("byocir.targets.vta_runs.runner_of", "load"),
         ("byocir.targets.vta_runs.Executable.run", "run"),
     ],

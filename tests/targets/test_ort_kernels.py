@@ -17,12 +17,12 @@ from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.frontend.onnx.exporter import export_onnx
-from byocir.frontend.onnx.reference import NotComputed
 from byocir.targets.ort import Ort
 from byocir.targets.ort_kernels import not_taken
 from byocir.targets.ort_session import Session
 from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import find_match
+from byocir.vendor.engine import NotComputed
 
 POOL = "strides = array<i64: 1>, dilations = array<i64: 1>, pads = array<i64: {}>, kernel_shape = "
 POOL += "array<i64: 2>, ceil_mode = 0 : i64"

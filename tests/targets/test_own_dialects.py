@@ -23,10 +23,10 @@ from byocir.dialects import context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx.entry import regular
-from byocir.patterns import targets
-from byocir.patterns.user_code import import_file
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.export import export_project
+from byocir.vendor import registry
+from byocir.vendor.user_code import import_file
 
 NPU = str(Path(__file__).parents[2] / "examples" / "square_npu.py")
 SQUARE_NPU = import_file(Path(NPU), "B217").SquareNpu
@@ -74,8 +74,8 @@ def path(tmp_path: Path) -> str:
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgets what targets this process knows, as a new one would."""
     monkeypatch.setattr(context, "_OF_TARGETS", {})
-    monkeypatch.setattr(targets, "_registered", {})
-    monkeypatch.setattr(targets._of_thread, "registered", {})
+    monkeypatch.setattr(registry, "_given", {})
+    monkeypatch.setattr(registry._of_thread, "given", {})
 
 
 def test_what_follows_an_operator_of_a_targets_own_has_types():
@@ -145,8 +145,8 @@ class Entry(NamedTuple):
 def test_an_installed_target_that_cannot_be_loaded_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    entry = EntryPoint("broken", "no_such_module:Npu", targets.GROUP)
-    monkeypatch.setattr(targets, "_entry_points", lambda: [entry])
+    entry = EntryPoint("broken", "no_such_module:Npu", registry.TARGETS)
+    monkeypatch.setattr(registry, "installed", lambda *group: [] if group else [entry])
     assert main(["targets", "broken"]) == 1
     err = capsys.readouterr().err
     assert "error[B217]: target 'broken' cannot be loaded: ModuleNotFoundError" in err
@@ -163,9 +163,9 @@ def test_what_was_saved_names_the_installed_target_whose_dialect_it_has(
     else:
         main(["compile", path, "--target", NPU, "--emit", "partitioned", "-o", str(saved)])
     monkeypatch.setattr(context, "_OF_TARGETS", {})
-    monkeypatch.setattr(targets, "_registered", {})
-    monkeypatch.setattr(targets._of_thread, "registered", {})
-    monkeypatch.setattr(targets, "_entry_points", lambda: [Entry()])
+    monkeypatch.setattr(registry, "_given", {})
+    monkeypatch.setattr(registry._of_thread, "given", {})
+    monkeypatch.setattr(registry, "installed", lambda *group: [] if group else [Entry()])
     loaded = byocir.load(saved) if is_package else byocir.compile(saved)
     assert "foo.square" in str(loaded.module)
     check(loaded.run(FEEDS))

@@ -18,12 +18,12 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import random_feeds
 from byocir.patterns import Composite
-from byocir.patterns.user_code import import_file
 from byocir.targets.base import Target
 from byocir.testing import conform
 from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.trial import Trial, difference
+from byocir.vendor.user_code import import_file
 
 NAMES = ("toy_npu", "tile_npu", "counted_engine", "gemmini")
 ROOT = Path(__file__).parents[2]

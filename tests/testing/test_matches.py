@@ -44,7 +44,7 @@ from byocir.patterns.targets import attr_of, register
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
-from byocir.targets.dnnl import Dnnl
+from byocir.targets.dnnl.target import Dnnl
 from byocir.targets.json import Json
 from byocir.targets.ort import Ort
 from byocir.targets.vta_patterns import PATTERNS

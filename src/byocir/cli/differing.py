@@ -21,8 +21,8 @@ from byocir.frontend.onnx import import_onnx
 from byocir.frontend.onnx.detached_weights import inner_graphs
 from byocir.frontend.onnx.differences import Difference, differences
 from byocir.frontend.onnx.names import name_nodes
-from byocir.frontend.onnx.reference import NotComputed
 from byocir.targets.ort_session import Session
+from byocir.vendor.engine import NotComputed
 
 PAGE = "docs/differences.md"
 

@@ -42,7 +42,8 @@ from byocir.runtime.package import Package
 from byocir.runtime.report import REFERENCE
 from byocir.runtime.saved import read_model
 from byocir.targets.json.codegen import CONSTANTS, PROGRAM
-from byocir.targets.vta_files import assembly, programs_of
+from byocir.targets.vta_emit import programs_of
+from byocir.targets.vta_files import assembly
 
 ANY_MACHINE = "c{cpu=generic}"
 NAMED = ("import", "graph", "partitioned", "tir", "fused", "scf", "vta", "asm", "json", "c", "h")

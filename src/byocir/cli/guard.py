@@ -63,7 +63,7 @@ def _told(error: Exception, command: Sequence[str]) -> int:
 
 
 def _told_to_user(error: ByocirError) -> int:
-    from byocir.patterns.hooks import DEBUG
+    from byocir.vendor.hooks import DEBUG
 
     if isinstance(error, CheckFailed):
         _tell(error)

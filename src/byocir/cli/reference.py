@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from byocir.errors import ByocirError
-from byocir.frontend.onnx.reference import NotComputed
 from byocir.targets.ort_session import NoRuntime, Session
+from byocir.vendor.engine import NotComputed
 
 
 def run_onnxruntime(

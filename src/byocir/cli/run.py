@@ -153,7 +153,8 @@ class Dump:
 
     def package(self, package: Package) -> None:
         """Adds each program of VTA as assembly."""
-        from byocir.targets.vta_files import assembly, programs_of
+        from byocir.targets.vta_emit import programs_of
+        from byocir.targets.vta_files import assembly
 
         for name, text in assembly(programs_of(package.module, package.blobs)).items():
             write_text(self._folder / f"{name}.asm", text)

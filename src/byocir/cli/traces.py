@@ -24,7 +24,8 @@ def write_traces(package: Package, folder: Path) -> list[str]:
 
 def _traces(package: Package) -> Iterator[tuple[str, dict[str, Any]]]:
     from byocir.targets.described import traces_of
-    from byocir.targets.vta_files import programs_of, streams
+    from byocir.targets.vta_emit import programs_of
+    from byocir.targets.vta_files import streams
     from byocir.vta_sim import Program, trace_events
 
     for name, blobs in package.blobs.items():

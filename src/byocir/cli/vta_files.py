@@ -156,7 +156,8 @@ def the_only(streams: Sequence[Stream], path: str) -> Stream:
 
 def _of_package(path: str) -> list[Stream]:
     import byocir
-    from byocir.targets.vta_files import programs_of, streams
+    from byocir.targets.vta_emit import programs_of
+    from byocir.targets.vta_files import streams
 
     package = byocir.load(path)
     blobs = programs_of(package.module, package.blobs)

@@ -40,8 +40,9 @@ from byocir.evaluate.foreign_rules import FOREIGN_RULES
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
 from byocir.evaluate.room import ask_for_outputs, kind_of, told_of
 from byocir.frontend.onnx.exporter import export_onnx
-from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.frontend.onnx.reference import Reference
 from byocir.memory import refused
+from byocir.vendor.engine import NotComputed
 
 
 def evaluate_foreign(

@@ -15,7 +15,7 @@ from byocir.machine.parts import MAIN, InOrder, Limit, Memory, Order, Unit
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
-from byocir.patterns.mistakes import place_of
+from byocir.vendor.places import place_of
 
 Answer = TypeVar("Answer")
 

@@ -20,10 +20,11 @@ from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
 from byocir.patterns.match import Match, Progress, State
-from byocir.patterns.mistakes import check_op, failed, place_of
+from byocir.patterns.mistakes import check_op
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
 from byocir.patterns.zero_points import SYMMETRIC_ALONE, leaves_zero_point_open
+from byocir.vendor.places import failed, place_of
 
 Blocked = Callable[[State], str]
 """Says why a match must not be taken; empty when it may."""

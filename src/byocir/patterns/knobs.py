@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.errors import ByocirError, did_you_mean
-from byocir.patterns.hooks import ask
+from byocir.vendor.hooks import ask
 
 _HOLE = re.compile(r"\{(\w+)\}")
 

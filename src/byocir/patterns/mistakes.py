@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from inspect import unwrap
 from numbers import Real
 from typing import Any, cast
 
@@ -134,28 +133,6 @@ def check_dtype(dtype: object) -> None:
         f"expected an element type, found {shown}",
         help="element types are objects: from byocir.dialects.types import i8, f32",
     )
-
-
-def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
-    """The line of a user's function that raised, `file:line`; without an error its first line."""
-    function = unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return getattr(function, "__qualname__", type(function).__qualname__)
-    lines, trace = [code.co_firstlineno], error.__traceback__ if error is not None else None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == code.co_filename:
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return f"{code.co_filename}:{lines[-1]}"
-
-
-def failed(
-    code: str, what: str, function: Callable[..., Any], error: BaseException, help: str = ""
-) -> ByocirError:
-    """Words what a user's function raised, with the line at which it did."""
-    told = f"{what} failed with {type(error).__name__}: {error}"
-    return ByocirError(code, told, where=place_of(function, error), help=help)
 
 
 def check_distinct(names: Sequence[str], target: str) -> None:

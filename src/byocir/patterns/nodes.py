@@ -16,8 +16,9 @@ from byocir.dialects.types import element_type_of
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
-from byocir.patterns.mistakes import check_dtype, check_op, check_uses, failed
+from byocir.patterns.mistakes import check_dtype, check_op, check_uses
 from byocir.patterns.value_tests import ValueTest, Where, refusal
+from byocir.vendor.places import failed
 
 COMMUTATIVE = frozenset(
     f"graph.{name}"

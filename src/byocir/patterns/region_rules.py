@@ -22,8 +22,8 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.mistakes import failed
 from byocir.patterns.rules import sentence_of
+from byocir.vendor.places import failed
 
 
 @dataclass(frozen=True)

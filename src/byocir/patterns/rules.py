@@ -15,7 +15,7 @@ from typing import Any
 from byocir.dialects.decisions import RuleResult
 from byocir.errors import FAILURES, ByocirError, did_you_mean
 from byocir.patterns.match import Match
-from byocir.patterns.mistakes import failed, place_of
+from byocir.vendor.places import failed, place_of
 
 Check = Callable[[Match], tuple[bool, Any]]
 """Gives whether it holds and what was seen."""

@@ -35,7 +35,7 @@ from byocir.dialects.tir.scalar import (
     Scalar,
 )
 from byocir.errors import FAILURES
-from byocir.patterns.mistakes import failed
+from byocir.vendor.places import failed
 
 COMMUTATIVE = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 CONVERSIONS = (

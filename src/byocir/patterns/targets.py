@@ -8,11 +8,9 @@ by the caller, never from a path in a file.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args, get_type_hints
 
 from xdsl.dialects.builtin import (
@@ -31,15 +29,15 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from byocir.dialects import context
 from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
-from byocir.errors import FAILURES, ByocirError, did_you_mean
+from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
-from byocir.patterns.hooks import ask, expect_given, mistakes_of
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
-from byocir.patterns.user_code import given_file
+from byocir.vendor import registry
+from byocir.vendor.hooks import ask, expect_given, mistakes_of
+from byocir.vendor.user_code import given_file
 
-GROUP = "byocir.targets"
 OBJECTIVES = ("latency", "energy", "bytes")
 """The costs on which targets compete: seconds, joules, bytes."""
 
@@ -134,22 +132,10 @@ class TakerClass(Protocol):
     def from_spec(self, spec: ArgSpec) -> Taker: ...
 
 
-_registered: dict[str, TakerClass] = {}
-
-
-class _OfThread(threading.local):
-    def __init__(self) -> None:
-        self.registered: dict[str, TakerClass] = {}
-
-
-_of_thread = _OfThread()
-"""The targets that each thread registered itself: two may have classes of one name."""
-
-
 def register(name: str, target: TakerClass) -> None:
     """Makes a target known in this process by its name; in this thread before what others
     register."""
-    _registered[name] = _of_thread.registered[name] = _with_dialects(target)
+    registry.give(name, _with_dialects(target))
 
 
 def _with_dialects(target: TakerClass) -> TakerClass:
@@ -159,61 +145,38 @@ def _with_dialects(target: TakerClass) -> TakerClass:
     return target
 
 
-def _known(name: str) -> TakerClass | None:
-    return _of_thread.registered.get(name) or _registered.get(name)
-
-
 def file_of(name: str) -> str:
     """Spells a target of a file as it was given, `path/to/npu.py:Npu`; empty for others."""
-    kind = _known(name)
+    kind = registry.given(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
 
 
 def operators_known() -> list[Any]:
     """The ONNX operators of all targets that are known in this process."""
-    return [entry for target in _registered.values() for entry in target.operators]
-
-
-@cache
-def _entry_points() -> EntryPoints:
-    return entry_points(group=GROUP)
+    return [entry for target in registry.all_given().values() for entry in target.operators]
 
 
 def installed() -> set[str]:
     """The names of targets that packages bring."""
-    return {entry.name for entry in _entry_points()}
+    return {entry.name for entry in registry.installed()}
 
 
 def names() -> list[str]:
     """The names of all targets that can be found."""
-    return sorted({*_registered, *installed()})
+    return sorted({*registry.all_given(), *installed()})
 
 
 def find_class(name: str) -> TakerClass:
     """The class of a target; raises ByocirError B210 for an unknown name."""
-    known = _known(name)
+    known: TakerClass | None = registry.given(name)
     if known is not None:
         return known
-    for entry in _entry_points():
+    for entry in registry.installed():
         if entry.name == name:
-            return _with_dialects(_loaded(entry))
+            return _with_dialects(registry.imported(entry))
     way = "as C the host runs with --host c" if name == "c" else f"one in a file is {_IN_A_FILE}"
     raise _unknown(name, f"{did_you_mean(name, names())}; {way}")
-
-
-def _loaded(entry: EntryPoint) -> TakerClass:
-    """The class that a package brings; raises ByocirError B217 where that fails."""
-    try:
-        return entry.load()
-    except FAILURES as error:
-        package = f" of package {entry.dist.name}" if entry.dist is not None else ""
-        raise ByocirError(
-            "B217",
-            f"target '{entry.name}'{package} cannot be loaded: {type(error).__name__}: {error}",
-            where=entry.value,
-            help="install what it needs, or the package once more",
-        ) from error
 
 
 _IN_A_FILE = (

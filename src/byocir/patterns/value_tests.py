@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.types import shape_of
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.match import constant_array
-from byocir.patterns.mistakes import failed
+from byocir.vendor.places import failed
 
 
 @dataclass(frozen=True)

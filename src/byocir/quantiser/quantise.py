@@ -21,8 +21,6 @@ import onnx
 from byocir.arguments import CALL, COUNT, FLAG, TEXT, check, instance_of, names_to
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.load import load_model
-from byocir.frontend.onnx.reference import NotComputed
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.policy import Quantisation
 from byocir.quantiser.accuracy import Accuracy, compared, labels_in, outputs_of
 from byocir.quantiser.data import Samples
@@ -30,6 +28,8 @@ from byocir.quantiser.scales import chosen, ranges_in
 from byocir.targets.base import Target, target_of
 from byocir.targets.given import attributes_of
 from byocir.targets.ort_session import NoRuntime
+from byocir.vendor.engine import NotComputed
+from byocir.vendor.hooks import ask, expect_given
 
 CALIBRATED_WITH = 512
 """The samples that ranges are taken from, unless asked for another number."""

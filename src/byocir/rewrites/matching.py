@@ -33,10 +33,10 @@ from byocir.errors import FAILURES, ByocirError
 from byocir.patterns import Attempt, Bound, Composite, Match, Pattern
 from byocir.patterns.feeding import may_fit, ways_to_feed
 from byocir.patterns.match import Progress, State
-from byocir.patterns.mistakes import place_of
 from byocir.patterns.rules import Fix
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.driver import Pattern as RewritePattern
+from byocir.vendor.places import place_of
 
 Replace = Callable[..., Any]
 """Gives what replaces the root's results: a value or what is bound to one, several, or None."""

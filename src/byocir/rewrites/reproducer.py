@@ -18,7 +18,7 @@ from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
 from byocir.errors import MOST, printable, shortened
 from byocir.patterns.targets import file_of, find, names, targets_of
-from byocir.patterns.user_code import given_file
+from byocir.vendor.user_code import given_file
 
 
 def write_crash(error: BaseException, command: Sequence[str]) -> Path:

@@ -31,8 +31,8 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.walk import blocks_of
 from byocir.errors import ByocirError
-from byocir.patterns.user_code import import_file, imported_from
 from byocir.rewrites.driver import Pattern, rewrite_blocks
+from byocir.vendor.user_code import import_file, imported_from
 
 
 @dataclass(frozen=True)

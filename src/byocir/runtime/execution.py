@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from byocir.lowering.tir_to_c import HostCode
     from byocir.runtime.plan import PlannedProgram
     from byocir.runtime.running import Running
-    from byocir.targets.base import Runner, Target
+    from byocir.targets.base import Target
+    from byocir.targets.loader import Loader, Runner
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -39,6 +40,8 @@ class Execution:
         self.found = {**(found or {})}
         """Targets by name as they were when the package was compiled or loaded: another class of
         the same name may be given later."""
+        self.loaders: dict[str, Loader] = {}
+        """By name of their targets, what runs their code, where the user gave no more than that."""
         self._planned: PlannedProgram | None = None
         self._running: Running | None = None
         self._lock = Lock()  # interpreter and C code have one working memory
@@ -101,8 +104,29 @@ class Execution:
 
     def with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
         """The targets that have code, and it."""
-        names = [target.name for target in self._module.interface.targets]
-        return [(self.target(name), self._blobs[name]) for name in names if self._blobs.get(name)]
+        return [(self.target(name), self._blobs[name]) for name, _ in self._with_code()]
+
+    def _with_code(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The names of the targets that have code, with their options."""
+        targets = self._module.interface.targets
+        return [(each.name, each.options) for each in targets if self._blobs.get(each.name)]
+
+    def _loader(self, name: str, options: Mapping[str, Any]) -> Loader:
+        """What runs the code of a target: a loader, which imports no compiler, or the target."""
+        from byocir.targets.loader import installed_loader
+
+        given = self.loaders.get(name) or self.found.get(name)
+        return given or installed_loader(name, options) or self.target(name)
+
+    def take(self, loaders: Sequence[Loader], where: str) -> None:
+        """Has loaders run the code of their targets. Raises ByocirError B210 or B213 for those of
+        others, or with other options."""
+        from byocir.targets.loader import check_loader
+
+        targets = {each.name: each.options for each in self._module.interface.targets}
+        for loader in loaders:
+            check_loader(loader, targets, where)
+            self.loaders[loader.name] = loader
 
     def externals(self, check: bool) -> dict[str, External]:
         """The functions that run regions, by symbol; with `check` they look for mistakes in their
@@ -110,9 +134,9 @@ class Execution:
         from byocir.targets.calls import loaded
 
         externals: dict[str, External] = {}
-        for target, blobs in self.with_code():
-            runner = loaded(target, blobs, check=check)
-            regions = [each for each in self._report.regions if each.target == target.name]
+        for name, options in self._with_code():
+            runner = loaded(self._loader(name, options), self._blobs[name], check=check)
+            regions = [each for each in self._report.regions if each.target == name]
             externals.update({each.symbol: partial(_called, runner, each) for each in regions})
         return externals
 

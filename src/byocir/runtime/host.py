@@ -10,8 +10,9 @@ import onnx
 
 from byocir.dialects.graph.foreign import REFERENCE_FIRST
 from byocir.evaluate.interpreter import ModelRunner
-from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.frontend.onnx.reference import Reference
 from byocir.targets.ort_session import Session
+from byocir.vendor.engine import NotComputed
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from byocir.runtime.native import HostProgram
     from byocir.targets.base import Profile, Target
     from byocir.targets.given import Targets
+    from byocir.targets.loader import Loader
 
 ARRAYS = list_of("a list of arrays", np.ndarray)
 
@@ -125,7 +126,13 @@ class Package:
         restore, parts = self.__reduce__()
         made: Package = restore(*parts)
         made._execution.found.update(self._execution.found)
+        made._execution.loaders.update(self._execution.loaders)
         return made
+
+    def take(self, loaders: Sequence[Loader], where: str) -> None:
+        """Has loaders run the code of their targets, with no need of these. Raises ByocirError B210
+        for that of another target, B213 for one with other options."""
+        self._execution.take(loaders, where)
 
     def host_program(self, name: str = "") -> HostProgram:
         """The host's C code as a program: what `run` will call. Its names begin with `name`, if one
@@ -191,7 +198,7 @@ def _path(given: object) -> Path:
     raise ByocirError("B130", f"expected the path of a package, found {type(given).__name__}")
 
 
-def load(path: str | Path, *, targets: Targets = ()) -> Package:
+def load(path: str | Path, *, targets: Targets | Loader | Sequence[Loader] = ()) -> Package:
     """Reads a package. Version, names and sizes are checked before anything else, the digest of
     each part before it is used, which is when that part is read: the weights of the model when it
     runs first. Raises ByocirError B130 to B135 for a file that is not a package, or was changed,
@@ -200,11 +207,17 @@ def load(path: str | Path, *, targets: Targets = ()) -> Package:
     A package names its targets and holds no code of theirs: give those that are not installed in
     `targets`, as instances or as files (`npu.py:Npu`), without options: it keeps those it was
     compiled with. Raises ByocirError B213 for options, and for an instance with others than those,
-    B210 or B217 for a target there is not.
+    B210 or B217 for a target there is not. Of a target that has one, a `Loader` will do, with which
+    no compiler is imported.
     """
     if isinstance(targets, tuple) and not targets:
-        return _load(path)  # which imports no compiler
-    return _load_with(path, targets)
+        return _load(path)
+    from byocir.targets.loader import loaders_in
+
+    loaders, others = loaders_in(targets)
+    package = _load_with(path, others) if others is not None else _load(path)
+    package.take(loaders, str(path))
+    return package
 
 
 def _load(path: str | Path) -> Package:

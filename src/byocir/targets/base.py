@@ -17,7 +17,7 @@ class Npu(Target):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
@@ -31,18 +31,17 @@ from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
 from byocir.machine import Machine
 from byocir.patterns import Composite
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.knobs import knobs_of
 from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.work import MatchedOps
 from byocir.targets.device import CFunctions, Device
+from byocir.targets.loader import Loader, Runner
+from byocir.targets.profile import Profile
+from byocir.vendor.hooks import ask, expect_given
 
 if TYPE_CHECKING:
     from byocir.dialects.tir.emit import Emitter
-
-Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
-"""Runs a region function: its symbol and its inputs give its outputs."""
 
 Point = Literal["before-match", "after-match", "after-outline", "after-lowering", "before-codegen"]
 """The point at which a target's own passes run: before the first match; after composites were made
@@ -51,7 +50,7 @@ functions; after graph ops became blocks; right before `emit`."""
 
 
 @dataclass(frozen=True)
-class Target(ArgSpecConvertible):
+class Target(Loader, ArgSpecConvertible):
     """Base class of targets. Dataclass fields of a subclass are the target's options; they may be
     numbers, strings, booleans or tuples of these, with defaults. `byocir targets` tells what a
     field's `metadata={"doc": …}` says of it."""
@@ -299,32 +298,6 @@ class Target(ArgSpecConvertible):
         from byocir.targets.described import costs_of_programs
 
         return [Profile(*costs) for costs in costs_of_programs(self.machine, blobs)]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Time of one program of a target: cycles in total, and where they go."""
-
-    symbol: str
-    cycles: int
-    by_node: Sequence[tuple[str, str, int]]
-    """(Model's node or nodes, unit of the device, busy cycles)."""
-    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    """Unit to all of its cycles by cause; each unit's add up to the total."""
-    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Cycles that the program takes at least, by what limits it."""
-    details: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Further numbers, by name."""
-    seconds: float | None = None
-    """The seconds of those cycles on the device, where its clock is known: `byocir measure` takes
-    this in place of the time that running the program took."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for the report."""
-        rows = [{"node": n, "unit": u, "cycles": c} for n, u, c in self.by_node]
-        units = {unit: dict(causes) for unit, causes in self.units.items()}
-        totals = {"cycles": self.cycles, "units": units, "bounds": dict(self.bounds)}
-        return {**totals, "by_node": rows, **self.details}
 
 
 __all__ = [

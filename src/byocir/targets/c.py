@@ -20,14 +20,11 @@ look for it.
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
-from weakref import finalize
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
@@ -36,18 +33,16 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
-from byocir.patterns.hooks import CodeFailed, expect_given
-from byocir.targets.base import Runner, Target
-from byocir.targets.device import ARRAYS, CFunctions, c_name
-from byocir.toolchain import Libraries, built_and_loaded
+from byocir.targets.base import Target
+from byocir.targets.c_loader import FLAGS, OUTPUTS, SOURCE, CLoader, data_of
+from byocir.targets.device import ARRAYS, c_name
+from byocir.vendor.hooks import expect_given
 
-FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
-"""The options with which the code is built in process; exported projects are built alike."""
-SOURCE, OUTPUTS = "regions.c", "outputs.json"
+__all__ = ["ARRAYS", "FLAGS", "SOURCE", "CTarget"]
 
 
 @dataclass(frozen=True)
-class CTarget(Target):
+class CTarget(CLoader, Target):
     """A target whose code is C99."""
 
     library: ClassVar[Mapping[str, str]] = {}
@@ -56,25 +51,6 @@ class CTarget(Target):
 
     preamble: ClassVar[str] = ""
     """Begins the code of every model: `#include "dsp.h"`."""
-
-    headers: ClassVar[Sequence[str]] = ()
-    """The headers of installed libraries that the code includes: `acme/acme.h`."""
-
-    libraries: ClassVar[Sequence[str]] = ()
-    """The installed libraries that it links, as `-l` takes them, or flags of the linker."""
-
-    search: ClassVar[Sequence[str]] = ()
-    """The places that may have both, the first that works: "pkg-config:acme", "wheels:acme
-    acme-devel", or a folder with `include` and `lib`; last those of the C compiler. The variable
-    `NAME_ROOT`, of the target's name, is a folder that goes before all."""
-
-    stateful: ClassVar[bool] = False
-    """Says that regions have a state, made once before the first run: `define` then gives
-    `int name(void *state, ARRAYS)` and, beside it, `int name_open(void **state, const void *data)`
-    and `void name_close(void *state)`. `data` gives the bytes that the second gets."""
-
-    processors: ClassVar[Mapping[int, str]] = {}
-    """The processors that its functions need, by the number that they give on another one."""
 
     def define(self, function: FuncOp, name: str) -> str:
         """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
@@ -135,98 +111,13 @@ class CTarget(Target):
             if self.stateful:
                 given: Any = self.data(function)
                 expect_given(self, "data", isinstance(given, bytes), "bytes", given)
-                data[_data_of(symbol)] = given
+                data[data_of(symbol)] = given
         outputs = {symbol: _outputs(module, symbol) for symbol in symbols}
         for file in self.library.values():
             expect_given(self, "library", isinstance(cast("Any", file), str), "C as text", file)
         library = {name: text.encode() for name, text in self.library.items()}
         source, described = "\n".join(parts), json.dumps(outputs, sort_keys=True, indent=1)
         return {**library, **data, SOURCE: source.encode(), OUTPUTS: described.encode()}
-
-    def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
-        that it links, and later B405 on a processor that lacks what it needs."""
-        outputs = json.loads(blobs[OUTPUTS])
-        return _Loaded(self.device(blobs), outputs, c_name(self.name), self.processors).run
-
-    def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
-        symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
-        data = {symbol: blobs[_data_of(symbol)] for symbol in symbols if self.stateful}
-        others = {SOURCE, OUTPUTS, *map(_data_of, data)}
-        files = {name: blob for name, blob in blobs.items() if name not in others}
-        functions = {symbol: c_name(symbol) for symbol in symbols}
-        linked = Libraries(self.name, self.headers, self.libraries, self.search)
-        wanted = linked if self.headers or self.libraries else None
-        return CFunctions(functions, blobs[SOURCE], files, data, wanted)
-
-
-class _Loaded:
-    """Runs C functions that were built here. Opens the states that they have when they are first
-    run, and closes them when this ends."""
-
-    def __init__(
-        self,
-        made: CFunctions,
-        outputs: Mapping[str, Sequence[Any]],
-        name: str,
-        processors: Mapping[int, str],
-    ) -> None:
-        linked = made.libraries.flags() if made.libraries is not None else ()
-        files = {**made.files, SOURCE: made.source}
-        self._made, self._outputs, self._processors = made, outputs, processors
-        self._library = built_and_loaded(name, files, (*FLAGS, *linked))
-        self._states: dict[str, ctypes.c_void_p] = {}
-        finalize(self, _close, self._library, made.functions, self._states, made.data)
-
-    def run(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        outputs = [np.empty(shape, np.dtype(dtype)) for shape, dtype in self._outputs[symbol]]
-        given = [np.ascontiguousarray(array) for array in inputs]
-        function = getattr(self._library, self._made.functions[symbol])
-        code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
-        self._check(code, symbol, f"the code of {symbol}")
-        return outputs
-
-    def _check(self, code: int, symbol: str, what: str) -> None:
-        if code in self._processors:
-            raise ByocirError(
-                "B405",
-                f"expected {self._processors[code]}, found another processor",
-                where=symbol,
-                help="compile with other options of the target (byocir targets), or without it",
-            )
-        if code != 0:
-            raise CodeFailed(f"{what} gave {code}")
-
-    def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
-        """The state that a function gets, if it has one."""
-        data = self._made.data.get(symbol)
-        if data is None:
-            return ()
-        if symbol not in self._states:
-            state = self._states[symbol] = ctypes.c_void_p()
-            name = f"{self._made.functions[symbol]}_open"
-            code = getattr(self._library, name)(ctypes.byref(state), ctypes.c_char_p(data))
-            if code != 0:
-                _close(self._library, self._made.functions, {symbol: self._states.pop(symbol)})
-            self._check(code, symbol, name)
-        return (self._states[symbol],)
-
-
-def _close(
-    library: ctypes.CDLL,
-    functions: Mapping[str, str],
-    states: Mapping[str, ctypes.c_void_p],
-    *_: Any,
-) -> None:
-    """Closes the states of functions by symbol; what else is given lives until then."""
-    for symbol, state in states.items():
-        if state:
-            getattr(library, f"{functions[symbol]}_close")(state)
-
-
-def _data_of(symbol: str) -> str:
-    """The name of the blob that a region's state is made from."""
-    return f"{symbol}.data"
 
 
 def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
@@ -248,8 +139,3 @@ def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
             )
         found.append(([*shape], dtype_of(element_type_of(result.type)).name))
     return found
-
-
-def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    """The addresses of arrays, in C."""
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

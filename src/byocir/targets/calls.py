@@ -12,14 +12,14 @@ import numpy as np
 
 from byocir.errors import ByocirError, CheckFailed, OwnMistake
 from byocir.isolation import Child, Died, Limits, limits_for
-from byocir.patterns.hooks import mistakes_of
-from byocir.patterns.user_code import given_file
-from byocir.targets.base import Runner, Target
+from byocir.targets.loader import Loader, Runner
+from byocir.vendor.hooks import mistakes_of
+from byocir.vendor.user_code import given_file
 
 _T = TypeVar("_T")
 
 
-def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
+def call(target: Loader, method: Callable[..., _T], *arguments: Any) -> _T:
     """Calls a method of a target. Raises ByocirError B219, with file and line, where it fails, and
     OwnMistake B232 where byocir's own code does."""
     name = getattr(method, "__name__", str(method))
@@ -27,7 +27,7 @@ def call(target: Target, method: Callable[..., _T], *arguments: Any) -> _T:
         return method(*arguments)
 
 
-def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
+def loaded(target: Loader, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
     """Makes the function that runs a target's code. The code sees inputs that it cannot write, and
     its results are copied: it may give the same buffer each time. Inside of `byocir.isolate` it
     runs in a process of its own, begun with the first call. Raises ByocirError B219 where it fails,
@@ -37,7 +37,7 @@ def loaded(target: Target, blobs: Mapping[str, bytes], *, check: bool = False) -
     return load() if limits is None else _Isolated(target.name, load, limits)
 
 
-def _loaded_here(target: Target, blobs: Mapping[str, bytes], check: bool) -> Runner:
+def _loaded_here(target: Loader, blobs: Mapping[str, bytes], check: bool) -> Runner:
     found: Any = call(target, target.load_checked if check else target.load, blobs)
     if not callable(found):
         raise ByocirError(

@@ -20,8 +20,8 @@ from byocir.patterns import Composite
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.patterns.targets import register
-from byocir.patterns.user_code import import_file, imported_from
 from byocir.targets.base import Target
+from byocir.vendor.user_code import import_file, imported_from
 
 _GIVEN = re.compile(
     r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL

@@ -15,14 +15,13 @@ from byocir.patterns.match import python_value
 from byocir.patterns.targets import attr_of, find_class, parse_targets, read_files, register
 from byocir.targets.base import Target, target_of
 from byocir.targets.files import check_target, named_target
+from byocir.targets.loader import KEEPS
 
 if TYPE_CHECKING:
     from byocir.frontend.onnx.entry import Entry
 
 Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
-
-KEEPS = "it keeps those it was compiled with: compile the model again for others"
 
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:

@@ -1,11 +1,5 @@
 """ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers, but
 those that numpy has no type for, such as bf16: its Python interface does not take them.
-
-| code | what is wrong |
-| --- | --- |
-| B370 | ONNX Runtime is not installed, or does not take a region |
-| B371 | a region's model is missing or damaged |
-| B372 | a region cannot be run on these values |
 """
 
 from __future__ import annotations
@@ -22,8 +16,9 @@ from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp, ResizeO
 from byocir.dialects.types import dtype_of, element_type_of, holds_numbers
 from byocir.patterns import Composite, Match, supports
 from byocir.rewrites.byoc.processor import Kernels
-from byocir.targets.onnx import OnnxTarget, Opened
+from byocir.targets.onnx import OnnxTarget
 from byocir.targets.ort_kernels import not_taken, type_without_kernel
+from byocir.targets.ort_loader import OrtLoader
 
 KERNELS = Kernels(call_seconds=5e-6, macs_per_clock=4)
 """ONNX Runtime finds a kernel for each op, checks its inputs and holds its outputs; kernels reach
@@ -31,32 +26,18 @@ about half of eight lanes."""
 
 
 @dataclass(frozen=True)
-class Ort(OnnxTarget):
+class Ort(OrtLoader, OnnxTarget):
     """ONNX Runtime on the processor.
 
     `optimise` turns its graph optimisations on, which may change the last bits of floats and, on
     quantised models, integers by one step. `threads` is how many it computes an operator with.
     """
 
-    name = "ort"
-
-    optimise: bool = False
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"expected threads of at least 1, found {self.threads}")
-
     def composites(self) -> tuple[Composite, ...]:
         return _composites()
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
         return KERNELS.cost_of(ops, self.threads)
-
-    def open(self, symbol: str, built: bytes) -> Opened:
-        from byocir.targets.ort_regions import opened
-
-        return opened(symbol, built, optimise=self.optimise, threads=self.threads)
 
 
 @cache

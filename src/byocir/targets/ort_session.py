@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime, with types. It is imported when one is opened."""
+"""Sessions of ONNX Runtime, with types. It is imported when one is opened, and imports no onnx."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import ml_dtypes
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
 
-from byocir.frontend.onnx.detached_weights import nodes_in
-from byocir.frontend.onnx.reference import NotComputed, as_value
-from byocir.frontend.onnx.tensors import any_dtype
+from byocir.vendor.engine import NotComputed, as_value
+
+if TYPE_CHECKING:
+    import onnx
+
+LOOP = b"Loop"
+"""The operator that need not end, as the bytes of a model name it."""
+BYTES = "tensor(float8"
+"""Begins the types of floats that ONNX Runtime gives as unsigned integers."""
 
 
 class NoRuntime(NotComputed):
     """ONNX Runtime is not installed."""
 
 
+class NoModel(NotComputed):
+    """The bytes of a model are none."""
+
+
 class Session:
     """A model, or a file with its weights beside it, that ONNX Runtime runs on the processor. Graph
     optimisations are off unless `optimise`: then each operator is computed as ONNX defines it.
-    Raises NoRuntime if it is not installed, NotComputed if it does not take the model."""
+    Raises NoRuntime if it is not installed, NoModel for bytes that are no
+    model, NotComputed if it does not take the model."""
 
     def __init__(
-        self, model: onnx.ModelProto | Path, *, optimise: bool = False, threads: int = 1
+        self, model: onnx.ModelProto | bytes | Path, *, optimise: bool = False, threads: int = 1
     ) -> None:
         try:
             ort: Any = import_module("onnxruntime")
         except ImportError as error:
             raise NoRuntime(f"no ONNX Runtime: {error}") from error
-        try:
-            proto = _proto(model)
-        except (OSError, DecodeError) as error:
-            raise NotComputed(_first_line(error)) from error
         self._ort = ort
-        self._has_loops = any(node.op_type == "Loop" for node in nodes_in(proto))
-        graph = proto.graph
-        self.inputs = [value.name for value in graph.input]
-        self.outputs = [value.name for value in graph.output]
-        self._dtypes = [any_dtype(o.type.tensor_type.elem_type) for o in graph.output]
         options = ort.SessionOptions()
         levels = ort.GraphOptimizationLevel
         level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
@@ -52,13 +53,20 @@ class Session:
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
         try:
+            content = _bytes_of(model)
+            self._has_loops = LOOP in content  # or a name like it: then it runs in a thread as well
             self._session: Any = ort.InferenceSession(
-                str(model) if isinstance(model, Path) else model.SerializeToString(),
+                str(model) if isinstance(model, Path) else content,
                 options,
                 providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its errors have no common base
-            raise NotComputed(_first_line(error)) from error
+            kind = NoModel if type(error).__name__ == "InvalidProtobuf" else NotComputed
+            raise kind(_first_line(error)) from error
+        self.inputs: list[str] = [port.name for port in self._session.get_inputs()]
+        outputs = self._session.get_outputs()
+        self.outputs: list[str] = [port.name for port in outputs]
+        self._types: list[str] = [port.type for port in outputs]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs in order for the inputs by name; raises NotComputed. An interrupt ends a loop
@@ -69,7 +77,7 @@ class Session:
             outputs = [as_value(each) for each in run(None, dict(feeds))]
         except Exception as error:
             raise NotComputed(_first_line(error)) from error
-        return list(map(_as_dtype, outputs, self._dtypes))
+        return list(map(_as_type, outputs, self._types))
 
     def _run_beside(self, names: None, feeds: Mapping[str, Any]) -> Any:
         """Runs the model in another thread, while this one waits for it or an interrupt."""
@@ -83,9 +91,11 @@ class Session:
                 raise
 
 
-def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:
-    """A model, without weights that are beside its file."""
-    return onnx.load_model_from_string(model.read_bytes()) if isinstance(model, Path) else model
+def _bytes_of(model: onnx.ModelProto | bytes | Path) -> bytes:
+    """A model as bytes, without weights that are beside its file."""
+    if isinstance(model, bytes):
+        return model
+    return model.read_bytes() if isinstance(model, Path) else model.SerializeToString()
 
 
 def _first_line(error: Exception) -> str:
@@ -93,8 +103,9 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _as_dtype(value: Any, dtype: np.dtype | None) -> Any:
+def _as_type(value: Any, type_: str) -> Any:
     """Bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
-    if dtype is None or not dtype.name.startswith("float8"):
+    if not type_.startswith(BYTES):
         return value
-    return cast(np.ndarray, value).view(dtype)
+    variant = type_.removeprefix(BYTES).rstrip(")")
+    return cast(np.ndarray, value).view(getattr(ml_dtypes, f"float8_{variant}"))

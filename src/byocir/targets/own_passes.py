@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.dialects.verify import verify_module
-from byocir.patterns.hooks import mistakes_of
+from byocir.vendor.hooks import mistakes_of
 
 
 @dataclass(frozen=True)

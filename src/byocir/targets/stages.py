@@ -27,7 +27,6 @@ from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, Compos
 from byocir.dialects.graph.base import is_defined
 from byocir.errors import ByocirError, did_you_mean
 from byocir.machine import Machine
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, set_costs
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -42,6 +41,7 @@ from byocir.rewrites.signed_bytes import SignedBytesPass
 from byocir.targets.base import Point, Target, passes_of, target_of
 from byocir.targets.given import Targets, attributes_of
 from byocir.targets.own_passes import owned
+from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
 LAYOUTS = "assign-layouts{frames=copied least=1},order-weights,"

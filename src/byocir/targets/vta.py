@@ -18,8 +18,9 @@ from byocir.dialects.vta.config import config_in, configured, is_configured
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import Quantisation
-from byocir.targets.base import Point, Profile, Runner, Target
+from byocir.targets.base import Point, Profile, Target
 from byocir.targets.device import Device
+from byocir.targets.vta_loader import VtaLoader
 from byocir.targets.vta_patterns import PATTERNS, patterns_of
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig, VTAError
 from byocir.vta_sim.config import PRESETS
@@ -40,10 +41,9 @@ def _option(default: Any, doc: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Vta(Target):
+class Vta(VtaLoader, Target):
     """VTA: load, gemm, alu and store units around int8 and int32 scratchpads."""
 
-    name = "vta"
     patterns = PATTERNS
     codegen_level = "tensor"
     machine = VTA
@@ -174,24 +174,13 @@ class Vta(Target):
         return ",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING])
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        from byocir.targets.vta_files import files_of
+        from byocir.targets.vta_emit import files_of
 
         blobs: dict[str, bytes] = {}
         for op in module.body.block.ops:
             if isinstance(op, ProgramOp) and op.sym_name.data in symbols:
                 blobs.update(files_of(op))
         return blobs
-
-    def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        from byocir.targets.vta_runs import runner_of
-
-        return runner_of(blobs, check=False)
-
-    def load_checked(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises VTAError S2xx for a program with hazards."""
-        from byocir.targets.vta_runs import runner_of
-
-        return runner_of(blobs, check=True)
 
     def device(self, blobs: Mapping[str, bytes]) -> Device:
         from byocir.targets.vta_runs import device_of

@@ -11,8 +11,9 @@ from importlib import resources
 
 import numpy as np
 
-from byocir.targets.base import Profile, Runner
 from byocir.targets.device import Device, DeviceRegion
+from byocir.targets.loader import Runner
+from byocir.targets.profile import Profile
 from byocir.targets.vta_files import read_code, read_executable, symbols_of
 from byocir.vta_sim import Executable, TimingModel
 from byocir.vta_sim.timing import units_of

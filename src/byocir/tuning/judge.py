@@ -18,12 +18,12 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.patterns.targets import targets_of
-from byocir.patterns.user_code import given_file
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.seconds import seconds_of
 from byocir.targets.base import target_of
 from byocir.targets.files import named_target
+from byocir.vendor.user_code import given_file
 
 
 class Job(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.knobs import KnobChoices
 from byocir.rewrites.schedule.composites import space_for
 from byocir.targets.base import target_of
 from byocir.tuning.judge import Outcome
+from byocir.vendor.hooks import ask, expect_given
 
 BATCH = 8
 """Ways of a large space that are judged before the next are chosen by what they cost."""

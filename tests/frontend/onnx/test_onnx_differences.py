@@ -16,9 +16,9 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import import_onnx
 from byocir.frontend.onnx.differences import TABLE, Difference, Reference, differences, named
-from byocir.frontend.onnx.reference import NotComputed
 from byocir.frontend.onnx.reference import Reference as ReferenceEvaluator
 from byocir.targets.ort_session import Session
+from byocir.vendor.engine import NotComputed
 
 OPSET = 23
 NAN, INF = np.nan, np.inf

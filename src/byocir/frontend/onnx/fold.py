@@ -15,7 +15,8 @@ import onnx
 from byocir.dialects.array import Array
 from byocir.dialects.graph.movement import sliced
 from byocir.frontend.onnx.reader import Value
-from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.frontend.onnx.reference import Reference
+from byocir.vendor.engine import NotComputed
 
 OPERATORS = frozenset(
     {

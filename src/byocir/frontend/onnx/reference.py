@@ -11,9 +11,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 
-
-class NotComputed(Exception):
-    """The reference cannot run a model, or a model cannot be run on these inputs."""
+from byocir.vendor.engine import NotComputed, as_value
 
 
 class Reference:
@@ -63,13 +61,3 @@ _filters = RLock()
 def _sentence(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def as_value(value: Any) -> Any:
-    """A value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
-    if value is None or isinstance(value, dict):
-        return cast(Any, value)
-    if isinstance(value, list | tuple):
-        return [as_value(each) for each in cast(list[Any], value)]
-    array = np.asarray(value)
-    return array.astype(object) if array.dtype.kind in "UST" else array

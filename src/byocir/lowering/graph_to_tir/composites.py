@@ -9,9 +9,9 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.errors import ByocirError
-from byocir.patterns.hooks import ask
 from byocir.patterns.targets import Taker
 from byocir.rewrites.driver import is_dead
+from byocir.vendor.hooks import ask
 
 
 def lower_composites(top: Operation, target: Taker) -> None:

@@ -18,11 +18,11 @@ from xdsl.ir import Operation
 
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt, Composite
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import State
 from byocir.patterns.targets import Pricing
 from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.work import MatchedOps
+from byocir.vendor.hooks import ask, expect_given
 
 Blocked = Callable[[str, State], str]
 """Says why a target (by name) cannot have a match; empty if it can."""

@@ -24,7 +24,6 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant_value
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.region_rules import GatheredRegion, broken_rules
@@ -37,6 +36,7 @@ from byocir.rewrites.byoc.order import dependencies, place, topological
 from byocir.rewrites.byoc.quotient import Quotient
 from byocir.rewrites.byoc.verify_regions import verify_interface
 from byocir.rewrites.byoc.work import macs_of
+from byocir.vendor.hooks import ask, expect_given
 
 GLUE_ALONE = "nothing beside it that is worth a call"
 

@@ -24,9 +24,9 @@ from byocir.dialects.byoc import STORED, TARGET, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_of
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.match import constant_array
 from byocir.patterns.targets import Taker, find
+from byocir.vendor.hooks import ask, expect_given
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,13 @@ from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
 from byocir.patterns import BoundBlock, Composite
-from byocir.patterns.hooks import ask, expect_given
 from byocir.patterns.knobs import KnobChoices, read_knobs, space_of
 from byocir.patterns.targets import composites_of, find, instructions_of
 from byocir.rewrites.bufferize import Routines, bufferize
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.handles import Schedule
 from byocir.rewrites.schedule.script import steps_of
+from byocir.vendor.hooks import ask, expect_given
 
 _NAME = "byoc.named"
 """The attribute with a block's name in its pattern, while its function moves to memory."""

@@ -32,7 +32,6 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
 from byocir.isolation import Died, Limits, go_on, isolated, limits_for
 from byocir.machine import Machine
-from byocir.patterns.user_code import given_file
 from byocir.request import Request
 from byocir.rewrites.check_each import first_difference
 from byocir.runtime.host import Host
@@ -49,6 +48,7 @@ from byocir.testing.conformance.cases import (
 )
 from byocir.testing.conformance.exported import NotBuilt, run_exported
 from byocir.testing.conformance.overlap import interleaved, side_by_side
+from byocir.vendor.user_code import given_file
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from onnx import helper
 
 from byocir.frontend.onnx.differences import Reference as Against
 from byocir.frontend.onnx.differences import differences
-from byocir.frontend.onnx.reference import NotComputed, Reference
+from byocir.frontend.onnx.reference import Reference
 from byocir.targets.ort_session import Session
 from byocir.testing.fuzz.cases import (
     Case,
@@ -30,6 +30,7 @@ from byocir.testing.fuzz.cases import (
 )
 from byocir.testing.fuzz.draws import Unfit
 from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMOVED
+from byocir.vendor.engine import NotComputed
 
 MOVED = 6.0
 """The weight of a measured change: moves of several inputs may add up."""

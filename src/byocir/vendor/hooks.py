@@ -7,10 +7,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from xdsl.utils.exceptions import PassFailedException
-
 from byocir.errors import FAILURES, ByocirError, OwnMistake
-from byocir.patterns.blame import Blame, blame
+from byocir.vendor.blame import Blame, blame
 
 DEBUG = "BYOCIR_DEBUG"
 """The environment variable with which the command line shows where user errors were raised."""
@@ -33,10 +31,15 @@ def mistakes_of(
     OwnMistake B232 where only byocir's was running."""
     try:
         yield
-    except (ByocirError, PassFailedException):
+    except ByocirError:
         raise
     except FAILURES as error:
-        from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
+        from xdsl.utils.exceptions import PassFailedException  # which running code does not need
+
+        from byocir.vta_sim import VTAError  # nor this, but for VTA's
+
+        if isinstance(error, PassFailedException):
+            raise
 
         found = blame(kind, function, error, is_known=isinstance(error, OF_TARGETS))
         if isinstance(error, VTAError) or (isinstance(error, MemoryError) and not found.is_users):

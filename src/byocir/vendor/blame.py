@@ -10,7 +10,7 @@ from inspect import getsourcefile, getsourcelines, unwrap
 from types import FrameType
 from typing import Any
 
-from byocir.patterns.mistakes import place_of
+from byocir.vendor.places import place_of
 
 OURS = "byocir"
 LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "onnxruntime", "xdsl"})

@@ -1,0 +1,53 @@
+"""Writes VTA programs as the files of a package, which `vta_files` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.vta import VTA, ProgramOp
+from byocir.dialects.vta.config import config_of
+from byocir.patterns.targets import machine_of, targets_of
+from byocir.vta_sim import Port
+
+
+def files_of(program: ProgramOp) -> dict[str, bytes]:
+    """A program as files."""
+    symbol = program.sym_name.data
+    interface: dict[str, Any] = {
+        "config": config_of(program).to_dict(),
+        "dram": program.dram.value.data,
+        "inputs": [_port(port.place) for port in program.inputs],
+        "outputs": [_port(port.place) for port in program.outputs],
+        "spans": [[span.count.data, list(span.names)] for span in program.spans],
+        "tiles": _tiles(program),
+    }
+    return {
+        f"{symbol}.insns": program.insns.data.values().tobytes(),
+        f"{symbol}.dram": program.image.data.values().tobytes(),
+        f"{symbol}.json": json.dumps(interface, indent=1, sort_keys=True).encode(),
+    }
+
+
+def _port(port: Port) -> dict[str, Any]:
+    return {"address": port.address, "shape": list(port.shape), "dtype": port.dtype.name}
+
+
+def _tiles(program: ProgramOp) -> list[str]:
+    """Runs of instructions made in the same loop iterations: their count and the loops' indices."""
+    if program.tiles is None:
+        return []
+    rows: list[list[int]] = program.tiles.data.values().tolist()
+    runs = [(list(run), tile) for tile, run in groupby(rows)]
+    return [" ".join(map(str, [len(run), *(i for i in tile if i >= 0)])) for run, tile in runs]
+
+
+def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, bytes]:
+    """The files of all programs for VTA among those of a package, whatever its targets are
+    called."""
+    targets = [t.target_name.data for t in targets_of(module) if machine_of(t) == VTA]
+    return {name: blob for t in targets for name, blob in blobs.get(t, {}).items()}

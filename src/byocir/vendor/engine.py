@@ -1,0 +1,21 @@
+"""Says what all engines have in common that run ONNX models."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+
+class NotComputed(Exception):
+    """An engine cannot run a model, or a model cannot be run on these inputs."""
+
+
+def as_value(value: Any) -> Any:
+    """A value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
+    if value is None or isinstance(value, dict):
+        return cast(Any, value)
+    if isinstance(value, list | tuple):
+        return [as_value(each) for each in cast(list[Any], value)]
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "UST" else array

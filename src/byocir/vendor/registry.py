@@ -1,0 +1,61 @@
+"""The classes that targets are made of, by name: those that the user of this process gave, and
+those that installed packages bring, imported when they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any
+
+from byocir.errors import FAILURES, ByocirError
+
+TARGETS = "byocir.targets"
+"""The group of entry points whose objects are targets."""
+LOADERS = "byocir.loaders"
+"""The group of those that run what targets made, and need no compiler: `byocir.targets.loader`."""
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+
+
+_given: dict[str, Any] = {}
+_of_thread = _OfThread()
+"""The targets that each thread gave itself: two may have classes of one name."""
+
+
+def give(name: str, kind: Any) -> None:
+    """Makes a target known in this process by its name; in this thread before what others give."""
+    _given[name] = _of_thread.given[name] = kind
+
+
+def given(name: str) -> Any | None:
+    """The class of a target that was given in this process."""
+    return _of_thread.given.get(name) or _given.get(name)
+
+
+def all_given() -> dict[str, Any]:
+    """All that were given in this process, by name."""
+    return {**_given}
+
+
+@cache
+def installed(group: str = TARGETS) -> EntryPoints:
+    """The entry points that packages bring."""
+    return entry_points(group=group)
+
+
+def imported(entry: EntryPoint) -> Any:
+    """The class that a package brings; raises ByocirError B217 where that fails."""
+    try:
+        return entry.load()
+    except FAILURES as error:
+        package = f" of package {entry.dist.name}" if entry.dist is not None else ""
+        raise ByocirError(
+            "B217",
+            f"target '{entry.name}'{package} cannot be loaded: {type(error).__name__}: {error}",
+            where=entry.value,
+            help="install what it needs, or the package once more",
+        ) from error
