@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from nets.classic_nets import FULL, Scale, feeds
 from nets.int8_nets import FORMS, SETTINGS, Form, quantised_net
-from nets.measured import LEVELS, Steps, offload, same_results, steps
+from nets.measured import LEVELS, StepCounts, offload, same_results, steps
 
 NETS = ("ResNet-18", "ResNet-50", "MobileNetV2", "SqueezeNet", "SSD", "encoder")
 QUARTER = Scale(48, 4, 2)
@@ -55,7 +55,7 @@ class Row:
     shares: Sequence[float]
     unknown: int
     same: bool
-    moved: Steps
+    moved: StepCounts
     cycles: int
     products: int
 

@@ -18,7 +18,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.room import Held
 from byocir.files import read_all, read_whole
-from byocir.memory import VARIABLE, ask, max_bytes, read_bytes
+from byocir.memory import VARIABLE, expect_memory, max_bytes, read_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +49,12 @@ def test_what_is_no_number_of_bytes(text, capsys):
 
 def test_numbers_beyond_all_memory_are_no_limit():
     with byocir.limit_memory("999999999999999999T"):
-        ask(2**61, "a thing")
+        expect_memory(2**61, "a thing")
 
 
 def test_sizes_of_any_number_of_digits_are_told():
     with pytest.raises(ByocirError, match=r"B140.*found more than any machine has"):
-        ask(10**9000, "a thing")
+        expect_memory(10**9000, "a thing")
 
 
 def with_node(op_type: str, *inputs: str, sizes: list[int], **attributes) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ import numpy as np
 
 import byocir
 from byocir.dialects.context import load_context
-from byocir.evaluate.steps import BEFORE_INTEGERS, Steps, count_steps
+from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import Report
 from byocir.targets.stages import meaning_pipeline
@@ -59,7 +59,7 @@ def same_results(ways: Sequence[Offload]) -> bool:
     )
 
 
-def steps(model: bytes, feeds: Sequence[Feeds], targets: Sequence[str] = ("vta",)) -> Steps:
+def steps(model: bytes, feeds: Sequence[Feeds], targets: Sequence[str] = ("vta",)) -> StepCounts:
     """What the rewrites for targets change, op by op.
 
     Each quantize op of the imported net is given what the rewritten net computed before it, so that
@@ -68,7 +68,7 @@ def steps(model: bytes, feeds: Sequence[Feeds], targets: Sequence[str] = ("vta",
     plain, rewritten = byocir.import_onnx(model), byocir.import_onnx(model)
     run_passes(plain, load_context(), BEFORE_INTEGERS)
     run_passes(rewritten, load_context(), meaning_pipeline(rewritten, targets))
-    found = Steps()
+    found = StepCounts()
     for feed in feeds:
         count_steps(plain, rewritten, feed, found)
     return found

@@ -15,14 +15,14 @@ SHORT = 40
 """The most letters of a value that are shown."""
 
 
-class Kind(NamedTuple):
+class ArgumentKind(NamedTuple):
     """Names the kind of an argument in words, and tests values for it."""
 
     words: str
     holds: Callable[[Any], bool]
     example: str = ""
 
-    def or_none(self) -> Kind:
+    def or_none(self) -> ArgumentKind:
         """This, or None."""
 
         def holds(value: Any) -> bool:
@@ -31,7 +31,7 @@ class Kind(NamedTuple):
         return self._replace(holds=holds)
 
 
-def check(**given: tuple[Any, Kind]) -> None:
+def check(**given: tuple[Any, ArgumentKind]) -> None:
     """Raises ByocirError B142 for the first argument that is of another kind."""
     for name, (value, kind) in given.items():
         if kind.holds(value):
@@ -58,26 +58,26 @@ def shown(value: Any) -> str:
     return found
 
 
-def instance_of(words: str, *types: type) -> Kind:
+def instance_of(words: str, *types: type) -> ArgumentKind:
     """An instance of one of these classes."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, types)
 
-    return Kind(words, holds)
+    return ArgumentKind(words, holds)
 
 
-def list_of(words: str, kind: type, example: str = "") -> Kind:
+def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
     """A list, a tuple or a set of these alone; a string is none."""
 
     def holds(value: Any) -> bool:
         is_list = isinstance(value, list | tuple | set | frozenset)
         return is_list and all(isinstance(each, kind) for each in cast("Iterable[Any]", value))
 
-    return Kind(words, holds, example)
+    return ArgumentKind(words, holds, example)
 
 
-def names_to(words: str, example: str, *types: type) -> Kind:
+def names_to(words: str, example: str, *types: type) -> ArgumentKind:
     """A mapping of strings to values of these classes."""
 
     def holds(value: Any) -> bool:
@@ -86,7 +86,7 @@ def names_to(words: str, example: str, *types: type) -> Kind:
         pairs = cast("Mapping[Any, Any]", value).items()
         return all(isinstance(key, str) and isinstance(each, types) for key, each in pairs)
 
-    return Kind(words, holds, example)
+    return ArgumentKind(words, holds, example)
 
 
 def _is_count(value: Any) -> bool:
@@ -101,8 +101,8 @@ TEXT = instance_of("a string", str)
 TEXTS = list_of("a list of strings", str, '["Conv", "Relu"]')
 LEVEL_NAMES = list_of("a list of levels", str, '["graph", "tensor"]')
 FLAG = instance_of("True or False", bool)
-SECONDS = Kind("a number of seconds above 0", _is_time, "60")
-COUNT = Kind("a whole number from 1 on", _is_count, "30")
-CALL = Kind("a function", callable)
+SECONDS = ArgumentKind("a number of seconds above 0", _is_time, "60")
+COUNT = ArgumentKind("a whole number from 1 on", _is_count, "30")
+CALL = ArgumentKind("a function", callable)
 PLACEMENT = names_to("a mapping of names to targets", '{"Conv_3": "host"}', str)
 SHAPES = names_to("a mapping of names to shapes", '{"x": (1, 3, 32, 32)}', object)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, BinaryIO
 
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 CHUNK = 2**24
 """Bytes that are read at once of what does not tell its size."""
@@ -89,13 +89,13 @@ def read_whole(path: str | Path) -> bytes:
 def read_all(file: IO[bytes], where: str) -> bytes:
     """The bytes of a file or pipe that is open, as `read_whole`."""
     if _is_regular(file):
-        ask(os.fstat(file.fileno()).st_size, "a file", where)
+        expect_memory(os.fstat(file.fileno()).st_size, "a file", where)
         return file.read()
     parts: list[bytes] = []
     total = 0
     while part := file.read(CHUNK):
         total += len(part)
-        ask(total, "what is read", where)
+        expect_memory(total, "what is read", where)
         parts.append(part)
     return b"".join(parts)
 

@@ -65,7 +65,7 @@ def read_bytes(text: str, where: str = "") -> int:
     return min(int(found[1]) << UNITS[found[2]], MOST)
 
 
-def ask(nbytes: int, what: str, where: str = "") -> None:
+def expect_memory(nbytes: int, what: str, where: str = "") -> None:
     """Raises ByocirError B140 if something would take more bytes than the limit."""
     limit = max_bytes()
     if nbytes > limit:

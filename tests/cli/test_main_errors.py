@@ -98,8 +98,8 @@ def test_inputs_that_are_no_arrays_by_name(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        ("byocir.cli.run.Steps.begin", "internal error: TypeError"),
-        ("byocir.targets.vta_files.files_of", "error[B232]: target 'vta' failed in emit with Type"),
+        ("byocir.cli.run.StepTimer.begin", "internal error: TypeError"),
+        ("byocir.targets.vta_emit.files_of", "error[B232]: target 'vta' failed in emit with Type"),
     ],
 )
 def test_an_error_of_our_own_is_written_down(

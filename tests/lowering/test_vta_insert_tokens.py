@@ -35,7 +35,7 @@ from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
 from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass, tokens_of, vta_ordering
-from byocir.rewrites.order import Effects, SharedMemory
+from byocir.rewrites.order import Effects, TouchedMemory
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.isa import Queue
 
@@ -86,7 +86,7 @@ def orders_of(steps: Sequence[Step]) -> list[int]:
     return before
 
 
-def elements(accesses: tuple[tuple[SharedMemory, object], ...]) -> dict[object, set[int]]:
+def elements(accesses: tuple[tuple[TouchedMemory, object], ...]) -> dict[object, set[int]]:
     return {space.key: set(np.arange(space.shape)[index].tolist()) for space, index in accesses}
 
 
@@ -119,12 +119,12 @@ def ordered(accesses: Sequence[Effects]) -> list[Step]:
 SIZE = 12
 
 
-def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[SharedMemory, slice], ...]]:
+def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[TouchedMemory, slice], ...]]:
     """Up to two ranges, in different spaces."""
     interval = st.tuples(st.integers(0, SIZE - 1), st.integers(1, 4)).map(
         lambda pair: slice(pair[0], min(pair[0] + pair[1], SIZE))
     )
-    space = st.sampled_from(spaces).map(lambda name: SharedMemory(name, SIZE))
+    space = st.sampled_from(spaces).map(lambda name: TouchedMemory(name, SIZE))
     return st.lists(st.tuples(space, interval), max_size=2, unique_by=lambda item: item[0].key).map(
         tuple
     )
@@ -184,7 +184,7 @@ def without_one_token(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def test_a_store_before_a_load_goes_through_compute() -> None:
-    dram = SharedMemory("dram", 4)
+    dram = TouchedMemory("dram", 4)
     accesses = [
         Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
         Effects(Queue.LOAD, reads=((dram, slice(1, 3)),)),
@@ -198,7 +198,7 @@ def test_a_store_before_a_load_goes_through_compute() -> None:
 
 
 def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> None:
-    dram, acc = SharedMemory("dram", 4), SharedMemory("acc", 4)
+    dram, acc = TouchedMemory("dram", 4), TouchedMemory("acc", 4)
     accesses = [
         Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
         Effects(Queue.COMPUTE, writes=((acc, slice(0, 2)),)),
@@ -210,7 +210,7 @@ def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> No
 
 
 def test_accesses_that_do_not_touch_need_no_token() -> None:
-    inp = SharedMemory("inp", 8)
+    inp = TouchedMemory("inp", 8)
     accesses = [
         Effects(Queue.LOAD, writes=((inp, np.array([0, 2, 4])),)),
         Effects(Queue.COMPUTE, reads=((inp, np.array([1, 3, 5])),)),

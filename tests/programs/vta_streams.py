@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.lowering.tir_to_vta.tokens import tokens_of, vta_ordering
-from byocir.rewrites.order import Effects, Elements, SharedMemory
+from byocir.rewrites.order import Effects, Elements, TouchedMemory
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
 from byocir.vta_sim.isa import INSN_BYTES, Instruction, Queue
-from byocir.vta_sim.sanitizer_accesses import AccessReader
+from byocir.vta_sim.sanitizer_accesses import StreamAccessReader
 from byocir.vta_sim.tokens import route
 
 Row = tuple[str, dict[str, int]]
@@ -185,13 +185,13 @@ def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig)
 def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> Iterator[Effects]:
     """Lists the reads and writes of each row, DRAM by the byte."""
     decoded = decode(encode_rows(rows, config), config)
-    reader, image = AccessReader(config, dram, {}), SharedMemory("DRAM", len(dram))
-    spaces = {memory: SharedMemory(memory, config.depth(memory)) for memory in Memory}
+    reader, image = StreamAccessReader(config, dram, {}), TouchedMemory("DRAM", len(dram))
+    spaces = {memory: TouchedMemory(memory, config.depth(memory)) for memory in Memory}
     queues = route(decoded).tolist()
     for insn, queue in zip(decoded.instructions(), queues, strict=True):
         found = reader.read(insn)
-        reads: list[tuple[SharedMemory, Elements]] = [(spaces[m], each) for m, each in found.reads]
-        writes: list[tuple[SharedMemory, Elements]] = [
+        reads: list[tuple[TouchedMemory, Elements]] = [(spaces[m], each) for m, each in found.reads]
+        writes: list[tuple[TouchedMemory, Elements]] = [
             (spaces[m], each) for m, each in found.writes
         ]
         if insn.opcode in (Opcode.LOAD, Opcode.STORE) and insn.fields["x_size"]:

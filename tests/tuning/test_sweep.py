@@ -14,7 +14,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
-from byocir.tuning.sweep import Point, pareto, settings_of
+from byocir.tuning.sweep import SweepPoint, pareto, settings_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -47,8 +47,8 @@ costs = st.integers(0, 3)
 
 @given(st.lists(st.tuples(st.integers(1, 3), costs, costs), max_size=8), st.booleans())
 def test_no_point_of_the_pareto_set_is_beaten(found: list[tuple[int, int, int]], refuse: bool):
-    points = [Point({}, cycles, float(energy), memory) for cycles, energy, memory in found]
-    points += [Point({}, refusal="no")] * refuse
+    points = [SweepPoint({}, cycles, float(energy), memory) for cycles, energy, memory in found]
+    points += [SweepPoint({}, refusal="no")] * refuse
     best = pareto(points)
     assert any(best) == bool(found)
     for each, is_best in zip(points, best, strict=True):

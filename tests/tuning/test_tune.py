@@ -27,7 +27,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.byoc.tuned import Tuned, TunedTable, load_tuned, read_tuned
 from byocir.targets.tuned import places_in
-from byocir.tuning.judge import Job
+from byocir.tuning.judge import CompileJob
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = str(EXAMPLES / "digits" / "digits_int8.onnx")
@@ -125,7 +125,7 @@ class Failing(Executor):
 
     def __init__(self, jobs: int, error: BaseException | None = None) -> None:
         self.left, self.error = jobs, error
-        self.done: list[Job] = []
+        self.done: list[CompileJob] = []
 
     def submit(self, fn, /, job):
         future: Future = Future()

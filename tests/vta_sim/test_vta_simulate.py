@@ -8,7 +8,15 @@ import sys
 import numpy as np
 import pytest
 
-from byocir.vta_sim import Machine, Program, VTAConfig, VTAError, assemble, encode_uops, simulate
+from byocir.vta_sim import (
+    Machine,
+    Program,
+    VTAConfig,
+    VTAError,
+    assemble,
+    encode_uops,
+    simulate,
+)
 
 TEXT = """
 load.uop y=1 x=1

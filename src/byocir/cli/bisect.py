@@ -36,7 +36,7 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.rewrites.check_each import CheckEach, Difference, PassChanged, first_difference
+from byocir.rewrites.check_each import ChangedElement, CheckEach, PassChanged, first_difference
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.package import Package
 from byocir.runtime.saved import is_saved_module, read_model
@@ -222,11 +222,11 @@ class _Bisection:
             raise PassChanged(step, what, difference, ops, self.check.seed)
 
 
-def _far(found: np.ndarray, expected: np.ndarray) -> Difference | None:
+def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
     """The element that is farthest from its reference, if too far: quantised models round where
     ONNX Runtime does not."""
     if found.shape != expected.shape:
-        return Difference((), str(expected.shape), str(found.shape))
+        return ChangedElement((), str(expected.shape), str(found.shape))
     if not expected.size or expected.dtype.kind not in "fiub":
         return None
     ours, theirs = found.astype(np.float64), expected.astype(np.float64)
@@ -238,4 +238,4 @@ def _far(found: np.ndarray, expected: np.ndarray) -> Difference | None:
     if float(distance.max()) <= max(spread / NEAR, 1e-3):
         return None
     at = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
-    return Difference(at, str(expected[at]), str(found[at]))
+    return ChangedElement(at, str(expected[at]), str(found[at]))

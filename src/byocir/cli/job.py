@@ -27,7 +27,7 @@ import byocir
 from byocir.cli.guard import CHECK_FAILED
 from byocir.cli.profile import cycles_table
 from byocir.cli.reference import run_onnxruntime
-from byocir.cli.run import Steps
+from byocir.cli.run import StepTimer
 from byocir.cli.user_files import read_arrays, read_json
 from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.explain import summary
@@ -193,7 +193,7 @@ class Judged:
 def run_job(folder: Path, *, check: bool = False) -> int:
     """Runs the job; gives the exit code. `check` looks for hazards in the target's code."""
     job = Job.read(folder)
-    steps = Steps(1 + 5 * len(job.models))
+    steps = StepTimer(1 + 5 * len(job.models))
     steps.begin("f32 in ONNX Runtime")
     feeds = [{job.input: job.images[i : i + 1]} for i in range(len(job.images))]
     f32 = _accuracy(run_onnxruntime(job.float_model, feeds), job.labels)
@@ -208,7 +208,7 @@ def run_job(folder: Path, *, check: bool = False) -> int:
 
 
 def _judged(
-    job: Job, model: Path, feeds: list[dict[str, np.ndarray]], steps: Steps, check: bool
+    job: Job, model: Path, feeds: list[dict[str, np.ndarray]], steps: StepTimer, check: bool
 ) -> Judged:
     package = byocir.compile(model, targets=[job.target], shapes=job.shapes, on_step=steps.begin)
     steps.begin("int8 in ONNX Runtime")

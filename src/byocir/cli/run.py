@@ -49,7 +49,7 @@ VERIFY_INSTEAD = (
 )
 
 
-class Steps:
+class StepTimer:
     """Numbered steps with elapsed time, on stderr so that stdout stays for results."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
@@ -161,10 +161,10 @@ class Dump:
 
 
 def compile_with_steps(
-    options: argparse.Namespace, steps: Steps | None = None, *, host: str = REFERENCE
+    options: argparse.Namespace, steps: StepTimer | None = None, *, host: str = REFERENCE
 ) -> Package:
     """Compiles as the command line asks, telling each step; `host` runs what no target takes."""
-    steps = steps or Steps(3)
+    steps = steps or StepTimer(3)
     dump = Dump(options.dump) if options.dump else None
     check = CheckEach() if options.check_each else None
 
@@ -235,7 +235,7 @@ def run(options: argparse.Namespace) -> int:
     if options.trace is not None:
         make_folder(options.trace)
     if is_package(options.model):
-        steps = Steps(2)
+        steps = StepTimer(2)
         steps.begin("load")
         package = load_package(options)
         if options.selftest:
@@ -249,7 +249,7 @@ def run(options: argparse.Namespace) -> int:
         refuse(options, "a model", ["selftest"], "compile it with --golden, and run the package")
         if is_saved_module(options.model):
             refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
-        steps = Steps(5 if options.verify else 4)
+        steps = StepTimer(5 if options.verify else 4)
         package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package, options.seed)
     steps.begin("run")

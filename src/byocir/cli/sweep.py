@@ -12,7 +12,7 @@ from byocir.cli.guard import OK
 from byocir.cli.run import levels_of, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.tuning.executors import executor_of
-from byocir.tuning.sweep import Point, pareto, settings_of, sweep
+from byocir.tuning.sweep import SweepPoint, pareto, settings_of, sweep
 from byocir.tuning.sweep_page import page
 
 HEADS = ("cycles", "energy [uJ]", "memory [Kbit]", "utilisation", "")
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def table(points: Sequence[Point]) -> str:
+def table(points: Sequence[SweepPoint]) -> str:
     """The points in columns, with a star for the Pareto set, and reasons for points that cannot
     be."""
     rows = [[*points[0].settings, *HEADS]]
@@ -52,7 +52,7 @@ def table(points: Sequence[Point]) -> str:
     return "\n".join(f"{line}  {why}".rstrip() for line, why in zip(lines, reasons, strict=True))
 
 
-def _shown(each: Point, best: bool) -> list[str]:
+def _shown(each: SweepPoint, best: bool) -> list[str]:
     if each.refusal:
         return [""] * len(HEADS)
     return [
@@ -64,7 +64,7 @@ def _shown(each: Point, best: bool) -> list[str]:
     ]
 
 
-def as_csv(points: Sequence[Point]) -> str:
+def as_csv(points: Sequence[SweepPoint]) -> str:
     """The points as comma-separated values, numbers as they are."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")

@@ -23,7 +23,7 @@ from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.module import expect_type, random_feeds
 from byocir.files import new_folder, read_whole, replaced, write_whole
-from byocir.memory import ask
+from byocir.memory import expect_memory
 from byocir.runtime.saved_module import attributes_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _arrays_in(file: BinaryIO, where: str, look: Look | None) -> dict[str, np.nd
         raise ValueError("one array without a name")
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
-        ask(sum(info.file_size for info in infos), "arrays", where)
+        expect_memory(sum(info.file_size for info in infos), "arrays", where)
         arrays: dict[str, np.ndarray] = {}
         for info in infos:
             with archive.open(info) as member:
@@ -196,7 +196,7 @@ def read_array(
         raise ValueError(f"version {version} of the format")
     shape, _, dtype = _HEADERS[version](file)
     nbytes = math.prod(shape) * dtype.itemsize
-    ask(nbytes, "an array", where)
+    expect_memory(nbytes, "an array", where)
     if not dtype.hasobject and nbytes != size - file.tell():
         raise ValueError(f"{size - file.tell()} bytes of values, where its shape needs {nbytes}")
     zeros = np.broadcast_to(np.zeros((), dtype), shape)

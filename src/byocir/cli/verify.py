@@ -24,7 +24,7 @@ from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.reference import run_onnxruntime
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
-from byocir.evaluate.steps import BEFORE_INTEGERS, Steps, count_steps
+from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import distance, exact
 from byocir.targets.stages import meaning_pipeline
@@ -80,12 +80,12 @@ class _Followed:
     one is from its own where both have the same inputs."""
 
     outputs: Arrays
-    steps: Steps
+    steps: StepCounts
 
     @staticmethod
     def of(plain: ModuleOp, rewritten: ModuleOp, feeds: Arrays) -> _Followed:
         run_passes(plain, load_context(), BEFORE_INTEGERS)
-        found = Steps()
+        found = StepCounts()
         outputs = evaluate(plain, feeds)
         count_steps(plain, rewritten, feeds, found)
         return _Followed(outputs, found)

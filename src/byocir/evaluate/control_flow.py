@@ -19,7 +19,7 @@ from byocir.dialects.types import DYNAMIC, dtype_of, static_shape
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value
 from byocir.evaluate.room import nbytes_of
-from byocir.memory import MOST, ask, max_bytes
+from byocir.memory import MOST, expect_memory, max_bytes
 
 
 def run_control_flow(
@@ -70,7 +70,9 @@ def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) 
         for elements, element in zip(scanned, made[len(carried) :], strict=True):
             elements.append(element)
             nbytes += element.nbytes
-        ask(nbytes + interpreter.held.total, "what the turns of Loop leave", place(op.location))
+        expect_memory(
+            nbytes + interpreter.held.total, "what the turns of Loop leave", place(op.location)
+        )
         count += 1
     types = [value.type for value in _yielded(block)[1 + len(carried) :]]
     return [*carried, *(_stacked(e, t, 0) for e, t in zip(scanned, types, strict=True))]

@@ -39,7 +39,7 @@ from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value
 from byocir.evaluate.ports import names_of, port_names
 from byocir.evaluate.structure import call_on_tensors
-from byocir.memory import ask, refused
+from byocir.memory import expect_memory, refused
 
 MAIN = "main"
 """The entry function of a module."""
@@ -149,7 +149,7 @@ def _random(
         if names is not None and name not in names:
             continue
         shape = _drawn(entry, name, type_)
-        ask(8 * math.prod(shape), "numbers to be drawn", f"input '{name}' of {type_}")
+        expect_memory(8 * math.prod(shape), "numbers to be drawn", f"input '{name}' of {type_}")
         feeds[name] = _numbers(rng, shape, type_)
     return feeds
 

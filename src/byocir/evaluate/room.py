@@ -33,7 +33,7 @@ from byocir.dialects.traits import is_constant
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, holds_numbers, shape_of
 from byocir.frontend.onnx.infer import SMALL, inferred
 from byocir.frontend.onnx.tensors import any_dtype
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 
 def ask_for_results(op: Operation) -> None:
@@ -41,14 +41,16 @@ def ask_for_results(op: Operation) -> None:
     tell. Constants are there already."""
     nbytes = made_by(op)
     if nbytes > _LITTLE:
-        ask(nbytes, f"what {kind_of(op)} makes", place(op.location))
+        expect_memory(nbytes, f"what {kind_of(op)} makes", place(op.location))
 
 
 def ask_for_held(op: Operation, nbytes: int) -> None:
     """Raises ByocirError B140 for an op with which too many bytes would be held at once: what it
     makes, and what is there beside it."""
     if nbytes > _LITTLE:
-        ask(nbytes, f"what {kind_of(op)} makes and what is held beside it", place(op.location))
+        expect_memory(
+            nbytes, f"what {kind_of(op)} makes and what is held beside it", place(op.location)
+        )
 
 
 class Held:
@@ -197,7 +199,7 @@ def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, A
     graph = inferred(known)
     values = [_of_port(value.type.tensor_type) for value in graph.value_info]
     outputs = sum(_of_port(port.type.tensor_type) for port in graph.output)
-    ask(max(outputs, *values, 0), f"what {kind_of(op)} makes", place(op.location))
+    expect_memory(max(outputs, *values, 0), f"what {kind_of(op)} makes", place(op.location))
 
 
 def _of_port(type_: onnx.TypeProto.Tensor) -> int:

@@ -26,7 +26,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
-class Steps:
+class StepCounts:
     """Counts how far quantised values are from ONNX's, which rounds halves to even in float: the
     largest distance, how many values there are, how many are off, and how many quantize ops have no
     value to compare with."""
@@ -37,7 +37,7 @@ class Steps:
     unseen: int = 0
 
 
-def count_steps(plain: ModuleOp, rewritten: ModuleOp, feed: Arrays, found: Steps) -> None:
+def count_steps(plain: ModuleOp, rewritten: ModuleOp, feed: Arrays, found: StepCounts) -> None:
     """Adds the steps between an imported net, after `BEFORE_INTEGERS`, and the same net rewritten
     for targets."""
     _compare(plain, _computed(rewritten, feed), feed, found)
@@ -75,7 +75,7 @@ def _goes_on(op: Operation) -> bool:
     )
 
 
-def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: Steps) -> None:
+def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: StepCounts) -> None:
     """Runs a module with the values of another in place of its own quantised ones. Where a node has
     several of one shape, as a join has parts, whose order is not that of the other module, each is
     compared with the closest that is left."""

@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir.affine import format_expr, linear
 from byocir.dialects.tir.linear import spans
 from byocir.errors import ByocirError
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def surrounded(
 ) -> np.ndarray:
     """The box [lows, highs] of an array that continues with `pad` (0 for None) on all sides."""
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
-    ask(prod(shape) * array.dtype.itemsize, "an array with its pads")
+    expect_memory(prod(shape) * array.dtype.itemsize, "an array with its pads")
     result = np.zeros(shape, array.dtype)
     if pad is not None and any(pad.tobytes()):
         result.fill(pad)

@@ -41,7 +41,7 @@ _COMBINE: dict[type[Operation], np.ufunc] = {
 
 
 @dataclass(frozen=True)
-class Factor:
+class ProductSide:
     """One side of a product that depends on a single input."""
 
     argument: int
@@ -55,7 +55,7 @@ class Reduction:
 
     combine: np.ufunc
     term: Body
-    factors: tuple[Factor, Factor] | None
+    factors: tuple[ProductSide, ProductSide] | None
 
     def run(
         self, views: Sequence[np.ndarray], acc: np.ndarray, reductions: tuple[int, ...]
@@ -101,7 +101,7 @@ class Reduction:
     def _contract(
         self,
         views: Sequence[np.ndarray],
-        factors: tuple[Factor, Factor],
+        factors: tuple[ProductSide, ProductSide],
         parallels: int,
         reductions: tuple[int, ...],
     ) -> np.ndarray | None:
@@ -118,7 +118,7 @@ class Reduction:
     def _contract_halves(
         self,
         views: Sequence[np.ndarray],
-        factors: tuple[Factor, Factor],
+        factors: tuple[ProductSide, ProductSide],
         parallels: int,
         reductions: tuple[int, ...],
         axis: int,
@@ -150,14 +150,14 @@ def recognise(op: BlockOp) -> Reduction | None:
     return Reduction(_COMBINE[type(last)], Body.of(block, terms), factors)
 
 
-def _factors(op: BlockOp, term: SSAValue) -> tuple[Factor, Factor] | None:
+def _factors(op: BlockOp, term: SSAValue) -> tuple[ProductSide, ProductSide] | None:
     if not isinstance(term.owner, arith.MuliOp):
         return None
     block = op.body.block
     sides = [(value, arguments_of(block, [value])) for value in term.owner.operands]
     if any(len(arguments) != 1 for _, arguments in sides) or sides[0][1] == sides[1][1]:
         return None
-    first, second = (Factor(min(used), Body.of(block, [value])) for value, used in sides)
+    first, second = (ProductSide(min(used), Body.of(block, [value])) for value, used in sides)
     return first, second
 
 

@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
 )
 
 from byocir.dialects import tir
-from byocir.patterns.index import Quotient, forms_of
+from byocir.patterns.index import FloorIndex, forms_of
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     """The inputs that its body looks elements up in."""
     is_part: bool
     """Tells if it has guards or bases."""
-    forms: Sequence[Sequence[Quotient]] | None
+    forms: Sequence[Sequence[FloorIndex]] | None
     """The index of each operand, results last; None where one has no such form."""
 
     @staticmethod
@@ -60,7 +60,7 @@ class Facts(NamedTuple):
         )
 
 
-class Misfit(NamedTuple):
+class OutlineMisfit(NamedTuple):
     """The reason why no block of some outline can match a pattern, and how much of it fitted."""
 
     reason: Reason
@@ -97,15 +97,15 @@ class Alike:
     """Remembers what is true of all blocks with the same content, while none of them changes."""
 
     def __init__(self) -> None:
-        self.misfits: dict[tuple[object, int], Misfit] = {}
+        self.misfits: dict[tuple[object, int], OutlineMisfit] = {}
         """The reasons why contents of blocks do not fit, by pattern and the content's number."""
         self.orders: dict[tuple[object, int], Kept[Any]] = {}
         """The orders of operands, and then the ways in which the pattern's iterators fit, by
         pattern and number of a block."""
-        self.declined: dict[tuple[object, int], Misfit] = {}
+        self.declined: dict[tuple[object, int], OutlineMisfit] = {}
         """The reasons why no pattern of a composite fits a block as its root, by composite and
         outline."""
-        self.inner: dict[tuple[object, int], dict[object, Misfit]] = {}
+        self.inner: dict[tuple[object, int], dict[object, OutlineMisfit]] = {}
         """The inner nodes of a composite's patterns that fit no such block, by composite and
         outline."""
         self._facts: dict[Operation, Facts] = {}

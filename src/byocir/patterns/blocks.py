@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from byocir.dialects import tir
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike, Facts, Kept, Misfit
+from byocir.patterns.alike import Alike, Facts, Kept, OutlineMisfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
@@ -229,7 +229,7 @@ class BlockPattern(Pattern):
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
         differs = self._indices_differ if ordered else self._body_differs
-        misfit = Misfit(pads or differs, near, shaped)
+        misfit = OutlineMisfit(pads or differs, near, shaped)
         if not placed:
             alike.misfits[self._told_apart(op, alike)] = misfit
             return

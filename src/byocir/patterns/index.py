@@ -191,7 +191,7 @@ class NamedIterators:
 Unknowns = Mapping[str, int]
 
 
-class Quotient(NamedTuple):
+class FloorIndex(NamedTuple):
     """The index of a dimension: a linear form divided by a number, which mostly is 1, and rounded
     down."""
 
@@ -199,27 +199,27 @@ class Quotient(NamedTuple):
     divisor: int
 
 
-def forms_of(map_: AffineMap) -> list[Quotient] | None:
+def forms_of(map_: AffineMap) -> list[FloorIndex] | None:
     """The index forms of a map, one per dimension; None where one is neither linear nor such
     divided by a number."""
-    forms: list[Quotient] = []
+    forms: list[FloorIndex] = []
     for expr in map_.results:
         divided, divisor = division_of(expr) if is_quotient(expr) else (expr, 1)
         form = linear(divided)
         if form is None:
             return None
-        forms.append(Quotient(form, divisor))
+        forms.append(FloorIndex(form, divisor))
     return forms
 
 
-def rank_fits(index: Index, forms: Sequence[Quotient], *, grouped: bool) -> bool:
+def rank_fits(index: Index, forms: Sequence[FloorIndex], *, grouped: bool) -> bool:
     """Tells if so many dimensions can be an index: those of groups come beside the named ones."""
     named = sum(isinstance(part, Affine) for part in index)
     return len(forms) >= named if grouped else len(forms) == named
 
 
 def match_index(
-    index: Index, forms: Sequence[Quotient], space: NamedIterators, unknowns: Unknowns
+    index: Index, forms: Sequence[FloorIndex], space: NamedIterators, unknowns: Unknowns
 ) -> Unknowns | None:
     """Unifies an index with a block's index forms, one per dimension; gives the unknowns bound so
     far, or None."""
@@ -232,7 +232,7 @@ def _match_dimensions(
     pending: tuple[Affine, ...],
     groups: tuple[Group, ...],
     members: tuple[int, ...],
-    forms: Sequence[Quotient],
+    forms: Sequence[FloorIndex],
     space: NamedIterators,
     unknowns: Unknowns,
 ) -> Unknowns | None:

@@ -29,7 +29,7 @@ from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike, Misfit, Reason
+from byocir.patterns.alike import Alike, OutlineMisfit, Reason
 from byocir.patterns.dataflow import produced
 
 _TRUE, _FALSE = BoolAttr.from_bool(True), BoolAttr.from_bool(False)
@@ -243,7 +243,7 @@ class Progress:
         if self._is_further(state, near):
             self.reason = self.told = reason
 
-    def miss_block(self, op: BlockOp, state: State, misfit: Misfit) -> None:
+    def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
         """The same for a block, whose reason is put in words only then."""
         if self._is_further(state, misfit.near):
             self.reason, self.told = misfit.told(op), misfit.reason
@@ -254,9 +254,9 @@ class Progress:
             self.matched, self.near = state.ops, near
         return further or not self.reason
 
-    def misfit(self) -> Misfit:
+    def misfit(self) -> OutlineMisfit:
         """Gives the reason in the form that blocks of the same outline share."""
-        return Misfit(self.told, self.near, bool(self.matched))
+        return OutlineMisfit(self.told, self.near, bool(self.matched))
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ from itertools import permutations, product
 
 from byocir.dialects import tir
 from byocir.patterns.index import (
+    FloorIndex,
     Group,
     Index,
     Iterators,
     NamedIterators,
-    Quotient,
     Unknowns,
     match_index,
 )
 
-Forms = Sequence[Sequence[Quotient]]
+Forms = Sequence[Sequence[FloorIndex]]
 """The index of each operand of a block, the result last: a form per dimension."""
 
 
 def spaces(
-    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[Quotient]
+    op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[FloorIndex]
 ) -> Iterator[tuple[NamedIterators, Unknowns]]:
     """The ways in which the block's iterators can stand for the pattern's, so that the result's
     index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names

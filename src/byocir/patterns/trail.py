@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.decisions import Decision
 from byocir.dialects.locations import names
-from byocir.patterns.alike import Alike, Misfit
+from byocir.patterns.alike import Alike, OutlineMisfit
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
@@ -119,7 +119,7 @@ def _nearest_miss(
 ) -> Attempt | None:
     """Gives the path that comes furthest; None where one leads to the root, or none fits the op."""
     outlined = composite.outlined(op, alike)
-    known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, Misfit]()
+    known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, OutlineMisfit]()
     starts: dict[Pattern, _Fits] = {}
     for node in (path[0] for path in paths.first if path[0] not in known):
         states, miss = starts[node] = _start(op, node, alike)

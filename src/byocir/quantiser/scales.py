@@ -49,7 +49,7 @@ class Range:
         return max(-self.least, self.greatest) / GREATEST or 1.0
 
 
-class Shared:
+class DisjointNames:
     """Names in disjoint sets, each known by one of its names."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -127,7 +127,7 @@ def _joined(ranges: Iterable[Range]) -> Range:
 
 def _shared(
     model: onnx.ModelProto, ranges: Mapping[str, tuple[Range, str]], equal_terms: bool
-) -> Shared:
+) -> DisjointNames:
     """The sets of arrays that have one scale: by the quantiser, as a relu's input and output, and
     as terms of a sum."""
     dropped = [
@@ -136,7 +136,7 @@ def _shared(
         if node.op_type in ("Relu", "Clip")
         and (node.input[0] in ranges) != (node.output[0] in ranges)
     ]
-    shared = Shared({**ranges, **{name: None for pair in dropped for name in pair}})
+    shared = DisjointNames({**ranges, **{name: None for pair in dropped for name in pair}})
     by_scale: dict[str, list[str]] = {}
     for name, (_, scale) in ranges.items():
         by_scale.setdefault(scale, []).append(name)
@@ -150,7 +150,7 @@ def _shared(
     return shared
 
 
-def _sums(model: onnx.ModelProto, shared: Shared) -> Iterator[tuple[list[str], str]]:
+def _sums(model: onnx.ModelProto, shared: DisjointNames) -> Iterator[tuple[list[str], str]]:
     """Terms and result of each sum of activations."""
     for node in model.graph.node:
         if node.op_type in SUMS and all(name in shared for name in (*node.input, *node.output)):
@@ -158,11 +158,11 @@ def _sums(model: onnx.ModelProto, shared: Shared) -> Iterator[tuple[list[str], s
 
 
 def _in_steps(
-    model: onnx.ModelProto, shared: Shared, natural: Mapping[str, float]
+    model: onnx.ModelProto, shared: DisjointNames, natural: Mapping[str, float]
 ) -> dict[str, float]:
     """Rounds the scales that sums connect up to `m * 2^j`, with the m in [1, 2) that loses least:
     0.11, 0.15 -> 0.15 * 2^0, 0.15 * 2^0."""
-    connected = Shared(natural)
+    connected = DisjointNames(natural)
     for terms, result in _sums(model, shared):
         connected.join([shared.find(name) for name in (*terms, result)])
     found = dict(natural)
@@ -185,7 +185,7 @@ def _up(scale: float, base: float) -> float:
 
 
 def _weights(
-    model: onnx.ModelProto, shared: Shared, scales: Mapping[str, float]
+    model: onnx.ModelProto, shared: DisjointNames, scales: Mapping[str, float]
 ) -> dict[str, list[dict[str, Any]]]:
     """The scales of weights that make each contraction's step a power of two. Weights of several
     contractions keep their own unless all agree."""

@@ -43,7 +43,7 @@ _Seen = dict[_Key, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Difference:
+class ChangedElement:
     """The first element that is not what it was: where, and both values (of arrays of different
     shapes: the shapes)."""
 
@@ -56,7 +56,7 @@ class PassChanged(CheckFailed):
     """A pass that changed what a module computes: which, at which output, ops and element."""
 
     def __init__(
-        self, pass_name: str, output: str, difference: Difference, ops: str, seed: int
+        self, pass_name: str, output: str, difference: ChangedElement, ops: str, seed: int
     ) -> None:
         self.pass_name, self.output, self.difference, self.ops = pass_name, output, difference, ops
         at = f" at {list(difference.place)}" if difference.place else ""
@@ -152,7 +152,7 @@ class _Steps:
         far = np.abs(value.astype(np.int64) - before.astype(np.int64)) > 1
         if far.any():
             at = tuple(int(i) for i in np.argwhere(far)[0])
-            difference = Difference(at, str(before[at]), str(value[at]))
+            difference = ChangedElement(at, str(before[at]), str(value[at]))
             what, ops = "a quantised value within one step", _described(*self._keys[op])
             raise PassChanged(self._pass.name, what, difference, ops, self._check.seed)
 
@@ -246,10 +246,10 @@ def _is_far(array: np.ndarray, before: np.ndarray, relative: float) -> np.ndarra
         return ~np.isclose(array, before, relative, absolute, equal_nan=True)
 
 
-def first_difference(array: np.ndarray, before: np.ndarray) -> Difference | None:
+def first_difference(array: np.ndarray, before: np.ndarray) -> ChangedElement | None:
     """The first element that is not what it was; None when there is none."""
     if array.shape != before.shape:
-        return Difference((), str(before.shape), str(array.shape))
+        return ChangedElement((), str(before.shape), str(array.shape))
     if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16:
         wrong = _is_far(array.astype(np.float64), before.astype(np.float64), _relative(array.dtype))
     else:
@@ -258,4 +258,4 @@ def first_difference(array: np.ndarray, before: np.ndarray) -> Difference | None
     if not len(places):
         return None
     at = tuple(int(index) for index in places[0])
-    return Difference(at, str(before[at]), str(array[at]))
+    return ChangedElement(at, str(before[at]), str(array[at]))

@@ -32,7 +32,7 @@ NEVER = -1
 
 
 @dataclass(frozen=True)
-class SharedMemory:
+class TouchedMemory:
     """A memory whose accesses may conflict, and how many elements it has. Spaces of equal keys are
     the same memory."""
 
@@ -40,7 +40,7 @@ class SharedMemory:
     shape: int | Shape
 
 
-Touched = Sequence[tuple[SharedMemory, Elements]]
+Touched = Sequence[tuple[TouchedMemory, Elements]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class History:
 
     def __init__(self, units: int) -> None:
         self._units = range(units)
-        self._last: dict[tuple[SharedMemory, int, bool], NDArray[np.int64]] = {}
+        self._last: dict[tuple[TouchedMemory, int, bool], NDArray[np.int64]] = {}
 
     def conflicts(self, access: Effects) -> dict[int, int]:
         """The latest step of each other unit that must be done before this access, if one must."""
@@ -74,7 +74,7 @@ class History:
                             found[unit] = latest
         return found
 
-    def _latest(self, space: SharedMemory, unit: int, elements: Elements, writing: bool) -> int:
+    def _latest(self, space: TouchedMemory, unit: int, elements: Elements, writing: bool) -> int:
         latest = NEVER
         for wrote in (True, False) if writing else (True,):
             steps = self._last.get((space, unit, wrote))
@@ -93,7 +93,7 @@ class History:
 
 
 @dataclass
-class Step:
+class OrderedStep:
     """An instruction of the ordered stream: its unit, the index of the access it comes from (None
     for one that is inserted to carry tokens), and the units that it exchanges tokens with."""
 
@@ -106,7 +106,7 @@ class Step:
 class UnorderedError(Exception):
     """Two steps that must be in order, between whose units there are no tokens."""
 
-    def __init__(self, first: Step) -> None:
+    def __init__(self, first: OrderedStep) -> None:
         super().__init__()
         self.first = first
 
@@ -119,7 +119,7 @@ class Ordering:
     def __init__(
         self, units: int, pairs: Collection[tuple[int, int]], relay: int | None = None
     ) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[OrderedStep] = []
         self._pairs, self._relay = pairs, relay
         self._history = History(units)
         self._clocks: list[list[int]] = []
@@ -146,7 +146,7 @@ class Ordering:
     def _append(self, unit: int, source: int | None, needs: dict[int, int]) -> int:
         """Appends a step that waits for these steps of other units; gives its number."""
         step, known = len(self.steps), self._known[unit]
-        self.steps.append(Step(unit, source))
+        self.steps.append(OrderedStep(unit, source))
         for producer, need in sorted(needs.items(), key=lambda each: -each[1]):
             if need > known[producer]:  # one that was waited for may itself come after this one
                 self._wait(producer, need, unit, step)

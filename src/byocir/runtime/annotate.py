@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
 from byocir.frontend.onnx.exporter import export_onnx
-from byocir.frontend.onnx.handed_over import Place
+from byocir.frontend.onnx.handed_over import OpPlacement
 from byocir.runtime.explain import closest_miss, node_lines, summary
 from byocir.runtime.report import HOST, Report
 
@@ -54,14 +54,16 @@ class _Notes:
         self._report, self._lines = report, node_lines(report)
         calls = [op for op in function.walk() if isinstance(op, CallOp)]
         called = {call.callee.root_reference.data for call in calls}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, OpPlacement] = {}
         for region in report.regions:
             for composite in region.composites if region.symbol not in called else ():
-                taken = Place(region.target, region.symbol, composite.pattern, composite.level)
+                taken = OpPlacement(
+                    region.target, region.symbol, composite.pattern, composite.level
+                )
                 for node in composite.nodes:
                     self._places.setdefault(node, taken)
 
-    def __call__(self, op: Operation, place: Place | None) -> dict[str, str]:
+    def __call__(self, op: Operation, place: OpPlacement | None) -> dict[str, str]:
         nodes = self._nodes(op)
         places = [place] if place else [self._places[n] for n in nodes if n in self._places]
         nodes = [node for node in nodes if node in self._lines]

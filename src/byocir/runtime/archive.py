@@ -29,7 +29,7 @@ from weakref import finalize
 
 from byocir.errors import ByocirError
 from byocir.files import replaced
-from byocir.memory import ask
+from byocir.memory import expect_memory
 from byocir.runtime.interface import Interface
 from byocir.runtime.report import Report
 
@@ -237,7 +237,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int, path: Path) -> None:
             where=str(path),
             help=NOT_OURS,
         )
-    ask(total, "a package", str(path))
+    expect_memory(total, "a package", str(path))
 
 
 def _checked_members(archive: zipfile.ZipFile, file: _File) -> tuple[dict[str, Any], list[str]]:

@@ -14,7 +14,7 @@ from byocir.dialects.graph import ForeignOp, YieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import Origin, is_open, listed, origins, read_by
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
+from byocir.lowering.tir_to_c.steps import KEPT, Buffer, CallStep, buffers_of
 
 
 def callback_reasons(code: HostCode) -> dict[str, str]:
@@ -32,7 +32,7 @@ BufferOf = Mapping[SSAValue, Buffer]
 """Maps values to the buffers in which C holds them."""
 
 
-def _members(call: Call) -> Iterator[tuple[Operation, BufferOf]]:
+def _members(call: CallStep) -> Iterator[tuple[Operation, BufferOf]]:
     """The ops that a call runs: its own, or those of the function that runs as one model."""
     op = call.op
     callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, FuncCallOp) else None

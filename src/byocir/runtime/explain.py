@@ -12,7 +12,7 @@ from byocir.dialects.decisions import Decision, Taken
 from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean, escaped
 from byocir.runtime.report import SCHEMA_VERSION, Region, Report
-from byocir.runtime.shared_reasons import Shared, companions_of, shared_reasons
+from byocir.runtime.shared_reasons import SharedReason, companions_of, shared_reasons
 
 
 def summary(report: Report) -> str:
@@ -115,7 +115,7 @@ def explain(report: Report, node: str | None = None) -> str:
 
 
 def _grouped(
-    found: _Found, shared: Sequence[Shared], companions: Mapping[str, str]
+    found: _Found, shared: Sequence[SharedReason], companions: Mapping[str, str]
 ) -> Iterator[str]:
     """Describes each node, its quantize and dequantize nodes with it, and refers to the reasons
     that many share."""

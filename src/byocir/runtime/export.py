@@ -42,7 +42,7 @@ from byocir.dialects.open_values import how_to_close, listed
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError, did_you_mean
 from byocir.lowering.tir_to_c import HostCode
-from byocir.lowering.tir_to_c.source import Port
+from byocir.lowering.tir_to_c.source import CPort
 from byocir.lowering.tir_to_c.step_writer import comment
 from byocir.lowering.tir_to_c.steps import KEPT
 from byocir.runtime.c_function import NAME
@@ -226,12 +226,12 @@ def _run_with_regions(called: Names) -> str:
 """
 
 
-def _members(array: str, ports: Sequence[Port]) -> str:
+def _members(array: str, ports: Sequence[CPort]) -> str:
     members = [f"{array}[{i}]" + (f", shapes[{i}]" * p.is_open) for i, p in enumerate(ports)]
     return ", ".join(members) or f"{array}[0]"
 
 
-def _flags(ports: Sequence[Port]) -> str:
+def _flags(ports: Sequence[CPort]) -> str:
     return ", ".join(str(int(port.is_open)) for port in ports) or "0"
 
 
@@ -240,7 +240,7 @@ def _word(name: str) -> str:
     return comment([name]).replace('"', "_").replace(" ", "_").replace("%", "_")
 
 
-def _port_table(table: str, ports: Sequence[Port]) -> str:
+def _port_table(table: str, ports: Sequence[CPort]) -> str:
     shapes, rows = "", ""
     for i, port in enumerate(ports):
         shape = shape_of(port.type)

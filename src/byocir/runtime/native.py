@@ -30,9 +30,9 @@ from byocir.evaluate.module import MAIN
 from byocir.evaluate.room import ask_for_results, nbytes_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.literals import NoC
-from byocir.lowering.tir_to_c.source import Port
-from byocir.lowering.tir_to_c.steps import KEPT, Buffer, Call, buffers_of
-from byocir.memory import ask
+from byocir.lowering.tir_to_c.source import CPort
+from byocir.lowering.tir_to_c.steps import KEPT, Buffer, CallStep, buffers_of
+from byocir.memory import expect_memory
 from byocir.rewrites.host.c_host import CHost, c_host_of
 from byocir.runtime.c_function import (
     NAME,
@@ -57,7 +57,7 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
         code = emit_host(main, name, c_host_of(module))
     ports = (*main.function_type.inputs, *main.function_type.outputs)
     own = code.program.arena.nbytes + code.program.constant_bytes
-    ask(own + sum(map(nbytes_of, ports)), WORKING_MEMORY)
+    expect_memory(own + sum(map(nbytes_of, ports)), WORKING_MEMORY)
     return code
 
 
@@ -104,7 +104,7 @@ def plan_of(code: HostCode, interface: Interface, weights: Collection[str]) -> P
     )
 
 
-def _types(ports: Sequence[Port]) -> dict[str, ArrayType]:
+def _types(ports: Sequence[CPort]) -> dict[str, ArrayType]:
     return {port.name: _type(port.type) for port in ports}
 
 
@@ -117,7 +117,7 @@ def _constant(array: Array, weights: Collection[str]) -> Constant:
     return Constant(ArrayType.of(array.shape, array.dtype), array.digest, data)
 
 
-def _region_call(call: Call) -> RegionCall:
+def _region_call(call: CallStep) -> RegionCall:
     assert isinstance(call.op, CallOp)
     types = [[_type(buffer.type) for buffer in each] for each in (call.inputs, call.outputs)]
     return RegionCall(call.op.callee.string_value(), *types)
@@ -206,7 +206,7 @@ class HostProgram:
         with np.errstate(all="ignore"):
             return rule_of(op)(self._interpreter, op, given[:operands])
 
-    def _given(self, call: Call, inputs: Any) -> list[Value]:
+    def _given(self, call: CallStep, inputs: Any) -> list[Value]:
         """Collects the inputs of an op in the evaluator. They are copied if results are kept, as
         these may be parts of inputs, in memory that C uses again."""
         keeps = any(buffer.place == KEPT for buffer in call.outputs)

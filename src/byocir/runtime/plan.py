@@ -30,7 +30,7 @@ from safetensors import (
 
 from byocir.evaluate.region_results import unexpected_results
 from byocir.files import replaced
-from byocir.memory import ask
+from byocir.memory import expect_memory
 from byocir.runtime.c_function import WORKING_MEMORY, CFunction, CProgram, array_at
 from byocir.runtime.interface import Interface
 from byocir.runtime.records import read_as
@@ -126,7 +126,7 @@ class PlannedProgram:
     def __init__(self, plan: Plan, weights: bytes, regions: Regions) -> None:
         """`weights` are those of the package, in the safetensors format. Raises ValueError for
         weights that are not the plan's."""
-        ask(plan.nbytes, WORKING_MEMORY)
+        expect_memory(plan.nbytes, WORKING_MEMORY)
         self._plan, self._regions = plan, regions
         self._function = CFunction(plan.program, _constants(plan, weights), self._region)
 

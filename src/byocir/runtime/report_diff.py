@@ -35,7 +35,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReportDifference:
     """All in which two reports differ; `totals` has what they share, too."""
 
     totals: list[Change]
@@ -64,10 +64,10 @@ class Difference:
         return "\n".join(lines)
 
 
-def compare(before: Report, after: Report) -> Difference:
+def compare(before: Report, after: Report) -> ReportDifference:
     """Tells how the second report differs from the first."""
     first, second = _totals(before), _totals(after)
-    return Difference(
+    return ReportDifference(
         [Change(name, first.get(name), second.get(name)) for name in {**first, **second}],
         [*_moved(before, after)],
         [*_regions(before, after)],

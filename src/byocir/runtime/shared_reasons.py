@@ -37,7 +37,7 @@ def companions_of(report: Report) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedReason:
     """A reason that many nodes of one op type stay on the host for: the decisions on each of
     them."""
 
@@ -71,7 +71,7 @@ def shared_reasons(
     report: Report,
     deciding: Callable[[Sequence[Decision]], Sequence[Decision]],
     besides: Container[str],
-) -> list[Shared]:
+) -> list[SharedReason]:
     """Lists the reasons that many nodes on the host share, those of the most work first; `deciding`
     picks the decisions that keep a node there, and nodes `besides` are not counted."""
     groups: dict[tuple[object, ...], list[tuple[Node, Sequence[Decision]]]] = {}
@@ -84,7 +84,7 @@ def shared_reasons(
         if any(rest for _, _, *rest in failed):
             groups.setdefault((node.op_type, *failed), []).append((node, decisions))
     many = [group for group in groups.values() if len(group) >= MANY]
-    shared = [Shared([n for n, _ in group], [d for _, d in group]) for group in many]
+    shared = [SharedReason([n for n, _ in group], [d for _, d in group]) for group in many]
     return sorted(shared, key=lambda each: -sum(node.macs for node in each.nodes))
 
 

@@ -20,7 +20,7 @@ from byocir.targets.base import target_of
 from byocir.targets.stages import code_pipeline
 
 
-class Place(NamedTuple):
+class TakenComposite(NamedTuple):
     """A composite that a target took, in a region's function on tensors."""
 
     function: FuncOp
@@ -29,12 +29,12 @@ class Place(NamedTuple):
     key: Key
 
 
-def places_in(module: ModuleOp) -> Iterator[Place]:
+def places_in(module: ModuleOp) -> Iterator[TakenComposite]:
     """The composites of a partitioned module, in order."""
     for function, target in region_functions(module):
         for op in list(function.body.block.ops):
             if isinstance(op, CompositeOp):
-                yield Place(function, op, target, key_of(op, target))
+                yield TakenComposite(function, op, target, key_of(op, target))
 
 
 def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
@@ -76,7 +76,7 @@ def _refusal(composite: CompositeOp, schedule: str) -> str:
     return ""
 
 
-def _of_another_model(places: list[Place], table: TunedTable) -> ByocirError:
+def _of_another_model(places: list[TakenComposite], table: TunedTable) -> ByocirError:
     known = {work for _, work in table.entries}
     same = next((place.key[0] for place in places if place.key[1] in known), "")
     what = f"schedules for {same}" if same else "schedules for composites of this model"

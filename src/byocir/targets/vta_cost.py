@@ -29,7 +29,7 @@ from byocir.dialects.types import nbytes, shape_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_cost_blocks import work_of_blocks
 from byocir.targets.vta_work import (
-    Work,
+    UnitWork,
     inputs_of,
     padded,
     requantise_steps,
@@ -76,8 +76,8 @@ def cost_of(ops: Sequence[Operation], block: int, rounding: str) -> dict[str, fl
     }
 
 
-def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> Work:
-    work, weights, channels = Work(), dict[SSAValue, int](), 1
+def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork:
+    work, weights, channels = UnitWork(), dict[SSAValue, int](), 1
     for op in ops:
         if isinstance(op, ConvOp | MatmulOp):
             positions, blocks = _contraction(op, block)
@@ -131,7 +131,7 @@ def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
     return 0, int(biased or isinstance(op, AddOp | MulOp))
 
 
-def _traffic(work: Work, block: int) -> Traffic:
+def _traffic(work: UnitWork, block: int) -> Traffic:
     """Counts the traffic that the energy model prices, as the simulator does, but for
     instructions."""
     acc = block * ACC_BYTES

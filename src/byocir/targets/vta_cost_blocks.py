@@ -15,7 +15,7 @@ from byocir.dialects.types import i64, nbytes, shape_of
 from byocir.lowering.tir_to_vta.layout import Data, contraction_roles, weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import sharing
 from byocir.targets.vta_work import (
-    Work,
+    UnitWork,
     inputs_of,
     padded,
     requantise_steps,
@@ -26,10 +26,10 @@ FREE = (arith.ConstantOp, arith.ExtSIOp, arith.TruncIOp)
 """Ops that take no step of the ALU: they are how values are loaded and stored."""
 
 
-def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> Work | None:
+def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork | None:
     """The work of blocks that are one composite, the last one first. None for a contraction whose
     arrays have no layout with `block` lanes."""
-    work, blocks = Work(), [op for op in ops if isinstance(op, BlockOp)]
+    work, blocks = UnitWork(), [op for op in ops if isinstance(op, BlockOp)]
     channels, read = 1, dict[SSAValue, int]()
     for op in blocks:
         if op.reductions and len(op.ins) == 2:

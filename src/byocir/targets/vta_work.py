@@ -16,7 +16,7 @@ HALF_EVEN_STEPS = 7
 
 
 @dataclass
-class Work:
+class UnitWork:
     """Steps of the units, one vector of `block` lanes each, and bytes read and written."""
 
     gemm: int = 0

@@ -80,7 +80,7 @@ def _dask(address: str) -> Generator[Executor]:
 
 
 @dataclass
-class Work(Generic[Given, Made]):
+class JobQueue(Generic[Given, Made]):
     """Does jobs by an executor until a time; what an executor that fails had not done is done in
     this process. `made` makes a result of its fields, as some executors send tuples."""
 

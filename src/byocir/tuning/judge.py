@@ -26,7 +26,7 @@ from byocir.targets.files import named_target
 from byocir.vendor.user_code import given_file
 
 
-class Job(NamedTuple):
+class CompileJob(NamedTuple):
     """A partitioned module as text, with its large constants, to compile and judge by what the code
     of a target costs. `named` are the targets that the user gave by name, which a process makes
     known."""
@@ -51,12 +51,12 @@ class Outcome(NamedTuple):
     refusal: str = ""
 
 
-def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> Job:
+def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> CompileJob:
     """The job of judging a module."""
-    return Job(print_module(module, debuginfo=False), dump_weights(module), named, target)
+    return CompileJob(print_module(module, debuginfo=False), dump_weights(module), named, target)
 
 
-def judge(job: Job) -> Outcome:
+def judge(job: CompileJob) -> Outcome:
     """The cost of a job's module: cycles where the target profiles its programs, else the least
     seconds of several runs here, of all its regions together."""
     for target in job.named:

@@ -35,8 +35,8 @@ from byocir.runtime.saved import read_model
 from byocir.targets.base import Target, target_of
 from byocir.targets.files import named_target
 from byocir.targets.given import attributes_of
-from byocir.tuning.executors import Work
-from byocir.tuning.judge import Job
+from byocir.tuning.executors import JobQueue
+from byocir.tuning.judge import CompileJob
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -46,7 +46,7 @@ MOST = 10_000
 """Points of one sweep."""
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """The costs of a model with some settings; without a refusal, cycles are above 0."""
 
     settings: Mapping[str, Setting]
@@ -94,7 +94,7 @@ def sweep(
     levels: Sequence[str] = LEVELS,
     executor: Executor | None = None,
     tell: Callable[[str], None] = lambda line: None,
-) -> list[Point]:
+) -> list[SweepPoint]:
     """Compiles a model for each combination of settings, in their order; `executor` is any of
     `concurrent.futures`, else it is done in this process. A point that cannot be says why. Raises
     ByocirError B267 for settings that the target does not have, and what `compile` raises for the
@@ -122,10 +122,12 @@ def sweep(
     named = (target,) if isinstance(target, str) else ()
     module = read_model(model, shapes=shapes, targets=target)
     spec = str(base.spec(include_default=True))
-    job = Job(print_module(module), dump_weights(module), named, spec)  # nodes are in locations
+    job = CompileJob(
+        print_module(module), dump_weights(module), named, spec
+    )  # nodes are in locations
     jobs = [(job, settings, tuple(levels)) for settings in combinations]
-    work = Work(point, Point, executor, tell=tell)
-    points: list[Point] = []
+    work = JobQueue(point, SweepPoint, executor, tell=tell)
+    points: list[SweepPoint] = []
     for i, found in work.outcomes(jobs):
         points.append(found)
         shown = ", ".join(f"{name}={value}" for name, value in found.settings.items())
@@ -133,7 +135,7 @@ def sweep(
     return points
 
 
-def point(job: tuple[Job, Mapping[str, Setting], Sequence[str]]) -> Point:
+def point(job: tuple[CompileJob, Mapping[str, Setting], Sequence[str]]) -> SweepPoint:
     """Compiles a model for a target with settings, and costs it."""
     given, settings, levels = job
     for each in given.named:
@@ -147,16 +149,18 @@ def point(job: tuple[Job, Mapping[str, Setting], Sequence[str]]) -> Point:
         report = hand_over(module, Request([target], levels), runner)
         package = generate(module, report, runner=runner)
     except ByocirError as error:
-        return Point(settings, refusal=f"{error.message} ({error.code})")
+        return SweepPoint(settings, refusal=f"{error.message} ({error.code})")
     programs = package.profile()
     cycles = sum(each.cycles for each in programs)
     if not cycles:
-        return Point(settings, refusal="the target takes nothing of it, or does not profile it")
+        return SweepPoint(
+            settings, refusal="the target takes nothing of it, or does not profile it"
+        )
     energies = [each.details.get("energy_pj") for each in programs]
     known = [each for each in energies if each is not None]
     has = target.resources()
     rate, macs = has.get("macs_per_cycle"), package.report.macs.get(target.name, 0)
-    return Point(
+    return SweepPoint(
         settings,
         cycles,
         sum(known) if len(known) == len(energies) else None,
@@ -165,7 +169,7 @@ def point(job: tuple[Job, Mapping[str, Setting], Sequence[str]]) -> Point:
     )
 
 
-def pareto(points: Sequence[Point]) -> list[bool]:
+def pareto(points: Sequence[SweepPoint]) -> list[bool]:
     """Tells of each point if no other is as good in all costs and better in one."""
     able = [each.costs for each in points if not each.refusal]
     return [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from math import log10
 
-from byocir.tuning.sweep import Point, pareto
+from byocir.tuning.sweep import SweepPoint, pareto
 
 WIDTH, HEIGHT, EDGE = 720, 400, 60
 PLAIN, BEST = "#9a9a9a", "#2f81f7"
@@ -19,7 +19,7 @@ STYLE = (
 )
 
 
-def page(points: Sequence[Point], title: str) -> str:
+def page(points: Sequence[SweepPoint], title: str) -> str:
     """HTML with its own style and no script."""
     best = pareto(points)
     rows = "\n".join(_row(each, is_best) for each, is_best in zip(points, best, strict=True))
@@ -35,7 +35,7 @@ def page(points: Sequence[Point], title: str) -> str:
     )
 
 
-def _row(point: Point, is_best: bool) -> str:
+def _row(point: SweepPoint, is_best: bool) -> str:
     cells = [str(value) for value in point.settings.values()]
     if point.refusal:
         shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
@@ -47,7 +47,7 @@ def _row(point: Point, is_best: bool) -> str:
     return f"<tr{kind}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _plot(points: Sequence[Point], best: Sequence[bool]) -> str:
+def _plot(points: Sequence[SweepPoint], best: Sequence[bool]) -> str:
     """A dot for each point that can be, the Pareto set joined by a line."""
     able = [(p, b) for p, b in zip(points, best, strict=True) if not p.refusal and p.memory]
     if not able:
@@ -84,7 +84,7 @@ def _along(values: Sequence[float], first: float, last: float) -> list[float]:
     ]
 
 
-def _dot(point: Point, is_best: bool, x: float, y: float) -> str:
+def _dot(point: SweepPoint, is_best: bool, x: float, y: float) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in point.settings.items())
     told = escape(f"{settings}: {point.cycles:,} cycles, {point.memory:,} bits")
     colour, radius = (BEST, 6) if is_best else (PLAIN, 4)

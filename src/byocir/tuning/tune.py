@@ -37,10 +37,10 @@ from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.saved import read_model
 from byocir.targets.given import Targets, listed
-from byocir.targets.tuned import Place, places_in
-from byocir.tuning.executors import Work
+from byocir.targets.tuned import TakenComposite, places_in
+from byocir.tuning.executors import JobQueue
 from byocir.tuning.journal import Journal
-from byocir.tuning.judge import Job, Outcome, code_of, job_of, judge
+from byocir.tuning.judge import CompileJob, Outcome, code_of, job_of, judge
 from byocir.tuning.ways import ways_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def tune(
     kept = Journal(Path(journal) if journal is not None else None)
     if kept.found:
         tell(f"goes on after {kept.found:,} schedules that were judged before")
-    run = _Run(module, named, Work(judge, Outcome, executor, until, tell), kept, tell)
+    run = _Run(module, named, JobQueue(judge, Outcome, executor, until, tell), kept, tell)
     table = run.tuned(trials, seed)
     kept.remove()
     return table
@@ -117,7 +117,7 @@ class _Run:
 
     module: ModuleOp
     named: tuple[str, ...]
-    work: Work[Job, Outcome]
+    work: JobQueue[CompileJob, Outcome]
     journal: Journal
     tell: Tell
 
@@ -151,7 +151,7 @@ class _Run:
             entries |= self._together(target, {k: e for k, e in entries.items() if k[0] == target})
         return TunedTable(entries)
 
-    def _best(self, place: Place, trials: int, seed: int) -> Tuned | str:
+    def _best(self, place: TakenComposite, trials: int, seed: int) -> Tuned | str:
         """The schedule of a composite that costs least, the first of those; or why there is none,
         as where the time does not suffice."""
         ways = ways_of(place.composite, place.target, trials, seed)
@@ -173,7 +173,7 @@ class _Run:
                 break
         return best
 
-    def _tried(self, place: Place, schedules: Sequence[str]) -> list[Outcome | None]:
+    def _tried(self, place: TakenComposite, schedules: Sequence[str]) -> list[Outcome | None]:
         """The outcomes of a composite, between its neighbours, with each of these schedules."""
         modules = (alone(place.composite, schedule, AROUND) for schedule in schedules)
         name = place.target.target_name.data
@@ -215,7 +215,7 @@ class _Run:
         assert outcome is not None
         return outcome
 
-    def _outcomes(self, jobs: Sequence[Job]) -> list[Outcome | None]:
+    def _outcomes(self, jobs: Sequence[CompileJob]) -> list[Outcome | None]:
         """The outcome of each job, which is judged once; None where the time did not suffice."""
         digests = [job.digest(self.code) for job in jobs]
         new = {d: j for d, j in zip(digests, jobs, strict=True) if self.journal.get(d) is None}
@@ -224,7 +224,7 @@ class _Run:
         return [self.journal.get(digest) for digest in digests]
 
 
-def _told(place: Place, times: int, found: Tuned) -> str:
+def _told(place: TakenComposite, times: int, found: Tuned) -> str:
     nodes = shortened(", ".join(names(place.composite.location)), 60) or "a composite"
     often = f", {times} times" if times > 1 else ""
     costs = _costs(found.default, found.cost, found.unit)

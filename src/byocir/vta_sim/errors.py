@@ -14,7 +14,7 @@ from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 
 @dataclass(frozen=True)
-class Code:
+class ErrorCode:
     """``meaning``: what was wrong, in a phrase; ``help``: what to do, or the rule that holds.
 
     ``checked``: only ``check=True`` looks for it.
@@ -26,125 +26,125 @@ class Code:
 
 
 CODES = {
-    "V001": Code(
+    "V001": ErrorCode(
         "the stream is no array of instructions",
         "instructions are a uint8 array of shape [N, 16]: 16 bytes each, little endian",
     ),
-    "V002": Code(
+    "V002": ErrorCode(
         "the image is no array of bytes",
         "dram is a flat uint8 array; its index is the byte address",
     ),
-    "V003": Code(
+    "V003": ErrorCode(
         "no engine has that name",
         "the choice is between the engines listed above; 'auto' takes the fastest",
     ),
-    "V004": Code(
+    "V004": ErrorCode(
         "the configuration describes no VTA",
         "a config has the nine LOG_ keys of vta_config.json, each the log2 of a size",
     ),
-    "V005": Code(
+    "V005": ErrorCode(
         "the locations do not go with the stream",
         "locations are one string per instruction, in stream order",
     ),
-    "V006": Code(
+    "V006": ErrorCode(
         "the configuration file cannot be read",
         "a config is a JSON object, e.g. tvm-vta's config/vta_config.json",
     ),
-    "V009": Code(
+    "V009": ErrorCode(
         "a parameter of the timing or energy model is out of range",
         "see TimingModel and EnergyModel; de10 and pynq are the timing presets",
     ),
-    "V101": Code(
+    "V101": ErrorCode(
         "the bytes are no whole number of instructions",
         "the stream ends inside an instruction; was the file cut?",
     ),
-    "V102": Code(
+    "V102": ErrorCode(
         "no instruction has that opcode",
         "opcodes are 0 LOAD, 1 STORE, 2 GEMM, 3 FINISH, 4 ALU",
     ),
-    "V103": Code(
+    "V103": ErrorCode(
         "the memory cannot be loaded, or stored",
         "LOAD takes UOP, WGT, INP, ACC or ACC_8BIT; STORE takes OUT",
     ),
-    "V104": Code(
+    "V104": ErrorCode(
         "no ALU operation has that opcode",
         "ALU opcodes are 0 MIN, 1 MAX, 2 ADD, 3 SHR, 4 MUL",
     ),
-    "V105": Code(
+    "V105": ErrorCode(
         "a STORE has padding",
         "padding exists for LOAD only; fold the zeros into the tensor instead",
     ),
-    "V106": Code(
+    "V106": ErrorCode(
         "a token bit names a neighbour that the module does not have",
         "load has no previous stage and store no next one; clear the bit",
     ),
-    "V107": Code(
+    "V107": ErrorCode(
         "a field does not exist or its value does not fit",
         "the value must fit the field's bits, which depend on the config",
     ),
-    "V108": Code(
+    "V108": ErrorCode(
         "a line is no assembly",
         "a line is: mnemonic key=value ... {token,...}",
     ),
-    "V201": Code(
+    "V201": ErrorCode(
         "an access leaves the scratchpad",
         "the elements written or read must lie inside the scratchpad",
     ),
-    "V202": Code(
+    "V202": ErrorCode(
         "an access leaves DRAM",
         "DRAM addresses are in elements of that memory; byte = address * element bytes",
     ),
-    "V203": Code(
+    "V203": ErrorCode(
         "the range of micro-ops leaves their memory",
         "uop_end is exclusive and at most the depth of the micro-op memory",
     ),
-    "V204": Code(
+    "V204": ErrorCode(
         "a loop nest computes an index beyond the scratchpad",
         "an index is the micro-op's field plus the loop factors, and does not wrap",
     ),
-    "V205": Code(
+    "V205": ErrorCode(
         "an element is read that was never written",
         "load or reset the element first; scratchpads hold garbage at the start",
         checked=True,
     ),
-    "V206": Code(
+    "V206": ErrorCode(
         "a shift distance is beyond 31",
         "shift distances above 31 are undefined on the reference machine",
         checked=True,
     ),
-    "V207": Code(
+    "V207": ErrorCode(
         "the engine does not compute these widths",
         "the engines compute int8 inputs and weights into int32 accumulators",
     ),
-    "V208": Code(
+    "V208": ErrorCode(
         "a program is for another configuration",
         "compile the model again with --target 'vta{config=…}' of this machine",
     ),
-    "V301": Code(
+    "V301": ErrorCode(
         "the queues wait for each other for ever",
         "a popped token must be pushed by the neighbouring stage",
     ),
-    "V302": Code(
+    "V302": ErrorCode(
         "tokens are left over at the end",
         "balance pushes and pops; on the device, tokens leak into the next run",
     ),
-    "V303": Code(
+    "V303": ErrorCode(
         "the stream has no FINISH",
         "end the stream with one FINISH; the device never stops without it",
     ),
-    "V304": Code(
+    "V304": ErrorCode(
         "compute has instructions after FINISH",
         "FINISH must be the last instruction executed; remove it or move it to the end",
     ),
-    "V305": Code(
+    "V305": ErrorCode(
         "FINISH does not wait for the end of another queue",
         "let the stage's last instruction push a token to compute, popped before FINISH",
     ),
-    "V306": Code(
+    "V306": ErrorCode(
         "units wait for each other because queues are full",
         "move the instruction that makes room before the one that waits for it",
     ),
-    **{code: Code(kind.meaning, kind.help, checked=True) for code, kind in HAZARDS.items()},
+    **{code: ErrorCode(kind.meaning, kind.help, checked=True) for code, kind in HAZARDS.items()},
 }
 
 

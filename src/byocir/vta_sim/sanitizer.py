@@ -19,7 +19,7 @@ from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue, decode
-from byocir.vta_sim.sanitizer_accesses import Accesses, AccessReader, Elements
+from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessReader
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.sanitizer_tokens import token_hazards
@@ -96,7 +96,7 @@ class _Detector:
         self._detector, self._queues = detector, detector.order.unit
         config = decoded.config
         self._map = DramMap(decoded, len(dram))
-        self._reader = AccessReader(config, dram, self._loaded_uops(dram, config))
+        self._reader = StreamAccessReader(config, dram, self._loaded_uops(dram, config))
         self._shadows = {
             memory: Shadow(config.depth(memory), {writer}, READERS[memory], keeps_writes=True)
             for memory, writer in WRITERS.items()
@@ -130,7 +130,7 @@ class _Detector:
         if not self._map.rewrites_uops:
             return loaded
         try:
-            machine, reader = Machine(dram, config), AccessReader(config, dram, {})
+            machine, reader = Machine(dram, config), StreamAccessReader(config, dram, {})
             for insn in map(self._instructions.__getitem__, self._order):
                 machine.step(insn)
                 for memory, span in reader.read(insn).writes:

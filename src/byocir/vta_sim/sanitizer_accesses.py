@@ -46,7 +46,7 @@ class Accesses:
 NOTHING = Accesses()
 
 
-class AccessReader:
+class StreamAccessReader:
     """Reads the accesses of instructions in the order in which compute runs them.
 
     The micro-op memory is followed: ``dram`` (uint8 [B]) is what micro-ops are loaded from, unless

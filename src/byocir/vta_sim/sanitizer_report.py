@@ -13,7 +13,7 @@ from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 
 @dataclass(frozen=True)
-class Place:
+class InstructionPlace:
     """An instruction: its index in the stream, its assembly, and where it came from ("" if that is
     not known)."""
 
@@ -37,8 +37,8 @@ class Hazard:
     """
 
     code: str
-    first: Place | None
-    second: Place | None
+    first: InstructionPlace | None
+    second: InstructionPlace | None
     memory: str
     range: tuple[int, int] | None
     expected: str
@@ -67,13 +67,13 @@ class Places:
             expected = f"a location for each of {len(decoded)} instructions"
             raise VTAError("V005", expected, f"{len(locations)} locations")
         self._decoded, self._locations = decoded, locations
-        self._made: dict[int, Place] = {}
+        self._made: dict[int, InstructionPlace] = {}
 
-    def __getitem__(self, index: int) -> Place:
+    def __getitem__(self, index: int) -> InstructionPlace:
         if index not in self._made:
             text = format_instruction(self._decoded.instruction(index))
             location = self._locations[index] if self._locations is not None else ""
-            self._made[index] = Place(index, text, location)
+            self._made[index] = InstructionPlace(index, text, location)
         return self._made[index]
 
 

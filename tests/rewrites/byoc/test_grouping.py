@@ -11,7 +11,7 @@ from grouping_oracle import all_edge_sets, fewest, is_acyclic, keeps_colours, re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.rewrites.byoc.grouping import Cut, components, find_cuts, group_nodes
+from byocir.rewrites.byoc.grouping import GroupCut, components, find_cuts, group_nodes
 
 FUZZING = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 STEPS = {1: 1, 2: 1, 3: 5} if FUZZING else {1: 31, 2: 127, 3: 509}
@@ -180,7 +180,7 @@ def test_targets_that_cross_wait_for_the_longest_chain():
 def test_a_cut_names_the_way_round():
     edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
     quotient = group_nodes(4, edges, [0, None, None, 0], ["any"])
-    assert find_cuts(quotient, edges, [0, None, None, 0]) == {3: [Cut(0, 1, 2, 3)]}
+    assert find_cuts(quotient, edges, [0, None, None, 0]) == {3: [GroupCut(0, 1, 2, 3)]}
 
 
 def test_parts_of_a_group():

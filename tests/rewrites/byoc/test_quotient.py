@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byocir.rewrites.byoc.order import topological
-from byocir.rewrites.byoc.quotient import Quotient, merge_connected
+from byocir.rewrites.byoc.quotient import QuotientGraph, merge_connected
 
 
 @st.composite
@@ -20,7 +20,7 @@ def graphs(draw, most=8):
 
 
 def merged(count, edges, colours):
-    return merge_connected(Quotient(count, edges), edges, colours)
+    return merge_connected(QuotientGraph(count, edges), edges, colours)
 
 
 def quotient_edges(edges, group):
@@ -90,7 +90,7 @@ def test_no_legal_merge_along_an_edge_is_left(graph):
 def test_every_answer_on_the_way_is_that_of_all_paths(graph, data):
     """Any legal merges in any order, both directions, connected or not."""
     count, edges, _ = graph
-    quotient = Quotient(count, edges)
+    quotient = QuotientGraph(count, edges)
     while True:
         group = groups_of(quotient, count)
         now = quotient_edges(edges, group)
@@ -142,7 +142,7 @@ def test_groups_that_would_wait_for_each_other():
 def test_a_path_against_the_order_of_the_numbers_is_seen():
     """The later group leads to the earlier one once both have members on either side."""
     #  a = {0, 4}, b = {1, 2}, and 3 is between b and a
-    quotient = Quotient(5, [(0, 4), (1, 2), (2, 3), (3, 4)])
+    quotient = QuotientGraph(5, [(0, 4), (1, 2), (2, 3), (3, 4)])
     a = quotient.merge(0, 4)
     b = quotient.merge(1, 2)
     assert quotient.between(a, b) == 3

@@ -52,7 +52,7 @@ from byocir.dialects.types import (
     ui64,
 )
 from byocir.errors import ByocirError
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 INT = IntegerAttr.constr(i64)
 """A property that holds one 64-bit integer, e.g. `group = 1 : i64`."""
@@ -168,7 +168,7 @@ class GraphOp(IRDLOperation):
         """Raises ByocirError B140 for an array of this shape that computing the op works on, if it
         would take too much memory."""
         nbytes = math.prod(shape) * dtype.itemsize
-        ask(nbytes, f"what {self.name} works on", place(self.location))
+        expect_memory(nbytes, f"what {self.name} works on", place(self.location))
 
     def expect_core(self) -> None:
         """Raises VerifyException for an operand whose element type can only be held."""

@@ -75,7 +75,7 @@ def tensors_in(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                 yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
 
 
-class Weights:
+class DetachedWeights:
     """The arrays that left a model."""
 
     def __init__(self) -> None:

@@ -23,14 +23,14 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.foreign import node_of
 from byocir.frontend.onnx.forms import Versioned, common_opset
-from byocir.frontend.onnx.handed_over import BEFORE_LOWERING, Place, inlined
+from byocir.frontend.onnx.handed_over import BEFORE_LOWERING, OpPlacement, inlined
 from byocir.frontend.onnx.opset import IR_VERSION, OPSET, RUNTIME_OPSET
 from byocir.frontend.onnx.shapes import UNNAMED
 from byocir.frontend.onnx.table import writer_of
 from byocir.frontend.onnx.types import proto_of
 from byocir.frontend.onnx.writer import GraphWriter
 
-Notes = Callable[[Operation, Place | None], Mapping[str, str]]
+Notes = Callable[[Operation, OpPlacement | None], Mapping[str, str]]
 """Gives the metadata of an op's nodes, by the place to which the op was handed over."""
 
 

@@ -23,14 +23,14 @@ from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import ints
 from byocir.dialects.graph.values import FloatsAttr, Strings, StringsAttr
-from byocir.frontend.onnx.detached_weights import Weights
+from byocir.frontend.onnx.detached_weights import DetachedWeights
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import proto_of, type_of
 
 _Kind = onnx.AttributeProto
 
 
-def attributes_of(node: onnx.NodeProto, weights: Weights) -> dict[str, Attribute]:
+def attributes_of(node: onnx.NodeProto, weights: DetachedWeights) -> dict[str, Attribute]:
     """The attributes of a node but for its graphs; raises Unsupported."""
     return {
         attribute.name: _attribute(attribute, weights)
@@ -39,7 +39,7 @@ def attributes_of(node: onnx.NodeProto, weights: Weights) -> dict[str, Attribute
     }
 
 
-def _attribute(attribute: onnx.AttributeProto, weights: Weights) -> Attribute:
+def _attribute(attribute: onnx.AttributeProto, weights: DetachedWeights) -> Attribute:
     read = _READ.get(attribute.type)
     if read is None or attribute.ref_attr_name:
         kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
@@ -54,7 +54,7 @@ def _text(value: bytes) -> StringAttr | BytesAttr:
         return BytesAttr(value)
 
 
-_READ: dict[int, Callable[[onnx.AttributeProto, Weights], Attribute]] = {
+_READ: dict[int, Callable[[onnx.AttributeProto, DetachedWeights], Attribute]] = {
     _Kind.INT: lambda a, _: IntegerAttr(a.i, i64),
     _Kind.FLOAT: lambda a, _: FloatAttr(a.f, f32),
     _Kind.STRING: lambda a, _: _text(a.s),

@@ -34,7 +34,7 @@ DROPPED: Mapping[tuple[str, str, bytes], int] = {
 """Values of attributes that are not known from the opset on that is given here."""
 
 
-class Form(NamedTuple):
+class OperatorForm(NamedTuple):
     """The form of a version of an operator: names of inputs, default by attribute."""
 
     since: int
@@ -45,7 +45,7 @@ class Form(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def form_of(op_type: str, domain: str, opset: int) -> Form | None:
+def form_of(op_type: str, domain: str, opset: int) -> OperatorForm | None:
     """The form of an operator at an opset of its domain; None if it has none there."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
@@ -55,7 +55,7 @@ def form_of(op_type: str, domain: str, opset: int) -> Form | None:
         return None
     inputs = tuple(each.name.removeprefix("input_") for each in schema.inputs)
     last = schema.inputs[-1].option if schema.inputs else None
-    return Form(
+    return OperatorForm(
         schema.since_version,
         inputs,
         last == onnx.defs.OpSchema.FormalParameterOption.Variadic,
@@ -88,7 +88,7 @@ def same_form(node: onnx.NodeProto, old: int, new: int) -> bool:
     return _same_inputs(node, before, after) and _same_attributes(node, before, after)
 
 
-def _same_inputs(node: onnx.NodeProto, before: Form, after: Form) -> bool:
+def _same_inputs(node: onnx.NodeProto, before: OperatorForm, after: OperatorForm) -> bool:
     count = len(node.input)
     if before.variadic != after.variadic:
         return False
@@ -97,7 +97,7 @@ def _same_inputs(node: onnx.NodeProto, before: Form, after: Form) -> bool:
     return before.inputs[:count] == after.inputs[:count] and count <= len(after.inputs)
 
 
-def _same_attributes(node: onnx.NodeProto, before: Form, after: Form) -> bool:
+def _same_attributes(node: onnx.NodeProto, before: OperatorForm, after: OperatorForm) -> bool:
     given = {attribute.name for attribute in node.attribute}
     for name in given:
         kind = before.attributes.get(name)

@@ -31,7 +31,7 @@ BEFORE_LOWERING = "export the module as it is before it is lowered to the tensor
 
 
 @dataclass(frozen=True)
-class Place:
+class OpPlacement:
     """The place of an op: its target, the function of its region, and the composite of which it is
     part, with the level of the match. What there was none of is empty."""
 
@@ -41,7 +41,7 @@ class Place:
     level: str
 
 
-Places = dict[Operation, Place]
+Places = dict[Operation, OpPlacement]
 """The ops of an inlined function that some target takes."""
 
 
@@ -115,5 +115,5 @@ def _places(op: CompositeOp, symbols: dict[Operation, str]) -> Places:
         target = around.attributes.get(TARGET)
     taker = target.target_name.data if isinstance(target, TargetAttr) else ""
     region = symbols.get(around, "") if taker and around is not None else ""
-    place = Place(taker, region, op.pattern.data, op.level.data)
+    place = OpPlacement(taker, region, op.pattern.data, op.level.data)
     return dict.fromkeys(op.body.walk(), place)

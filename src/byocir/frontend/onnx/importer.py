@@ -33,7 +33,7 @@ from byocir.frontend.onnx.shapes import Declared, input_shapes
 from byocir.frontend.onnx.table import readers_of
 from byocir.frontend.onnx.tensors import Unsupported
 from byocir.frontend.onnx.types import type_of
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 
 @gc_paused()
@@ -84,7 +84,7 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
     scope = Scope(context, graph)
     for value in inputs:
         if value.name in shapes:  # nobody could feed it, and what becomes of it is no smaller
-            ask(math.prod(shapes[value.name]), "an input", f"input '{value.name}'")
+            expect_memory(math.prod(shapes[value.name]), "an input", f"input '{value.name}'")
         scope.add_argument(value.name, _input_type(value, pinned.get(value.name)))
     defaults = _defaults({n: own[n] for n in (v.name for v in inputs) if n in own}, scope, pinned)
     results = scope.run()

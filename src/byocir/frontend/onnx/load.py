@@ -28,12 +28,12 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from byocir.errors import ByocirError
 from byocir.files import read_whole
-from byocir.frontend.onnx.detached_weights import Weights, graphs_in, nodes_in
+from byocir.frontend.onnx.detached_weights import DetachedWeights, graphs_in, nodes_in
 from byocir.frontend.onnx.names import broken_text, name_nodes
 from byocir.frontend.onnx.opset import OLDEST_OPSET
 from byocir.frontend.onnx.protobuf_weights import SplitModel, split_weights
 from byocir.frontend.onnx.tensors import Unsupported
-from byocir.memory import ask
+from byocir.memory import expect_memory
 
 Model = str | Path | bytes | onnx.ModelProto
 
@@ -46,7 +46,7 @@ class Loaded(NamedTuple):
     """A model without its weights, the weights, and the opset of each domain."""
 
     proto: onnx.ModelProto
-    weights: Weights
+    weights: DetachedWeights
     opsets: dict[str, int]
 
 
@@ -62,7 +62,7 @@ def load_model(model: Model) -> Loaded:
         raise ByocirError(
             "B102", f"expected names in UTF-8, found {text!r}", where=where, help=_NOT_ONNX
         )
-    weights = Weights()
+    weights = DetachedWeights()
     try:
         weights.strip(proto, folder, raw)
     except Unsupported as error:
@@ -133,7 +133,7 @@ def _read(model: Model) -> _Found:
             raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
         with path.open("rb") as file:
             size = path.stat().st_size
-            ask(size, "a model", str(path))
+            expect_memory(size, "a model", str(path))
             lifted = split_weights(file, size)
         if lifted is None:
             lifted = SplitModel(read_whole(path), {})

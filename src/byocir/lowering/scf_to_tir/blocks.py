@@ -24,8 +24,8 @@ from byocir.lowering.scf_to_tir.bodies import number_behind
 from byocir.lowering.scf_to_tir.indices import IndexExprs
 from byocir.lowering.scf_to_tir.statements import (
     ElementAccess,
-    Loop,
     NotRaised,
+    SourceLoop,
     Statement,
     is_injective,
     may_meet,
@@ -181,8 +181,8 @@ class _Nest:
 
     # What is left, in order.
 
-    def _loops(self, axes: Sequence[_Axis]) -> list[Loop]:
-        return [Loop(axis.number, axis.extent, axis.name) for axis in axes]
+    def _loops(self, axes: Sequence[_Axis]) -> list[SourceLoop]:
+        return [SourceLoop(axis.number, axis.extent, axis.name) for axis in axes]
 
     def _final(self) -> tuple[list[ElementAccess], list[ElementAccess]]:
         count = len(self.statement.ins)

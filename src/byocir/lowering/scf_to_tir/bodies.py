@@ -24,7 +24,13 @@ from byocir.dialects.types import element_type_of, has_element, is_integer, shap
 from byocir.dialects.uses import replace_uses
 from byocir.evaluate.scalar import number
 from byocir.lowering.scf_to_tir.indices import IndexExprs, conditions
-from byocir.lowering.scf_to_tir.statements import ElementAccess, Loop, NotRaised, Place, Statement
+from byocir.lowering.scf_to_tir.statements import (
+    ElementAccess,
+    Nesting,
+    NotRaised,
+    SourceLoop,
+    Statement,
+)
 from byocir.lowering.tir_to_scf.nests import number_of
 
 _SCALARS = ("arith", "math")
@@ -36,7 +42,7 @@ class Load:
 
     access: ElementAccess
     time: int
-    loops: tuple[Loop, ...]
+    loops: tuple[SourceLoop, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Store:
 
     buffers: tuple[SSAValue, ...]
     time: int
-    loops: tuple[Loop, ...]
+    loops: tuple[SourceLoop, ...]
     needed: tuple[Load, ...] = ()
 
 
@@ -87,7 +93,7 @@ class Bodies:
             return [*prefix, *self._indices.mapped(op.map, list(op.indices))]
         return [*prefix, *(self._indices.expr(index) for index in op.indices)]
 
-    def load(self, op: memref.LoadOp | affine.LoadOp, loops: Sequence[Loop]) -> None:
+    def load(self, op: memref.LoadOp | affine.LoadOp, loops: Sequence[SourceLoop]) -> None:
         """Takes note of a load."""
         self._note(op.result if isinstance(op, affine.LoadOp) else op.res, self._read(op), loops)
 
@@ -96,11 +102,11 @@ class Bodies:
     ) -> ElementAccess:
         return ElementAccess.of(self.buffer(op.memref), self.index(op), pad)
 
-    def _note(self, value: SSAValue, access: ElementAccess, loops: Sequence[Loop]) -> None:
+    def _note(self, value: SSAValue, access: ElementAccess, loops: Sequence[SourceLoop]) -> None:
         self._time += 1
         self._loads[value] = Load(access, self._time, tuple(loops))
 
-    def padded(self, op: scf.IfOp, loops: Sequence[Loop]) -> None:
+    def padded(self, op: scf.IfOp, loops: Sequence[SourceLoop]) -> None:
         """Takes note of a load that is guarded by all that keeps it inside, else a number."""
         inside = [
             o for o in op.true_region.block.ops if isinstance(o, memref.LoadOp | affine.LoadOp)
@@ -140,7 +146,7 @@ class Bodies:
         self,
         values: Sequence[SSAValue],
         targets: Sequence[ElementAccess],
-        place: Place,
+        place: Nesting,
         op: Operation,
     ) -> list[Statement]:
         """The statement that stores values in places; none where they are there already."""
@@ -199,7 +205,7 @@ class Bodies:
     def of_op(
         self,
         op: tir.BlockOp | tir.FillOp | tir.CopyOp,
-        loops: Sequence[Loop],
+        loops: Sequence[SourceLoop],
         guards: Sequence[AffineExpr],
     ) -> list[Statement]:
         """The statement of an op on memory that stands in loops."""
@@ -243,7 +249,7 @@ class Bodies:
 
     def _own_loops(
         self, extents: Sequence[int], names: Sequence[str], bases: Sequence[SSAValue]
-    ) -> tuple[list[Loop], list[AffineExpr]]:
+    ) -> tuple[list[SourceLoop], list[AffineExpr]]:
         loops = [self._indices.new_loop(n, name) for n, name in zip(extents, names, strict=True)]
         dims = [AffineExpr.dimension(loop.number) for loop in loops]
         starts = [self._indices.expr(base) for base in bases] or [AffineExpr.constant(0)] * len(
@@ -291,7 +297,7 @@ class Bodies:
         self._wrote(buffers, [], [])
 
     def _wrote(
-        self, buffers: Sequence[SSAValue], loops: Sequence[Loop], needed: Sequence[Load]
+        self, buffers: Sequence[SSAValue], loops: Sequence[SourceLoop], needed: Sequence[Load]
     ) -> None:
         self._time += 1
         self._stores.append(Store(tuple(buffers), self._time, tuple(loops), tuple(needed)))

@@ -12,18 +12,18 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import bounds, canonical
 from byocir.dialects.tir.linear import spans
-from byocir.lowering.scf_to_tir.statements import Loop, NotRaised
+from byocir.lowering.scf_to_tir.statements import NotRaised, SourceLoop
 
 
 class IndexExprs:
     """The index values known so far: the loops, by number, and the expressions of their indices."""
 
     def __init__(self) -> None:
-        self.loops: list[Loop] = []
+        self.loops: list[SourceLoop] = []
         self._known: dict[SSAValue, AffineExpr] = {}
 
-    def new_loop(self, extent: int, name: str) -> Loop:
-        made = Loop(len(self.loops), extent, name)
+    def new_loop(self, extent: int, name: str) -> SourceLoop:
+        made = SourceLoop(len(self.loops), extent, name)
         self.loops.append(made)
         return made
 

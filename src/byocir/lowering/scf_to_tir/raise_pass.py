@@ -41,7 +41,7 @@ from byocir.dialects.types import shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.evaluate.loops import array_of
 from byocir.lowering.scf_to_tir.reader import Reader, is_scalar
-from byocir.lowering.scf_to_tir.statements import Unit
+from byocir.lowering.scf_to_tir.statements import RaisedOp
 from byocir.lowering.scf_to_tir.values import reason_for_memory, to_values
 
 NOT_RAISED = "tir.not_raised"
@@ -79,7 +79,7 @@ def _raise(function: FuncOp, module: ModuleOp) -> None:
     for op in [op for op in function.walk() if isinstance(op, scf.ParallelOp) and not op.results]:
         _in_order(op)
     body, reader = function.body.block, Reader()
-    units: list[Unit] = []
+    units: list[RaisedOp] = []
     for op in list(body.ops):
         op = _ours(op, module)
         if isinstance(op, _RAISED):
@@ -130,7 +130,7 @@ def _say(op: Operation, reason: str) -> None:
     op.attributes[NOT_RAISED] = StringAttr(reason)
 
 
-def _replace(units: list[Unit], reader: Reader) -> None:
+def _replace(units: list[RaisedOp], reader: Reader) -> None:
     """Puts what was made in the place of what was read, last ones first."""
     for unit in reversed(units):
         op = unit.op

@@ -22,11 +22,11 @@ from byocir.lowering.scf_to_tir.indices import IndexExprs, conditions
 from byocir.lowering.scf_to_tir.staged import unstaged
 from byocir.lowering.scf_to_tir.statements import (
     ElementAccess,
-    Loop,
+    Nesting,
     NotRaised,
-    Place,
+    RaisedOp,
+    SourceLoop,
     Statement,
-    Unit,
     check_order,
 )
 
@@ -47,15 +47,15 @@ class Reader:
     def __init__(self) -> None:
         self.indices = IndexExprs()
         self.bodies = Bodies(self.indices)
-        self.place = Place()
+        self.place = Nesting()
         self.allocs: list[tir.AllocOp] = []
-        self._own: dict[SSAValue, list[Loop]] = {}
+        self._own: dict[SSAValue, list[SourceLoop]] = {}
         """The buffers that were made for an op, with the loops that they have elements for."""
         self._statements: list[Statement] = []
 
-    def read(self, op: Operation) -> Unit:
+    def read(self, op: Operation) -> RaisedOp:
         """Raises an op of the function's body to blocks, or says why it stays."""
-        self.place, self._statements, self._own = Place(), [], {}
+        self.place, self._statements, self._own = Nesting(), [], {}
         before, since = len(self.allocs), self.bodies.time()
         try:
             self._op(op)
@@ -65,12 +65,12 @@ class Reader:
             check_order(statements)
             made = [made for s in statements for made in ops_of(s, self.indices)]
             _check_inside(made)
-            return Unit(op, made)
+            return RaisedOp(op, made)
         except NotRaised as reason:
             del self.allocs[before:]
             self.bodies.forget(since)
             self.keep(op)
-            return Unit(op, [], str(reason))
+            return RaisedOp(op, [], str(reason))
 
     def keep(self, op: Operation) -> None:
         """Takes note of an op that stays as it is."""
@@ -98,9 +98,9 @@ class Reader:
                 self._op(op)
 
     @contextmanager
-    def _inside(self, loops: Sequence[Loop], guards: Sequence[AffineExpr]):
+    def _inside(self, loops: Sequence[SourceLoop], guards: Sequence[AffineExpr]):
         outside = self.place
-        self.place = Place([*outside.loops, *loops], [*outside.guards, *guards])
+        self.place = Nesting([*outside.loops, *loops], [*outside.guards, *guards])
         yield
         self.place = outside
 
@@ -117,7 +117,7 @@ class Reader:
             self._block(op.body.block)
             self._hand_on(op, carried)
 
-    def _loop(self, op: Nests) -> tuple[Loop | None, list[AffineExpr]]:
+    def _loop(self, op: Nests) -> tuple[SourceLoop | None, list[AffineExpr]]:
         """The loop from 0 in steps of 1, and what must be at least 0 for an iteration to run; None
         for a loop that never runs."""
         index = op.body.block.args[0]

@@ -21,11 +21,11 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from byocir.dialects.types import shape_of
-from byocir.lowering.scf_to_tir.statements import ElementAccess, Loop, Statement, is_injective
+from byocir.lowering.scf_to_tir.statements import ElementAccess, SourceLoop, Statement, is_injective
 
 
 def unstaged(
-    statements: Sequence[Statement], own: Mapping[SSAValue, Sequence[Loop]]
+    statements: Sequence[Statement], own: Mapping[SSAValue, Sequence[SourceLoop]]
 ) -> list[Statement]:
     """The statements without the buffers of `own` that only stage: each has an element for each
     iteration of these loops, which are its first indices."""
@@ -37,7 +37,7 @@ def unstaged(
 
 
 def _read_at_source(
-    buffer: SSAValue, loops: Sequence[Loop], statements: list[Statement]
+    buffer: SSAValue, loops: Sequence[SourceLoop], statements: list[Statement]
 ) -> list[Statement] | None:
     """Makes all that reads a buffer read the source of the copy that filled it; None where
     something else fills it."""
@@ -53,7 +53,7 @@ def _read_at_source(
 
 
 def _kept_in_place(
-    buffer: SSAValue, loops: Sequence[Loop], statements: list[Statement]
+    buffer: SSAValue, loops: Sequence[SourceLoop], statements: list[Statement]
 ) -> list[Statement] | None:
     """Keeps a buffer in the place that a copy stores it to in the end; None where that is another
     program."""
@@ -93,7 +93,7 @@ def _is_copy(statement: Statement) -> bool:
 
 
 def _is_whole(
-    copy: Statement, staged: ElementAccess, loops: Sequence[Loop], rest: Sequence[Statement]
+    copy: Statement, staged: ElementAccess, loops: Sequence[SourceLoop], rest: Sequence[Statement]
 ) -> bool:
     """Tells if a copy goes once over all that each iteration has in a buffer: it is in these loops,
     and in one more for each dimension, in which nothing else is."""

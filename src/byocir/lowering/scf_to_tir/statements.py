@@ -24,7 +24,7 @@ class NotRaised(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class SourceLoop:
     """A loop from 0 with steps of 1. Each loop of a function has a number of its own."""
 
     number: int
@@ -48,10 +48,10 @@ class ElementAccess:
 
 
 @dataclass
-class Place:
+class Nesting:
     """The place of statements in a program: the loops and guards around them."""
 
-    loops: list[Loop] = field(default_factory=list[Loop])
+    loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     guards: list[AffineExpr] = field(default_factory=list[AffineExpr])
 
 
@@ -60,7 +60,7 @@ class Statement:
     """A body that runs at each point of some loops where all guards are at least 0. It takes the
     elements of `ins`, then of `outs`, and yields those of `outs`."""
 
-    loops: list[Loop]
+    loops: list[SourceLoop]
     guards: list[AffineExpr]
     ins: list[ElementAccess]
     outs: list[ElementAccess]
@@ -74,7 +74,7 @@ class Statement:
 
 
 @dataclass
-class Unit:
+class RaisedOp:
     """An op of a function's body: the ops that it becomes, or why it stays."""
 
     op: Operation
@@ -106,10 +106,10 @@ def _check_pair(first: Statement, second: Statement) -> None:
 
 def may_meet(
     access: ElementAccess,
-    loops: Sequence[Loop],
+    loops: Sequence[SourceLoop],
     other: ElementAccess,
-    other_loops: Sequence[Loop],
-    shared: Sequence[Loop],
+    other_loops: Sequence[SourceLoop],
+    shared: Sequence[SourceLoop],
     level: int,
 ) -> bool:
     """Tells if `access` at one point and `other` at another may be the same element, where the
@@ -136,11 +136,11 @@ _Term = tuple[int, Interval]
 
 def _difference(
     left: Linear[int],
-    loops: Sequence[Loop],
+    loops: Sequence[SourceLoop],
     right: Linear[int],
-    other_loops: Sequence[Loop],
+    other_loops: Sequence[SourceLoop],
     same: set[int],
-    later: Loop | None,
+    later: SourceLoop | None,
 ) -> list[_Term]:
     terms: list[_Term] = []
     for loop in loops:
@@ -169,11 +169,11 @@ def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
     return low <= 0 <= high and (constant % divisor == 0 if divisor else constant == 0)
 
 
-def is_injective(access: ElementAccess, loops: Sequence[Loop]) -> bool:
+def is_injective(access: ElementAccess, loops: Sequence[SourceLoop]) -> bool:
     """Tells if each point of these loops accesses another element, the other loops being fixed."""
     forms = [form for expr in access.index if (form := linear(expr)) is not None]
 
-    def widest(loop: Loop) -> int:
+    def widest(loop: SourceLoop) -> int:
         return max((abs(form.coefficient(loop.number)) for form in forms), default=0)
 
     ordered = sorted((loop for loop in loops if loop.extent > 1), key=widest, reverse=True)

@@ -20,7 +20,7 @@ from byocir.dialects.tir.affine import divided_iterators
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.dots import HAS_QUADS
 from byocir.lowering.tir_to_c.literals import c_type
-from byocir.lowering.tir_to_c.tiles import PRELUDE, Factor, Tile
+from byocir.lowering.tir_to_c.tiles import PRELUDE, Tile, TileFactor
 from byocir.lowering.tir_to_c.tree import Block, Declare, For, Node, Nodes
 from byocir.rewrites.host.dot_steps import DotStep
 from byocir.rewrites.host.tile_shape import TileShape
@@ -143,7 +143,7 @@ class ChannelTile(Tile):
             inner = [For(row, height, inner)]
         return [*lines, *inner]
 
-    def _products(self, moving: Factor, width: int) -> list[str]:
+    def _products(self, moving: TileFactor, width: int) -> list[str]:
         """Adds the products of all steps to `a`."""
         prefix = _WIDTHS[width][1]
         lines: list[str] = []
@@ -159,7 +159,7 @@ class ChannelTile(Tile):
 
     def _fours(
         self,
-        factor: Factor,
+        factor: TileFactor,
         place: str,
         width: int,
         into: str,
@@ -179,7 +179,7 @@ class ChannelTile(Tile):
             lines.append(f"fours_{width}({', '.join(parts)}, {into} + {step * i});")
         return lines
 
-    def _offsets(self, factor: Factor) -> list[int]:
+    def _offsets(self, factor: TileFactor) -> list[int]:
         """Lists the operand's offset at each step of the reduction."""
         coefficients = [factor.inner.coefficient(loop.position) for loop in self.reduction]
         points = product(*(range(loop.extent) for loop in self.reduction))

@@ -16,11 +16,11 @@ from math import prod
 from byocir.dialects.tir.affine import IndexForm, divided_iterators, iterators_of
 from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
-from byocir.lowering.tir_to_c.kernels import Kernel, Loop
+from byocir.lowering.tir_to_c.kernels import Kernel, KernelLoop
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.openmp import WORTH_SHARING, alone, shared_loops
 from byocir.lowering.tir_to_c.tile_nest import TileNest
-from byocir.lowering.tir_to_c.tiles import Factor, Tile
+from byocir.lowering.tir_to_c.tiles import Tile, TileFactor
 from byocir.lowering.tir_to_c.unwritten import writes_apart
 from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_fuse
@@ -64,8 +64,8 @@ def _may_share(writer: BlockWriter, kernel: Kernel) -> bool:
 class _Roles:
     """The roles that the iterators of a contraction have in its tiles."""
 
-    lane: Loop
-    rows: tuple[Loop, ...]
+    lane: KernelLoop
+    rows: tuple[KernelLoop, ...]
     """The loops over rows of tiles: at most two, the innermost last."""
     dot: Dot | None
     """The products that each step of the reduction adds up, if it is more than one."""
@@ -93,7 +93,7 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     lane, dot = roles.lane.position, roles.dot
     reduction = writer.reduction if dot is None else writer.reduction[:-1]
     factors = [
-        Factor(
+        TileFactor(
             access,
             outer,
             inner if dot is None else inner.without(writer.reduction[-1].position),
@@ -111,7 +111,7 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
     return TileNest(writer, host, tile, shape, roles.lane, roles.rows)
 
 
-def _roles(writer: BlockWriter, lane: Loop, host: CHost) -> _Roles | None:
+def _roles(writer: BlockWriter, lane: KernelLoop, host: CHost) -> _Roles | None:
     """The rows of tiles along an iterator, if vectors, or vectors of neighbours along the
     reduction, can be read along it."""
     i, target = lane.position, writer.outs[0].offset
@@ -137,7 +137,7 @@ def _roles(writer: BlockWriter, lane: Loop, host: CHost) -> _Roles | None:
     return _Roles(lane, (*outer[-1:], inner), dot)
 
 
-def _shares(writer: BlockWriter, loop: Loop, lane: int) -> bool:
+def _shares(writer: BlockWriter, loop: KernelLoop, lane: int) -> bool:
     """Tells if rows along an iterator use one vector, and each a number or vector of its own."""
     steps = [access.offset.coefficient(loop.position) for access in writer.ins]
     vectors = [access.offset.coefficient(lane) > 0 for access in writer.ins]

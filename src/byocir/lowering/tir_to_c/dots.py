@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.tir.affine import divided_iterators, linear
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.accesses import Inside
-from byocir.lowering.tir_to_c.kernels import Loop, Operand
+from byocir.lowering.tir_to_c.kernels import BlockOperand, KernelLoop
 from byocir.rewrites.host.dot_steps import DotStep
 from byocir.toolchain.cpu import Cpu
 
@@ -57,7 +57,7 @@ class Dot:
     lanes: int
     elements: tuple[Attribute, Attribute]
     left: int
-    outer: Loop | None
+    outer: KernelLoop | None
 
     @property
     def macro(self) -> str:
@@ -103,7 +103,7 @@ def _load_of(count: int) -> str:
 
 
 def dot_of(
-    ins: Sequence[Operand], reduction: Sequence[Loop], lane: int, description: Cpu
+    ins: Sequence[BlockOperand], reduction: Sequence[KernelLoop], lane: int, description: Cpu
 ) -> Dot | None:
     """The step that takes the innermost of the reduction iterators at once, for vectors along a
     lane, if the processor has one."""
@@ -125,7 +125,7 @@ def dot_of(
     return _partial(Dot(loop.extent, lanes, elements, loop.extent, outer), checks, reduction)
 
 
-def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[Loop]) -> Dot | None:
+def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[KernelLoop]) -> Dot | None:
     """The step where the other operand has too few neighbours at the last place, and nothing else
     is outside of its array."""
     if len(checks) != 1 or checks[0].from_zero or checks[0].size is None:

@@ -13,7 +13,7 @@ from byocir.lowering.tir_to_c.tree import For, Nodes
 
 
 @dataclass
-class Operand:
+class BlockOperand:
     """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
     is read outside."""
 
@@ -32,7 +32,7 @@ class Operand:
 
 
 @dataclass
-class Loop:
+class KernelLoop:
     """An iterator that is left: its position in the block, and how far it runs."""
 
     position: int
@@ -48,7 +48,7 @@ class Loop:
         return f"s{self.position}"
 
 
-def nest(loops: Sequence[Loop], body: Nodes) -> Nodes:
+def nest(loops: Sequence[KernelLoop], body: Nodes) -> Nodes:
     """Loops around statements, the first one outermost."""
     for loop in reversed(loops):
         body = [For(loop.name, loop.extent, body)]

@@ -26,7 +26,7 @@ from byocir.lowering.tir_to_c.accesses import IndexText, Inside, offset_of, outs
 from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, either, loop_over, when
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.float_ranges import known_floats
-from byocir.lowering.tir_to_c.kernels import Kernel, Loop, Operand, nest
+from byocir.lowering.tir_to_c.kernels import BlockOperand, Kernel, KernelLoop, nest
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     c_type,
@@ -83,13 +83,13 @@ class BlockWriter:
         kept = self._used - self._counted - self._updated
         self._read = [i for i in range(len(op.ins)) if i in kept]
         self.guards: list[AffineExpr] = list(op.where.data.results) if op.where is not None else []
-        self.parallel = [Loop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
-        self.reduction = [Loop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
+        self.parallel = [KernelLoop(i, op.extents[i]) for i in op.parallels if op.extents[i] > 1]
+        self.reduction = [KernelLoop(i, op.extents[i]) for i in op.reductions if op.extents[i] > 1]
         self.parallel, self.reduction = self._merged(self.parallel), self._merged(self.reduction)
         self._left = {loop.position: loop for loop in (*self.parallel, *self.reduction)}
         self.indices = self.indices_at(())
 
-    def indices_at(self, starts: Collection[Loop]) -> IndexText:
+    def indices_at(self, starts: Collection[KernelLoop]) -> IndexText:
         """Index expressions in C where these loops are at the start of a tile."""
         names = ["0"] * len(self.op.extents)
         for i, loop in self._left.items():
@@ -134,7 +134,9 @@ class BlockWriter:
                 counters.add(i)
         return counters
 
-    def _late(self, epilogue: Epilogue | None) -> tuple[list[Operand], list[Operand], list[int]]:
+    def _late(
+        self, epilogue: Epilogue | None
+    ) -> tuple[list[BlockOperand], list[BlockOperand], list[int]]:
         """Lists the reads and writes of an epilogue, and the inputs that it takes beside the
         result."""
         if epilogue is None:
@@ -148,36 +150,40 @@ class BlockWriter:
         ]
         return accesses[:count], accesses[count:], [i for i in used if i < count]
 
-    def _access(self, name: str, value: SSAValue, position: int, pad: Attribute | None) -> Operand:
+    def _access(
+        self, name: str, value: SSAValue, position: int, pad: Attribute | None
+    ) -> BlockOperand:
         return self._mapped(name, value, self.op.maps.data[position].data, pad)
 
     def _mapped(
         self, name: str, value: SSAValue, map_: AffineMap, pad: Attribute | None
-    ) -> Operand:
+    ) -> BlockOperand:
         shape = shape_of(value.type) if map_.results else ()
         checks = [] if pad is None else outside_of(map_, shape, self._ranges())
         element = element_type_of(value.type)
         outside = literal(pad) if pad is not None else None
-        return Operand(name, element, offset_of(map_, shape), checks, outside, nbytes(value.type))
+        return BlockOperand(
+            name, element, offset_of(map_, shape), checks, outside, nbytes(value.type)
+        )
 
-    def _accesses(self) -> list[Operand]:
+    def _accesses(self) -> list[BlockOperand]:
         read = [x for i, x in enumerate(self.ins) if i in self._used]
         if self.epilogue is None:
             return [*read, *self.outs]
         return [*read, *(self.late_ins[i] for i in self.late_used), *self.late_outs]
 
     @property
-    def written(self) -> list[Operand]:
+    def written(self) -> list[BlockOperand]:
         """The arrays that the function writes."""
         return self.outs if self.epilogue is None else self.late_outs
 
-    def _merged(self, loops: list[Loop]) -> list[Loop]:
+    def _merged(self, loops: list[KernelLoop]) -> list[KernelLoop]:
         """Neighbours as one where the outer one steps as far as the inner one runs."""
         accesses = self._accesses()
         fixed = {i for access in accesses for i in access.fixed}
         fixed |= {i for guard in self.guards for i in guard.used_dims()} | set(self.based)
         fixed |= set() if self._wanted is None else {self._wanted}
-        merged: list[Loop] = []
+        merged: list[KernelLoop] = []
         for loop in loops:
             outer = merged[-1] if merged else None
             if (
@@ -189,7 +195,7 @@ class BlockWriter:
                     for a in accesses
                 )
             ):
-                merged[-1] = Loop(loop.position, outer.extent * loop.extent)
+                merged[-1] = KernelLoop(loop.position, outer.extent * loop.extent)
                 for access in accesses:
                     access.offset = access.offset.without(outer.position)
             else:
@@ -232,7 +238,7 @@ class BlockWriter:
 
     def _walked(
         self,
-        loops: Sequence[Loop],
+        loops: Sequence[KernelLoop],
         outs: Sequence[str] | None,
         store: Callable[[int, str], str],
         lanes: _Lanes | None = None,
@@ -303,10 +309,10 @@ class BlockWriter:
         """The inputs that are read outside of their arrays."""
         return [i for i in sorted(self._used) if i < len(self.ins) and self.ins[i].checks]
 
-    def _place(self, access: Operand) -> str:
+    def _place(self, access: BlockOperand) -> str:
         return f"{access.name}[{self.indices.offset(access.offset)}]"
 
-    def _load(self, access: Operand, checks: Sequence[Inside] | None = ()) -> str:
+    def _load(self, access: BlockOperand, checks: Sequence[Inside] | None = ()) -> str:
         """An element where the checks hold, else what is read outside, as without checks (None)."""
         if checks is None:
             return str(access.pad)
@@ -379,7 +385,7 @@ class BlockWriter:
             body += self._accumulated(_Lanes(lane, remainder, str(full * size)))
         return nest(rest, body)
 
-    def _lane(self) -> Loop | None:
+    def _lane(self) -> KernelLoop | None:
         """The parallel iterator along which accumulators stand side by side."""
         wanted = next((x for x in self.parallel if x.position == self._wanted), None)
         if wanted is not None:
@@ -389,12 +395,12 @@ class BlockWriter:
             return max(near, key=lambda loop: min(loop.extent, LANES))
         return self.parallel[-1] if self.parallel and self.parallel[-1].extent > 1 else None
 
-    def _follows(self, loop: Loop) -> bool:
+    def _follows(self, loop: KernelLoop) -> bool:
         return self._is_near(loop) and all(
             loop.position not in access.fixed for access in self._accesses()
         )
 
-    def _is_near(self, loop: Loop) -> bool:
+    def _is_near(self, loop: KernelLoop) -> bool:
         """Tells whether elements along a loop count as following each other, if they are inside."""
         return all(
             abs(access.offset.coefficient(loop.position)) <= NEAR
@@ -462,7 +468,7 @@ class BlockWriter:
 class _Lanes:
     """Accumulators side by side: `count` of them, along a loop from `start` on."""
 
-    loop: Loop
+    loop: KernelLoop
     count: int
     start: str = ""
 
@@ -481,5 +487,5 @@ def _just(body: Nodes, varies: bool) -> Nodes:
     return [*([KEPT_APART] if varies else []), *body]
 
 
-def _over(loop: Loop, body: Nodes, varies: bool) -> Nodes:
+def _over(loop: KernelLoop, body: Nodes, varies: bool) -> Nodes:
     return [loop_over(loop.name, loop.extent, body, varies)]

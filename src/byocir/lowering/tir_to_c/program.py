@@ -52,12 +52,12 @@ from byocir.lowering.tir_to_c.steps import (
     SIZES,
     Branch,
     Buffer,
-    Call,
+    CallStep,
     Compute,
     Copy,
+    CProgram,
     Extern,
     Fill,
-    Program,
     Repeat,
     Step,
     TextOf,
@@ -71,7 +71,7 @@ from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 
-def program_of(function: FuncOp, host: CHost) -> Program:
+def program_of(function: FuncOp, host: CHost) -> CProgram:
     """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere; or
     of a function in memory, as it is scheduled. Raises NoC for one of these without a form in C,
     and for one that takes numbers of type `index`."""
@@ -82,11 +82,11 @@ def program_of(function: FuncOp, host: CHost) -> Program:
     return _Builder(function, host).build()
 
 
-def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) -> Program:
+def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) -> CProgram:
     """The program of a function in memory, as it is scheduled; `text_of` gives the C of its
     instructions. Raises NoC for one without a form in C."""
     inputs, outputs = ports_of(function)
-    program = Program()
+    program = CProgram()
     program.arguments = [Buffer(type_, INPUT, i) for i, type_ in enumerate(inputs)]
     program.results = [Buffer(type_, OUTPUT, i) for i, type_ in enumerate(outputs)]
     program.steps += steps_in_memory(
@@ -99,7 +99,7 @@ def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) 
 class _Builder:
     def __init__(self, function: FuncOp, host: CHost) -> None:
         self.block, self.host = function.body.block, host
-        self.program = Program()
+        self.program = CProgram()
         self.buffers: dict[SSAValue, Buffer] = {}
         self._steps = self.program.steps
         """The list that steps go to: that of the function, or of the innermost loop."""
@@ -143,7 +143,7 @@ class _Builder:
                 pairs[epilogue.op] = op, epilogue
         return pairs
 
-    def build(self) -> Program:
+    def build(self) -> CProgram:
         inputs = count()
         for arg in self.block.args:
             kept = is_open(arg.type)
@@ -330,12 +330,12 @@ class _Builder:
             self._steps += [Copy(*pair) for pair in pairs]
             return
         outputs = [t or Buffer(s.type, KEPT) for s, t in zip(sources, targets, strict=True)]
-        self._steps.append(Call(op, sources, outputs))
+        self._steps.append(CallStep(op, sources, outputs))
 
     def _call(self, op: Operation) -> None:
         inputs, outputs = self._ports(op)
         scheduled = self._scheduled(op, inputs, outputs)
-        self._steps += [Call(op, inputs, outputs)] if scheduled is None else scheduled
+        self._steps += [CallStep(op, inputs, outputs)] if scheduled is None else scheduled
 
     def _scheduled(
         self, op: Operation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]

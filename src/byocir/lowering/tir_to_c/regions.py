@@ -12,7 +12,7 @@ from byocir.dialects.types import element_type_of
 from byocir.lowering.tir_to_c.literals import defined_array, stored_type
 from byocir.lowering.tir_to_c.program import in_memory
 from byocir.lowering.tir_to_c.step_writer import StepWriter
-from byocir.lowering.tir_to_c.steps import CONSTANT, Program, TextOf, all_steps, buffers_of
+from byocir.lowering.tir_to_c.steps import CONSTANT, CProgram, TextOf, all_steps, buffers_of
 from byocir.lowering.tir_to_c.tree import Declare, If, Nodes, definition
 from byocir.rewrites.host.c_host import CHost
 
@@ -61,7 +61,7 @@ def _once(text: str) -> str:
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
-def _constants(program: Program, name: str) -> list[tuple[str, str]]:
+def _constants(program: CProgram, name: str) -> list[tuple[str, str]]:
     """The name and the definition of each constant."""
     used = [b for step in all_steps(program.steps) for b in buffers_of(step)]
     types = {buffer.index: buffer.type for buffer in used if buffer.place == CONSTANT}

@@ -28,7 +28,7 @@ from byocir.dialects.types import element_type_of
 from byocir.rewrites.machine.select import beginning
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.index import base_sums, loops_behind
-from byocir.rewrites.schedule.write_out import Box
+from byocir.rewrites.schedule.write_out import PaddedBox
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
         return [op]
     calls: list[IntrinsicOp] = []
     for box in op.boxes_of(block):
-        work = replace(Box.of(block), sides=box).made([*block.ins, *block.outs])
+        work = replace(PaddedBox.of(block), sides=box).made([*block.ins, *block.outs])
         begins = first is not block and all(box[i][0] == 0 for i in block.reductions)
         before = [beginning(work, first)] if begins else []
         calls.append(IntrinsicOp.of(op.callee.data, [*before, work], op.fields, op.location))

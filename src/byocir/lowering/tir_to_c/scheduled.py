@@ -46,14 +46,14 @@ from byocir.lowering.tir_to_c.steps import (
     ARENA,
     LOCAL,
     Buffer,
+    BufferElement,
     Compute,
     Copy,
+    CProgram,
     Extern,
     Fill,
     Instruct,
     Local,
-    Place,
-    Program,
     Repeat,
     Step,
     TextOf,
@@ -75,7 +75,7 @@ def steps_in_memory(
     function: FuncOp,
     buffers: Sequence[Buffer],
     inputs: int,
-    program: Program,
+    program: CProgram,
     host: CHost,
     text_of: TextOf = lambda op: None,
 ) -> list[Step]:
@@ -101,7 +101,7 @@ def _is_set_first(output: SSAValue, block: Block) -> bool:
 class _Writer:
     """Writes the steps of one function and of those that it calls."""
 
-    def __init__(self, program: Program, host: CHost, text_of: TextOf) -> None:
+    def __init__(self, program: CProgram, host: CHost, text_of: TextOf) -> None:
         self.program, self.host, self.text_of = program, host, text_of
         self.steps: list[Step] = []
         self.buffers: dict[SSAValue, Buffer] = {}
@@ -213,10 +213,10 @@ class _Writer:
         indices = IndexText([f"({self._text(b)})" if b != Linear() else "0" for b in bases], known)
         names_ = [f"x{i}" for i in range(len(block.ins))]
         names_ += [f"y{i}" for i in range(len(block.outs))]
-        places: list[Place] = []
+        places: list[BufferElement] = []
         for name, value, attr in zip(names_, [*block.ins, *block.outs], block.maps, strict=True):
             form = offset_of(attr.data, shape_of(value.type) if attr.data.results else ())
-            places.append(Place(name, self.buffers[value], indices.offset(form)))
+            places.append(BufferElement(name, self.buffers[value], indices.offset(form)))
         return Instruct(text, places, indices.helpers, names(op.location))
 
     def _fill(self, op: FillOp) -> None:

@@ -23,11 +23,11 @@ from byocir.lowering.tir_to_c.steps import (
     ARENA,
     KEPT,
     Buffer,
-    Call,
+    CallStep,
     Compute,
+    CProgram,
     Extern,
     Local,
-    Program,
     all_steps,
     buffers_of,
 )
@@ -55,7 +55,7 @@ _KEYWORDS = re.compile(
 
 
 @dataclass(frozen=True)
-class Port:
+class CPort:
     """An input or output of a model: its name there and in C. If its shape is open, the member's
     name with `_shape` has it, and the type is that of the largest."""
 
@@ -71,10 +71,10 @@ class HostCode:
 
     source: str
     header: str
-    inputs: list[Port]
-    outputs: list[Port]
+    inputs: list[CPort]
+    outputs: list[CPort]
     host: CHost
-    program: Program = field(repr=False)
+    program: CProgram = field(repr=False)
     name: str = "model"
     """The beginning of all names that the header declares."""
 
@@ -93,9 +93,9 @@ class HostCode:
         return [aligned(array.values()) for _, array in self.program.constants]
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[CallStep]:
         """The steps that run elsewhere, by the index that the region function is given."""
-        return [step for step in all_steps(self.program.steps) if isinstance(step, Call)]
+        return [step for step in all_steps(self.program.steps) if isinstance(step, CallStep)]
 
     @property
     def is_worth_it(self) -> bool:
@@ -115,9 +115,9 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
     return HostCode(*texts, inputs, outputs, host, program, name)
 
 
-def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[Port]:
+def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[CPort]:
     """Those that are arrays."""
-    ports: list[Port] = []
+    ports: list[CPort] = []
     taken: set[str] = set()
     for name, buffer in zip(names, buffers, strict=True):
         if buffer.place == KEPT:
@@ -130,7 +130,7 @@ def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[Port]:
             member = f"{base}_{count}"
         is_open = buffer.sizes is not None
         taken.update([member, f"{member}_shape"] if is_open else [member])
-        ports.append(Port(name, member, buffer.type, is_open))
+        ports.append(CPort(name, member, buffer.type, is_open))
     return ports
 
 
@@ -138,9 +138,9 @@ class _Writer:
     def __init__(
         self,
         name: str,
-        program: Program,
-        inputs: Sequence[Port],
-        outputs: Sequence[Port],
+        program: CProgram,
+        inputs: Sequence[CPort],
+        outputs: Sequence[CPort],
         threads: int,
     ) -> None:
         self.name, self.program, self.threads = name, program, threads
@@ -269,7 +269,7 @@ class _Writer:
         return max(ends, default=0)
 
 
-def _struct(name: str, qualifier: str, ports: Sequence[Port]) -> list[str]:
+def _struct(name: str, qualifier: str, ports: Sequence[CPort]) -> list[str]:
     rows: list[str] = []
     for port in ports:
         shape, most = list(shape_of(port.type)), "at most " if port.is_open else ""

@@ -21,7 +21,7 @@ from byocir.lowering.tir_to_c.steps import (
     SIZES,
     Branch,
     Buffer,
-    Call,
+    CallStep,
     Compute,
     Copy,
     Extern,
@@ -126,7 +126,7 @@ class StepWriter:
             nodes.append(filled if runs.count == 1 else For("i", runs.count, [filled]))
         return [Block(nodes)] if step.runs else []
 
-    def _call(self, step: Call) -> Nodes:
+    def _call(self, step: CallStep) -> Nodes:
         index, self._calls = self._calls, self._calls + 1
         given = [b for i in step.inputs for b in (i, i.sizes) if b is not None]
         inputs = ", ".join(self._pointer(buffer) for buffer in given) or "NULL"

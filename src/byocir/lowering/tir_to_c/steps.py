@@ -90,7 +90,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallStep:
     """A step that runs elsewhere: a call of a region function, or an op without a form in C. Inputs
     are its operands, then what the graphs of a foreign op capture. For the end of a graph of an If,
     the operands are the outputs."""
@@ -117,7 +117,7 @@ does."""
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferElement:
     """An element of a buffer, which C calls by a name; the offset is a C expression."""
 
     name: str
@@ -130,7 +130,7 @@ class Instruct:
     """An instruction of a target, by its text in C, which names these places."""
 
     text: str
-    places: list[Place]
+    places: list[BufferElement]
     helpers: dict[str, str]
     nodes: tuple[str, ...]
 
@@ -165,7 +165,7 @@ class Branch:
     otherwise: list[Step]
 
 
-Step = Branch | Compute | Fill | Copy | Call | Extern | Instruct | Repeat | Local
+Step = Branch | Compute | Fill | Copy | CallStep | Extern | Instruct | Repeat | Local
 
 
 def buffers_of(step: Step) -> list[Buffer]:
@@ -182,7 +182,7 @@ def _named(step: Step) -> list[Buffer]:
             return [step.buffer]
         case Copy():
             return [step.source, step.target]
-        case Call() | Extern():
+        case CallStep() | Extern():
             return [*step.inputs, *step.outputs]
         case Instruct():
             return [place.buffer for place in step.places]
@@ -208,7 +208,7 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 @dataclass
-class Program:
+class CProgram:
     """The steps of a function, where its arguments and results are, its constants with their
     offsets where they lie in one image, and its arena."""
 

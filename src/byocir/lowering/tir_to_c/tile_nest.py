@@ -10,7 +10,7 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
 from byocir.lowering.tir_to_c.conditions import KEPT_APART, either, loop_over
 from byocir.lowering.tir_to_c.literals import c_type
-from byocir.lowering.tir_to_c.loops import BlockWriter, Loop
+from byocir.lowering.tir_to_c.loops import BlockWriter, KernelLoop
 from byocir.lowering.tir_to_c.openmp import alone, shared_for
 from byocir.lowering.tir_to_c.tiles import Tile
 from byocir.lowering.tir_to_c.tree import Block, Declare, For, If, Node, Nodes
@@ -41,8 +41,8 @@ class TileNest:
         host: CHost,
         tile: Tile,
         shape: TileShape,
-        lane: Loop,
-        rows: Sequence[Loop],
+        lane: KernelLoop,
+        rows: Sequence[KernelLoop],
     ) -> None:
         self.writer, self.host, self.tile, self.shape = writer, host, tile, shape
         self.lane, self.rows = lane, rows

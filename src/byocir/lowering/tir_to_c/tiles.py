@@ -12,7 +12,7 @@ from byocir.dialects.tir.affine import IndexForm
 from byocir.dialects.types import element_type_of, f32
 from byocir.lowering.tir_to_c.accesses import IndexText
 from byocir.lowering.tir_to_c.dots import SHIFT, Dot
-from byocir.lowering.tir_to_c.kernels import Loop, Operand, nest
+from byocir.lowering.tir_to_c.kernels import BlockOperand, KernelLoop, nest
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
 from byocir.lowering.tir_to_c.tree import Block, Declare, Node, Nodes, definition
 
@@ -39,11 +39,11 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Factor:
+class TileFactor:
     """An operand: where it is, apart from the reduction (`outer`) and along it (`inner`), whether
     it `follows` the lane, and how far it is from one row to the next, for each row iterator."""
 
-    access: Operand
+    access: BlockOperand
     outer: IndexForm
     inner: IndexForm
     follows: bool
@@ -58,8 +58,8 @@ class Factor:
 class Tile:
     """The C function of one register tile."""
 
-    factors: Sequence[Factor]
-    reduction: Sequence[Loop]
+    factors: Sequence[TileFactor]
+    reduction: Sequence[KernelLoop]
     indices: IndexText
     type: Attribute
     number: str
@@ -148,7 +148,7 @@ class Tile:
         if dot.outer is None:
             return nest(self.reduction, rest)
         last, until = dot.outer, dot.outer.extent - 1
-        whole = nest([Loop(last.position, until)], self._step(places, lanes, vectors))
+        whole = nest([KernelLoop(last.position, until)], self._step(places, lanes, vectors))
         end = Block([Declare("ptrdiff_t", last.name, str(until)), *rest])
         return nest([loop for loop in self.reduction if loop is not last], [*whole, end])
 
@@ -188,7 +188,7 @@ class Tile:
 
     def _load(
         self,
-        factor: Factor,
+        factor: TileFactor,
         name: str,
         prefix: str,
         at: int,
@@ -223,7 +223,7 @@ class Tile:
         return lines
 
 
-def _widened(factor: Factor) -> list[str]:
+def _widened(factor: TileFactor) -> list[str]:
     """The types of an integer operand in memory and on its way to 32 bits: gcc has vectors of twice
     the width by one instruction, and of four times the width element by element."""
     kind = c_type(factor.access.element)

@@ -43,7 +43,7 @@ class Numbers:
             Rewriter.insert_op(ops, InsertPoint.at_start(self._entry))
 
 
-class Point:
+class NestPoint:
     """The iterators of a nest at its innermost place: their values and, if known, intervals.
 
     Emits as `emitting_to` says; what was computed once is used again, so a point must

@@ -16,7 +16,7 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, number_op, signless
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
-from byocir.lowering.tir_to_scf.indices import Numbers, Point
+from byocir.lowering.tir_to_scf.indices import NestPoint, Numbers
 
 AtPoint = Callable[[list[SSAValue]], None]
 """Emits what a nest does at each point, given the loops' values."""
@@ -41,7 +41,7 @@ def write_copy(op: tir.CopyOp, numbers: Numbers) -> None:
         at_source = _based(indices, op.source_bases)
         at_target = _based(indices, op.destination_bases)
         intervals = _intervals(op.box, based=bool(op.source_bases))
-        point = Point(numbers, at_source, intervals)
+        point = NestPoint(numbers, at_source, intervals)
         value = _read(point, op.source, AffineMap.identity(rank), op.pad)
         kept = Emitted(value).to(element_type_of(op.destination.type))
         emit(memref.StoreOp.get(kept.value, op.destination, at_target))
@@ -54,7 +54,7 @@ def write_block(op: tir.BlockOp, numbers: Numbers) -> None:
 
     def point(indices: list[SSAValue]) -> None:
         intervals = _intervals(op.extents, based=bool(op.bases))
-        place = Point(numbers, _based(indices, op.bases), intervals)
+        place = NestPoint(numbers, _based(indices, op.bases), intervals)
         guards = list(op.where.data.results) if op.where is not None else []
         condition = place.condition(guards)
         if condition is None:
@@ -68,7 +68,7 @@ def write_block(op: tir.BlockOp, numbers: Numbers) -> None:
     write_nest(numbers, op.extents, op.names, point)
 
 
-def _at_point(op: tir.BlockOp, point: Point) -> None:
+def _at_point(op: tir.BlockOp, point: NestPoint) -> None:
     body = op.body.block
     maps = [*op.in_maps, *op.out_maps]
     pads = [*op.pad_values, *[None] * len(op.outs)]
@@ -90,7 +90,7 @@ def _at_point(op: tir.BlockOp, point: Point) -> None:
         emit(memref.StoreOp.get(values[value], array, indices))
 
 
-def _read(point: Point, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
+def _read(point: NestPoint, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
     """The element that a map selects or, where that is outside, the pad."""
     outside: list[AffineExpr] = []
     if pad is not None:

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, StoreOp, config_of
 from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.tokens_accesses import AccessReader
-from byocir.rewrites.order import Ordering, Step
+from byocir.rewrites.order import OrderedStep, Ordering
 from byocir.vta_sim.isa import Queue
 from byocir.vta_sim.tokens import TOKEN_FIFOS
 
@@ -43,7 +43,7 @@ def vta_ordering() -> Ordering:
     return Ordering(len(Queue), pairs, Queue.COMPUTE)
 
 
-def tokens_of(step: Step) -> set[str]:
+def tokens_of(step: OrderedStep) -> set[str]:
     """The dependency flags of a step."""
     pushes = {f.push for f in TOKEN_FIFOS if f.producer == step.unit and f.consumer in step.pushes}
     return pushes | {

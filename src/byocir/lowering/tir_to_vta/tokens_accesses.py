@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.tir import ConstantOp
 from byocir.dialects.types import nbytes
 from byocir.dialects.vta import AluOp, FinishOp, GemmOp, InstructionOp, LoadOp, NestOp, TransferOp
-from byocir.rewrites.order import Effects, Elements, SharedMemory, Touched
+from byocir.rewrites.order import Effects, Elements, Touched, TouchedMemory
 from byocir.vta_sim import Memory, VTAConfig, decode_uops
 
 
@@ -29,7 +29,7 @@ class AccessReader:
         self._config = config
         self._shared = shared
         self._spaces = {
-            memory: SharedMemory(memory, config.depth(memory))
+            memory: TouchedMemory(memory, config.depth(memory))
             for memory in (Memory.INP, Memory.WGT, Memory.ACC)
         }
         self._uops = np.zeros(config.depth(Memory.UOP), np.uint32)
@@ -68,7 +68,7 @@ class AccessReader:
         rows, columns = op.box
         starts = fields["dram_base"] + np.arange(rows) * fields["x_stride"]
         window = np.unique(starts[:, None] * scale + np.arange(columns * scale))
-        return ((SharedMemory(op.dram, nbytes(op.dram.type) // unit), compact(window)),)
+        return ((TouchedMemory(op.dram, nbytes(op.dram.type) // unit), compact(window)),)
 
     def _load_uops(self, op: LoadOp, local: slice) -> None:
         source = op.source.owner if op.source is not None else None

@@ -36,7 +36,7 @@ from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
 from byocir.patterns.targets import OBJECTIVES
 from byocir.rewrites.byoc.op_text import text_of
-from byocir.rewrites.byoc.table_form import Form, Work
+from byocir.rewrites.byoc.table_form import TableForm, Work
 
 SCHEMA_VERSION = 2
 
@@ -81,7 +81,7 @@ def read_costs(text: str, where: str = "") -> CostTable:
     return CostTable(entries)
 
 
-_FORM = Form("B249", "costs", SCHEMA_VERSION, "costs", "measure")
+_FORM = TableForm("B249", "costs", SCHEMA_VERSION, "costs", "measure")
 
 
 def _costs_in(row: dict[str, Any], where: str) -> dict[str, float]:

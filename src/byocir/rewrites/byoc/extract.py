@@ -14,7 +14,7 @@ from byocir.dialects.traits import is_constant
 from byocir.dialects.uses import set_operand
 from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
-from byocir.rewrites.byoc.markers import Place
+from byocir.rewrites.byoc.markers import HandPlacement
 from byocir.rewrites.byoc.order import free_values
 
 Build = Callable[[list[SSAValue], list[Attribute], Region], Operation]
@@ -102,7 +102,7 @@ def _moved(
         replacements.update(zip(constant.results, clone.results, strict=True))
     for op in ops:
         op.detach()
-        Place.clear(op)  # it is where it was placed
+        HandPlacement.clear(op)  # it is where it was placed
         body.add_op(op)
         _replace(op, replacements)
     return body

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byocir.patterns.policy import Merge
-from byocir.rewrites.byoc.quotient import Quotient, merge_connected
+from byocir.rewrites.byoc.quotient import QuotientGraph, merge_connected
 
 Edge = tuple[int, int]
 Colour = int | None
@@ -25,13 +25,13 @@ Colour = int | None
 
 def group_nodes(
     count: int, edges: Sequence[Edge], colours: Sequence[Colour], merge: Sequence[Merge]
-) -> Quotient:
+) -> QuotientGraph:
     """Groups nodes of one colour; `merge` says how, for each colour."""
-    quotient = Quotient(count, edges)
+    quotient = QuotientGraph(count, edges)
     if "connected" in merge:
         # In waves, what a group waits for stands before its other inputs already.
         order = [[node] for run in _waves(quotient, colours) for node in run]
-        quotient = Quotient(count, edges, groups=order)
+        quotient = QuotientGraph(count, edges, groups=order)
         merge_connected(quotient, edges, _of_kind("connected", colours, merge))
     if "any" in merge:
         quotient = _gather(quotient, count, edges, _of_kind("any", colours, merge))
@@ -44,8 +44,8 @@ def _of_kind(kind: Merge, colours: Sequence[Colour], merge: Sequence[Merge]) -> 
 
 
 def _gather(
-    quotient: Quotient, count: int, edges: Sequence[Edge], colours: Sequence[Colour]
-) -> Quotient:
+    quotient: QuotientGraph, count: int, edges: Sequence[Edge], colours: Sequence[Colour]
+) -> QuotientGraph:
     """Merges the nodes of each wave, then a wave with the one before of its colour if nothing is
     between them."""
     groups: list[list[int]] = []
@@ -53,7 +53,7 @@ def _gather(
         parts = [quotient.members(group) for group in run]
         whole = colours[run[0]] is not None
         groups += [[node for part in parts for node in part]] if whole else parts
-    gathered = Quotient(count, edges, groups=groups)
+    gathered = QuotientGraph(count, edges, groups=groups)
     last: dict[int, int] = {}
     for members in groups:
         colour = colours[members[0]]
@@ -67,7 +67,7 @@ def _gather(
     return gathered
 
 
-def _waves(quotient: Quotient, colours: Sequence[Colour]) -> list[list[int]]:
+def _waves(quotient: QuotientGraph, colours: Sequence[Colour]) -> list[list[int]]:
     """All groups, in runs of one colour (or None) that can go one after the other."""
     order = quotient.order()
     waiting = {group: len(quotient.before(group)) for group in order}
@@ -98,7 +98,9 @@ def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -
     return max(free, key=lambda colour: max(depth[group] for group in ready[colour]))
 
 
-def _changes(quotient: Quotient, colours: Sequence[Colour], order: Sequence[int]) -> dict[int, int]:
+def _changes(
+    quotient: QuotientGraph, colours: Sequence[Colour], order: Sequence[int]
+) -> dict[int, int]:
     """Counts the waves that the paths from a group need at least, its own included."""
     depth: dict[int, int] = {}
     for group in reversed(order):
@@ -131,7 +133,7 @@ MOST_CUTS = 4
 
 
 @dataclass(frozen=True)
-class Cut:
+class GroupCut:
     """The reason why a group is apart from an earlier one of its colour: a path from `leaves` (of
     the earlier) through `first` … `last`, all outside both, to `enters` (of the later)."""
 
@@ -147,8 +149,8 @@ it."""
 
 
 def find_cuts(
-    quotient: Quotient, edges: Sequence[Edge], colours: Sequence[Colour]
-) -> dict[int, list[Cut]]:
+    quotient: QuotientGraph, edges: Sequence[Edge], colours: Sequence[Colour]
+) -> dict[int, list[GroupCut]]:
     """Finds, for each group of a colour, the paths that keep it apart from the nearest earlier
     group of that colour."""
     order = quotient.order()
@@ -158,7 +160,7 @@ def find_cuts(
         if quotient.group(a) != quotient.group(b):
             entering.setdefault(quotient.group(b), []).append((a, b))
     upstream: dict[int, _Upstream] = {}
-    found: dict[int, list[Cut]] = {}
+    found: dict[int, list[GroupCut]] = {}
     for group in order:
         mine: _Upstream = {}
         for edge in entering.get(group, ()):
@@ -183,12 +185,12 @@ def _nearest(known: _Upstream, other: _Upstream) -> None:
             known[colour] = entry
 
 
-def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[Cut]:
+def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[GroupCut]:
     """One cut for each node from which a path of the nearest group comes in."""
     nearest = max((entry[0] for _, entry in entering if entry is not None), default=None)
-    told: dict[int, Cut] = {}
+    told: dict[int, GroupCut] = {}
     for (last, enters), entry in entering:
         if entry is not None and entry[0] == nearest:
             leaves, first = entry[1]
-            told.setdefault(last, Cut(leaves, first, last, enters))
+            told.setdefault(last, GroupCut(leaves, first, last, enters))
     return list(told.values())[:MOST_CUTS]

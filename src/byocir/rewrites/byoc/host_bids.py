@@ -29,7 +29,7 @@ UNITS = 10**18
 
 
 @dataclass(frozen=True)
-class Placed:
+class TakenMatch:
     """A match that a target has taken, `is_fixed` because a user placed it there; what is noted of
     it, and the place of its record."""
 
@@ -48,7 +48,7 @@ class Verdict:
     reason: str
 
 
-def against_host(placed: Sequence[Placed], host: Offer, objective: str) -> dict[int, Verdict]:
+def against_host(placed: Sequence[TakenMatch], host: Offer, objective: str) -> dict[int, Verdict]:
     """Decides on matches of one function, by their position; those of which a cost is unknown are
     left out."""
     found: dict[int, tuple[Bid, Bid]] = {}
@@ -91,7 +91,7 @@ class _Network:
     """The matches of a function as nodes of a cut, targets on the source's side, and the values
     between them."""
 
-    def __init__(self, placed: Sequence[Placed], objective: str) -> None:
+    def __init__(self, placed: Sequence[TakenMatch], objective: str) -> None:
         self._placed = placed
         self._crossing = _CROSSING[objective]
         self._owner = {op: i for i, each in enumerate(placed) for op in each.attempt.matched}

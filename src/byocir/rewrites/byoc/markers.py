@@ -20,7 +20,7 @@ from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
 
 
-class Place(NamedTuple):
+class HandPlacement(NamedTuple):
     """The place of ops by hand: a target or "host", and the group whose regions have no other ops;
     the empty group is all that is in none."""
 
@@ -34,10 +34,10 @@ class Place(NamedTuple):
             op.attributes[GROUP] = StringAttr(self.group)
 
     @staticmethod
-    def of(op: Operation) -> Place:
+    def of(op: Operation) -> HandPlacement:
         """Reads the place that is put on an op; empty if none is."""
         texts = (op.attributes.get(PLACE), op.attributes.get(GROUP))
-        return Place(*(text.data if isinstance(text, StringAttr) else "" for text in texts))
+        return HandPlacement(*(text.data if isinstance(text, StringAttr) else "" for text in texts))
 
     @staticmethod
     def clear(op: Operation) -> None:
@@ -91,9 +91,9 @@ def _mark_end(
             set_operand(use.operation, use.index, end.output)
 
 
-def marked_ops(block: Block) -> dict[Operation, Place]:
+def marked_ops(block: Block) -> dict[Operation, HandPlacement]:
     """The ops between markers and the place of each; raises ByocirError B240."""
-    marked: dict[Operation, Place] = {}
+    marked: dict[Operation, HandPlacement] = {}
     for end in block.ops:
         if isinstance(end, EndOp):
             place = _place_of(end)
@@ -113,8 +113,8 @@ def erase_markers(block: Block) -> None:
             op.erase()
 
 
-def _place_of(marker: BeginOp | EndOp) -> Place:
-    return Place(marker.target.data, marker.group.data if marker.group is not None else "")
+def _place_of(marker: BeginOp | EndOp) -> HandPlacement:
+    return HandPlacement(marker.target.data, marker.group.data if marker.group is not None else "")
 
 
 def _enclosed(end: EndOp) -> Iterator[Operation]:
@@ -139,7 +139,7 @@ def _enclosed(end: EndOp) -> Iterator[Operation]:
             pending += [(operand, op) for operand in op.operands]
 
 
-def _check_ways_out(block: Block, marked: Mapping[Operation, Place]) -> None:
+def _check_ways_out(block: Block, marked: Mapping[Operation, HandPlacement]) -> None:
     for op in block.ops:
         if not isinstance(op, BeginOp) and op not in marked:
             continue
@@ -151,7 +151,7 @@ def _check_ways_out(block: Block, marked: Mapping[Operation, Place]) -> None:
                 raise _error(f"byoc.end before {describe(user)}, found none", op)
 
 
-def _two_places(one: Place, other: Place, op: Operation) -> ByocirError:
+def _two_places(one: HandPlacement, other: HandPlacement, op: Operation) -> ByocirError:
     if one.target != other.target:
         return _error(f"one target, found {one.target} and {other.target}", op)
     return _error(f"one group, found {one.group or 'none'} and {other.group or 'none'}", op)

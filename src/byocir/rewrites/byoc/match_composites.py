@@ -38,10 +38,10 @@ from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
 from byocir.rewrites.byoc.costs import CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
-from byocir.rewrites.byoc.host_bids import Placed, against_host
+from byocir.rewrites.byoc.host_bids import TakenMatch, against_host
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.levels import leave_level
-from byocir.rewrites.byoc.markers import Place
+from byocir.rewrites.byoc.markers import HandPlacement
 from byocir.rewrites.byoc.order import sort_block
 from byocir.rewrites.host.c_host import c_host_of
 
@@ -80,7 +80,7 @@ class _Claims:
         default_factory=dict[Operation, tuple[Operation, ...]]
     )
     """The ops that become one node with an op, where that node has several results."""
-    placed: list[Placed] = field(default_factory=list[Placed])
+    placed: list[TakenMatch] = field(default_factory=list[TakenMatch])
     decisions: list[DecisionAttr] = field(default_factory=list[DecisionAttr])
 
     nearest: dict[tuple[Operation, str], Attempt] = field(
@@ -151,7 +151,7 @@ class _Claims:
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
         self.hold(attempt.root, attempt.composite.name)
         is_fixed = any(place_of(op).target == target for op in attempt.matched)
-        self.placed.append(Placed(attempt, offer, is_fixed, note, len(self.decisions) - 1))
+        self.placed.append(TakenMatch(attempt, offer, is_fixed, note, len(self.decisions) - 1))
         if attempt.match.state.exposed:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
@@ -171,14 +171,14 @@ class _Claims:
         self.placed = [each for i, each in enumerate(self.placed) if i not in on_host]
 
 
-def place_of(op: Operation) -> Place:
+def place_of(op: Operation) -> HandPlacement:
     """Reads the place of an op by hand, its own or that of the control flow around it."""
-    place = Place.of(op)
+    place = HandPlacement.of(op)
     around = op.parent_op()
     while not place.target and around is not None:
-        place = Place.of(around)
+        place = HandPlacement.of(around)
         if place.target == HOST:
-            place = Place()  # the host runs it; what is inside may go elsewhere
+            place = HandPlacement()  # the host runs it; what is inside may go elsewhere
         around = around.parent_op()
     return place
 

@@ -29,11 +29,11 @@ from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.region_rules import GatheredRegion, broken_rules
 from byocir.patterns.targets import Taker, composites_of, find
 from byocir.patterns.trail import withdraw
-from byocir.rewrites.byoc.grouping import Cut, Edge, components, find_cuts, group_nodes
+from byocir.rewrites.byoc.grouping import Edge, GroupCut, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.join import Replaced, join_regions
 from byocir.rewrites.byoc.order import dependencies, place, topological
-from byocir.rewrites.byoc.quotient import Quotient
+from byocir.rewrites.byoc.quotient import QuotientGraph
 from byocir.rewrites.byoc.verify_regions import verify_interface
 from byocir.rewrites.byoc.work import macs_of
 from byocir.vendor.hooks import ask, expect_given
@@ -156,7 +156,7 @@ def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
     )
 
 
-def _apart_where_rules_break(graph: _Graph, quotient: Quotient) -> Quotient:
+def _apart_where_rules_break(graph: _Graph, quotient: QuotientGraph) -> QuotientGraph:
     """The groups, but those that break a rule in parts that no edge connects. No cycle comes of
     that: it would have been one of the groups."""
     if not any(policy.rules for policy in graph.policies):
@@ -166,14 +166,14 @@ def _apart_where_rules_break(graph: _Graph, quotient: Quotient) -> Quotient:
         members = sorted(quotient.members(group))
         parts = components(members, near) if graph.broken_rules(members) else [members]
         groups += parts
-    return Quotient(len(graph.ops), graph.edges, groups=groups)
+    return QuotientGraph(len(graph.ops), graph.edges, groups=groups)
 
 
 def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
     return [op for r in regions for op in r.body.block.ops if isinstance(op, CompositeOp)]
 
 
-def _not_worth_a_call(graph: _Graph, quotient: Quotient) -> dict[int, str]:
+def _not_worth_a_call(graph: _Graph, quotient: QuotientGraph) -> dict[int, str]:
     """The regions to give back: glue that serves nothing, what is too small, what breaks a rule."""
     glue = [frozenset(c.name for c in composites_of(t) if c.glue) for t in graph.targets]
     near = graph.neighbours()
@@ -212,8 +212,8 @@ def _too_small(composites: Sequence[CompositeOp], policy: RegionPolicy) -> str:
 
 
 def _without(
-    quotient: Quotient, count: int, edges: Sequence[Edge], gone: Mapping[int, str]
-) -> Quotient:
+    quotient: QuotientGraph, count: int, edges: Sequence[Edge], gone: Mapping[int, str]
+) -> QuotientGraph:
     """The groups without these nodes, which stand alone. A group's nodes that go are not connected
     to those that stay, so they can stand in front of them."""
     groups: list[list[int]] = []
@@ -222,10 +222,10 @@ def _without(
         groups += [[node] for node in sorted(members) if node in gone]
         stay = [node for node in members if node not in gone]
         groups += [stay] if stay else []
-    return Quotient(count, edges, groups=groups)
+    return QuotientGraph(count, edges, groups=groups)
 
 
-def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
+def _record_cuts(graph: _Graph, quotient: QuotientGraph) -> None:
     """Notes what keeps groups apart on one region of each group, so that joining finds it."""
     gathering = [p.merge != "none" for p in graph.policies]
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
@@ -235,7 +235,7 @@ def _record_cuts(graph: _Graph, quotient: Quotient) -> None:
             regions[0].cuts = ArrayAttr(dict.fromkeys(_cut(cut, graph.ops) for cut in cuts))
 
 
-def _cut(cut: Cut, ops: Sequence[Operation]) -> CutAttr:
+def _cut(cut: GroupCut, ops: Sequence[Operation]) -> CutAttr:
     first = ops[cut.first]
     return CutAttr.of(
         _region_named(first) if isinstance(first, RegionOp) else describe(first),
@@ -251,7 +251,7 @@ def _region_named(region: RegionOp) -> str:
     return f"a region of {region.target.target_name.data}{group}"
 
 
-def _order(quotient: Quotient) -> list[int]:
+def _order(quotient: QuotientGraph) -> list[int]:
     """All nodes, the members of a group next to each other, the block's last op still last."""
     groups = quotient.groups
     index = {quotient.group(members[0]): i for i, members in enumerate(groups)}

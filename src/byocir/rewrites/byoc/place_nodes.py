@@ -50,7 +50,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
-from byocir.rewrites.byoc.markers import Place, erase_markers, marked_ops
+from byocir.rewrites.byoc.markers import HandPlacement, erase_markers, marked_ops
 
 
 def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
@@ -142,13 +142,13 @@ def _place(module: ModuleOp, blocks: Iterable[Block], marked: Collection[Operati
 
 def _first(
     nodes: Sequence[str], entries: Sequence[tuple[Callable[[str], bool], PlaceAttr]]
-) -> Place | None:
+) -> HandPlacement | None:
     """Finds where nodes are placed: by the first entry that is a name of one of them, else by the
     first whose expression fits one."""
     fitting = [entry for matches, entry in entries if any(map(matches, nodes))]
     named = [entry for entry in fitting if entry.nodes.data in nodes]
     best = next(iter([*named, *fitting]), None)
-    return Place(best.place.data, best.group.data) if best is not None else None
+    return HandPlacement(best.place.data, best.group.data) if best is not None else None
 
 
 def _matcher(nodes: str) -> Callable[[str], bool]:
@@ -175,8 +175,8 @@ class CheckPlacementPass(ModulePass):
         PlaceNodesPass().apply(ctx, op)
         for block in host_blocks(op):
             for inner in block.ops:
-                place = Place.of(inner).target
-                Place.clear(inner)
+                place = HandPlacement.of(inner).target
+                HandPlacement.clear(inner)
                 if not names(inner.location) or is_constant(inner):
                     continue
                 if place not in ("", HOST):

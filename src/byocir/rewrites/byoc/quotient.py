@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-class Quotient:
+class QuotientGraph:
     """A graph whose nodes are merged into groups; a group is known by one of its nodes."""
 
     def __init__(
@@ -123,8 +123,8 @@ class Quotient:
 
 
 def merge_connected(
-    quotient: Quotient, edges: Sequence[tuple[int, int]], colours: Sequence[int | None]
-) -> Quotient:
+    quotient: QuotientGraph, edges: Sequence[tuple[int, int]], colours: Sequence[int | None]
+) -> QuotientGraph:
     """Merges groups of one colour along edges, every node in turn with those it depends on, until
     no further legal merge of that kind exists. Nodes of colour None stay alone."""
     pending = [(b, a) for a, b in edges if colours[a] == colours[b] and colours[a] is not None]

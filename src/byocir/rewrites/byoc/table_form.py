@@ -14,7 +14,7 @@ Work = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Form:
+class TableForm:
     """The form of one kind of table: its version, what holds its entries, what writes it, and the
     error for a text that does not have it."""
 

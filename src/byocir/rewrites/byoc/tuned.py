@@ -31,7 +31,7 @@ from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.errors import ByocirError
 from byocir.files import read_whole, write_whole
 from byocir.rewrites.byoc.costs import work_of
-from byocir.rewrites.byoc.table_form import Form, Work
+from byocir.rewrites.byoc.table_form import TableForm, Work
 
 SCHEMA_VERSION = 1
 
@@ -100,7 +100,7 @@ def read_tuned(text: str, where: str = "") -> TunedTable:
     return TunedTable(entries, cast("str", made))
 
 
-_FORM = Form("B264", "tuned schedules", SCHEMA_VERSION, "tuned", "tune")
+_FORM = TableForm("B264", "tuned schedules", SCHEMA_VERSION, "tuned", "tune")
 
 
 def _tuned_in(row: dict[str, Any], where: str) -> Tuned:

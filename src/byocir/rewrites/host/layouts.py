@@ -79,7 +79,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedImage:
     """The place of a value of [N, C, spatial…]: `value`, with channels last and a frame."""
 
     value: SSAValue
@@ -102,7 +102,7 @@ class _Layouts:
     def __init__(self, function: FuncOp, least: int, writes_frames: bool) -> None:
         self.block = function.body.block
         self._least, self._writes_frames = least, writes_frames
-        self.placed: dict[SSAValue, Placed] = {}
+        self.placed: dict[SSAValue, PlacedImage] = {}
         self._copied: set[SSAValue] = set()
         """Values that are in their own layout, too."""
 
@@ -154,7 +154,7 @@ class _Layouts:
         frame = self._frame(op.results[0])
         frame = frame if self._writes_frames and _can_write_frame(op, frame) else None
         start, placed = self._start(emit, op, frame)
-        target = Placed(start, placed)
+        target = PlacedImage(start, placed)
         maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]
         order = _order(op, maps, self._is_convolution(op))
         count = len(order)
@@ -168,7 +168,7 @@ class _Layouts:
             where=_renamed_map(op.where.data, order) if op.where is not None else None,
             location=op.location,
         )
-        self.placed[op.results[0]] = Placed(emit.add(made).results[0], placed)
+        self.placed[op.results[0]] = PlacedImage(emit.add(made).results[0], placed)
         Rewriter.insert_op(emit.ops, InsertPoint.before(op))
 
     def _read(
@@ -202,7 +202,7 @@ class _Layouts:
             return emit.fill(number(start.owner.value).item(), element, shape), empty
         return emit.empty(element, shape), empty
 
-    def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> Placed:
+    def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> PlacedImage:
         """A value, wherever it is, in a new array with channels last and this frame."""
         shape, element = shape_of(value.type), element_type_of(value.type)
         space = Space.over(_last(shape))
@@ -213,9 +213,9 @@ class _Layouts:
         whole = _framed(_last(shape), frame)
         empty = emit.empty(element, whole) if frame.is_empty else None
         start = empty or emit.fill(frame.number, element, whole)
-        target = Placed(start, frame)
+        target = PlacedImage(start, frame)
         made = emit.block(space, [read], start, lambda x, _: x, target.index(exprs))
-        return Placed(made, frame)
+        return PlacedImage(made, frame)
 
     def _reread(self, op: BlockOp) -> None:
         """Lets a block that keeps its layout read values that have channels last; what it updates

@@ -18,7 +18,7 @@ from byocir.machine import Machine
 from byocir.machine.fits import block_key, kind_of
 from byocir.machine.instructions import Kind
 from byocir.machine.plans import Plan, plans_of
-from byocir.rewrites.schedule.write_out import Box
+from byocir.rewrites.schedule.write_out import PaddedBox
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequ
 
     def found() -> Sequence[Part] | str:
         reasons: list[str] = []
-        parts = _parts(machine, Box.of(block), number, reasons)
+        parts = _parts(machine, PaddedBox.of(block), number, reasons)
         return "; ".join(dict.fromkeys(reasons)) if parts is None else parts
 
     return machine.answer(("parts", block_key(block), number), found)
 
 
 def _parts(
-    machine: Machine, box: Box, number: Attribute | None, reasons: list[str]
+    machine: Machine, box: PaddedBox, number: Attribute | None, reasons: list[str]
 ) -> list[Part] | None:
     block = box.made([*box.op.ins, *box.op.outs])
     key = block_key(block)
@@ -104,7 +104,7 @@ def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
     return {(min(most, size), True), *later}
 
 
-def _split(box: Box, plan: Plan, begins: bool) -> Iterator[tuple[Box, Box, bool]]:
+def _split(box: PaddedBox, plan: Plan, begins: bool) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
     """The ways to part a box in two, one after the other, and whether sums begin in the second,
     too, if they do in the first: behind its first sums, and before its ragged ends."""
     for i, most in zip(box.kept, plan.sizes, strict=True):

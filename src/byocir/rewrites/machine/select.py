@@ -42,7 +42,7 @@ from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut import Part, expect_parts, parts_of
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import reads_old
-from byocir.rewrites.schedule.write_out import Box
+from byocir.rewrites.schedule.write_out import PaddedBox
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
     """The block that a part is, how it is cut, if it is, and the order of its calls, if that is not
     the order of its iterators."""
     whole = part.sides == tuple((0, extent) for extent in block.extents)
-    box = replace(Box.of(block), sides=part.sides)
+    box = replace(PaddedBox.of(block), sides=part.sides)
     work = block if whole else box.made([*block.ins, *block.outs])
     kept = [*range(len(part.cut))] if whole else box.kept
     cut = tuple(part.cut[i] for i in kept)

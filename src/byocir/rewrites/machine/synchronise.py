@@ -26,7 +26,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.order import Effects, History, Ordering, SharedMemory, Touched, UnorderedError
+from byocir.rewrites.order import Effects, History, Ordering, Touched, TouchedMemory, UnorderedError
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def _touched(place_: Place) -> Touched:
     memory = place_.memory
     if memory.is_main:
         return [
-            (SharedMemory(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))
+            (TouchedMemory(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))
         ]
-    return [(SharedMemory(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
+    return [(TouchedMemory(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
 
 
 def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effects]) -> None:

@@ -45,7 +45,7 @@ class _Written:
         self.made: list[Operation] = []
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
-        self.boxes: dict[BlockOp, Box] = {}
+        self.boxes: dict[BlockOp, PaddedBox] = {}
 
     def put(self) -> None:
         """Replaces what the body holds."""
@@ -102,7 +102,7 @@ class _Written:
 
     def _blocks(self, op: BlockOp) -> list[Operation]:
         if op not in self.boxes:
-            self.boxes[op] = Box.of(op)
+            self.boxes[op] = PaddedBox.of(op)
         bases = [self.numbers[base] for base in op.bases]
         start = self.boxes[op].at(bases)
         whole = start.guarded()
@@ -124,7 +124,7 @@ def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
 
 
 @dataclass(frozen=True)
-class Box:
+class PaddedBox:
     """A block over intervals of its iterators, with linear indices; those of a pad have none."""
 
     op: BlockOp
@@ -136,13 +136,15 @@ class Box:
     """The inputs of which only the pad is read."""
 
     @staticmethod
-    def of(op: BlockOp) -> Box:
+    def of(op: BlockOp) -> PaddedBox:
         forms = tuple(tuple(_linear(e, op) for e in attr.data.results) for attr in op.maps)
         guards = () if op.where is None else op.where.data.results
         sides = tuple((0, extent) for extent in op.extents)
-        return Box(op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values))
+        return PaddedBox(
+            op, sides, forms, tuple(_linear(e, op) for e in guards), tuple(op.pad_values)
+        )
 
-    def at(self, bases: Sequence[int]) -> Box:
+    def at(self, bases: Sequence[int]) -> PaddedBox:
         """Moves the box to these bases."""
         if not bases:
             return self
@@ -169,11 +171,11 @@ class Box:
     def _value(self, form: Linear[int], i: int, value: int) -> int:
         return form.value(lambda j: value if j == i else self.sides[j][0])
 
-    def over(self, i: int, side: tuple[int, int]) -> Box:
+    def over(self, i: int, side: tuple[int, int]) -> PaddedBox:
         """Over these points of iterator i."""
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
-    def guarded(self) -> Box | None:
+    def guarded(self) -> PaddedBox | None:
         """Over the points that the guards leave; None where they leave none."""
         box = self
         for form in self.guards:
@@ -186,7 +188,7 @@ class Box:
             box = box.over(i, side)
         return replace(box, guards=())
 
-    def unpadded(self) -> list[Box]:
+    def unpadded(self) -> list[PaddedBox]:
         """Divides the box into boxes of which each reads inside its arrays, or nothing but a
         pad."""
         for operand, pad in enumerate(self.pads):
@@ -200,10 +202,10 @@ class Box:
                 return self._parted(operand, form, size)
         return [self]
 
-    def _parted(self, operand: int, form: Linear[int], size: int) -> list[Box]:
+    def _parted(self, operand: int, form: Linear[int], size: int) -> list[PaddedBox]:
         i, (first, end) = self._within(form, 0, size - 1)
         low, high = self.sides[i]
-        found: list[Box] = []
+        found: list[PaddedBox] = []
         for side in ((low, first), (first, end), (end, high)) if first < end else ((low, high),):
             if side[0] < side[1]:
                 part = self.over(i, side)

@@ -27,7 +27,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True)
-class Work:
+class StreamWork:
     """Per instruction, int64 [N].
 
     ``busy``: cycles in which its unit works. ``lead``: cycles from its start to its request of the
@@ -48,7 +48,7 @@ class Work:
         return Costs(*(column.tolist() for column in columns), channel=zeros, latency=zeros)
 
 
-def work_of(decoded: Decoded, model: TimingModel) -> Work:
+def work_of(decoded: Decoded, model: TimingModel) -> StreamWork:
     """The cost of each instruction of a stream."""
     opcode, columns = decoded.opcode, decoded.columns
     memory = columns["memory_type"]
@@ -70,7 +70,7 @@ def work_of(decoded: Decoded, model: TimingModel) -> Work:
     rank = np.full(len(decoded), Rank.LOAD, np.int64)
     rank[memory == Memory.UOP] = Rank.UOP
     rank[(memory == Memory.ACC) | (memory == Memory.ACC_8BIT)] = Rank.ACC
-    return Work(busy, lead, beats, rank)
+    return StreamWork(busy, lead, beats, rank)
 
 
 def fetch_beats(model: TimingModel, instructions: int) -> int:

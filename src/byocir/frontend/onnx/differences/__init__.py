@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx
 
-from byocir.frontend.onnx.differences.call import Call
+from byocir.frontend.onnx.differences.call import OperatorCall
 from byocir.frontend.onnx.differences.row import Difference, Reference
 from byocir.frontend.onnx.differences.table import TABLE
 
@@ -23,7 +23,7 @@ def differences(
 ) -> list[Difference]:
     """The rows that allow a node's results to differ from those of `against`, for these inputs (in
     the node's order, None for absent ones) and its domain's opset."""
-    call, name = Call(node, inputs, opset), named(node)
+    call, name = OperatorCall(node, inputs, opset), named(node)
     return [
         row for row in TABLE if name in row.operators and getattr(row, against) and row.holds(call)
     ]

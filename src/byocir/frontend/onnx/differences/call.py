@@ -11,7 +11,7 @@ import onnx
 from byocir.dialects.types import Shape
 
 
-class Axis(NamedTuple):
+class PoolAxis(NamedTuple):
     """One spatial dimension of a pool: the windows that slide along it, and the pads around."""
 
     size: int
@@ -27,7 +27,7 @@ class Axis(NamedTuple):
         return (self.kernel - 1) * self.dilation + 1
 
 
-class Call:
+class OperatorCall:
     """A node of some opset of its domain with its inputs, None for those that are absent."""
 
     def __init__(self, node: onnx.NodeProto, inputs: Sequence[Any], opset: int) -> None:
@@ -67,7 +67,7 @@ class Call:
         """The pads are to give one window for each stride."""
         return str(self.attribute("auto_pad", "NOTSET")).startswith("SAME")
 
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[PoolAxis]:
         """The windows of a pool or a convolution along each spatial dimension."""
         x, weight = self.array(0), self.array(1)
         assert x is not None
@@ -81,17 +81,17 @@ class Call:
         if self.attribute("auto_pad", "NOTSET") != "NOTSET":
             pads = [0] * (2 * rank)
         rows = (sizes, kernel, strides, dilations, pads[:rank], pads[rank:])
-        axes = [Axis(*row) for row in zip(*rows, strict=False)]
+        axes = [PoolAxis(*row) for row in zip(*rows, strict=False)]
         return [self._same(axis) for axis in axes] if self.is_same_padded else axes
 
-    def _same(self, axis: Axis) -> Axis:
+    def _same(self, axis: PoolAxis) -> PoolAxis:
         total = max((-(-axis.size // axis.stride) - 1) * axis.stride + axis.extent - axis.size, 0)
         least, most = total // 2, total - total // 2
         is_upper = self.attribute("auto_pad") == "SAME_UPPER"
         before, after = (least, most) if is_upper else (most, least)
         return axis._replace(before=before, after=after)
 
-    def starts(self, axis: Axis) -> range:
+    def starts(self, axis: PoolAxis) -> range:
         """Gives the positions at which windows along a dimension begin; the first element is 0."""
         free = axis.size + axis.before + axis.after - axis.extent
         count = free // axis.stride + 1

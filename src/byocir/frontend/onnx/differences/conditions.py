@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.dialects.graph.coordinates import coordinates
-from byocir.frontend.onnx.differences.call import Call
+from byocir.frontend.onnx.differences.call import OperatorCall
 
-Condition = Callable[[Call], bool]
+Condition = Callable[[OperatorCall], bool]
 
 SMALLEST_OF_BEYOND = 2.0**31
 """The least float that has no integer of 32 bits, like all greater ones."""
 
 
-def always(call: Call) -> bool:
+def always(call: OperatorCall) -> bool:
     """Holds for every node of the operator."""
     return True
 
@@ -27,7 +27,7 @@ def both(first: Condition, second: Condition) -> Condition:
     return lambda call: first(call) and second(call)
 
 
-def _floats(call: Call) -> list[NDArray[np.float64]]:
+def _floats(call: OperatorCall) -> list[NDArray[np.float64]]:
     """All inputs that hold floats."""
     kinds = [array for array in call.arrays if is_floating(array)]
     return [array.astype(np.float64) for array in kinds]
@@ -38,17 +38,17 @@ def is_floating(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" or "float" in array.dtype.name
 
 
-def has_nan(call: Call) -> bool:
+def has_nan(call: OperatorCall) -> bool:
     """An input holds a NaN."""
     return any(bool(np.isnan(array).any()) for array in _floats(call))
 
 
-def is_infinite(call: Call) -> bool:
+def is_infinite(call: OperatorCall) -> bool:
     """An input holds an infinity."""
     return any(bool(np.isinf(array).any()) for array in _floats(call))
 
 
-def is_not_finite(call: Call) -> bool:
+def is_not_finite(call: OperatorCall) -> bool:
     """An input holds a NaN or an infinity."""
     return any(not np.isfinite(array).all() for array in _floats(call))
 
@@ -56,18 +56,18 @@ def is_not_finite(call: Call) -> bool:
 # -- windows
 
 
-def is_same_dilated(call: Call) -> bool:
+def is_same_dilated(call: OperatorCall) -> bool:
     """SAME pads for windows with holes."""
     return call.is_same_padded and any(axis.dilation > 1 for axis in call.axes())
 
 
-def is_same_lower_odd(call: Call) -> bool:
+def is_same_lower_odd(call: OperatorCall) -> bool:
     """SAME pads, one more in front than behind, along one dimension."""
     axes = call.axes() if call.attribute("auto_pad") == "SAME_LOWER" else []
     return len(axes) == 1 and axes[0].before > axes[0].after
 
 
-def is_same_sparse(call: Call) -> bool:
+def is_same_sparse(call: OperatorCall) -> bool:
     """SAME pads where windows leave elements out, so that there is less than nothing to pad."""
     if not call.is_same_padded:
         return False
@@ -77,7 +77,7 @@ def is_same_sparse(call: Call) -> bool:
     )
 
 
-def is_same_short(call: Call) -> bool:
+def is_same_short(call: OperatorCall) -> bool:
     """SAME pads of a transposed convolution that gives less than a stride for each element."""
     axes = call.axes()
     extra = call.attribute("output_padding", [0] * len(axes))
@@ -86,19 +86,19 @@ def is_same_short(call: Call) -> bool:
     )
 
 
-def is_valid_dilated(call: Call) -> bool:
+def is_valid_dilated(call: OperatorCall) -> bool:
     """No pads, for windows with holes, by `auto_pad`."""
     is_valid = call.attribute("auto_pad") == "VALID"
     return is_valid and any(each > 1 for each in call.attribute("dilations", []))
 
 
-def is_no_image(call: Call) -> bool:
+def is_no_image(call: OperatorCall) -> bool:
     """There are not two spatial dimensions."""
     x = call.array(0)
     return x is not None and x.ndim != 4
 
 
-def has_window_of_padding(call: Call) -> bool:
+def has_window_of_padding(call: OperatorCall) -> bool:
     """A window lies in padding alone."""
     return any(
         not any(0 <= start + tap * axis.dilation < axis.size for tap in range(axis.kernel))
@@ -107,23 +107,23 @@ def has_window_of_padding(call: Call) -> bool:
     )
 
 
-def counts_no_pads(call: Call) -> bool:
+def counts_no_pads(call: OperatorCall) -> bool:
     """Pads do not count in the mean."""
     return not call.attribute("count_include_pad", 0)
 
 
-def counts_pads(call: Call) -> bool:
+def counts_pads(call: OperatorCall) -> bool:
     """Pads count in the mean."""
     return not counts_no_pads(call)
 
 
-def has_window_of_least(call: Call) -> bool:
+def has_window_of_least(call: OperatorCall) -> bool:
     """A window may hold -infinity alone."""
     x = call.array(0)
     return x is not None and is_floating(x) and bool(np.isneginf(x.astype(np.float64)).any())
 
 
-def rounds_up(call: Call) -> bool:
+def rounds_up(call: OperatorCall) -> bool:
     """The last window ends outside of the padded input."""
     return any(
         start + axis.extent > axis.size + axis.after
@@ -132,24 +132,24 @@ def rounds_up(call: Call) -> bool:
     )
 
 
-def is_grouped(call: Call) -> bool:
+def is_grouped(call: OperatorCall) -> bool:
     """There is more than one group."""
     return call.attribute("group", 1) > 1
 
 
-def has_more_channels_than_images(call: Call) -> bool:
+def has_more_channels_than_images(call: OperatorCall) -> bool:
     """`[N,C,…]` where C is greater than N."""
     x = call.array(0)
     return x is not None and x.ndim > 1 and x.shape[1] > x.shape[0]
 
 
-def has_signs_to_drop(call: Call) -> bool:
+def has_signs_to_drop(call: OperatorCall) -> bool:
     """The 1-norm of numbers below zero."""
     x = call.array(0)
     return call.attribute("p", 2) == 1 and x is not None and bool((x < 0).any())
 
 
-def has_holes_not_finite(call: Call) -> bool:
+def has_holes_not_finite(call: OperatorCall) -> bool:
     """Windows with holes, and a NaN or an infinity in the inputs."""
     return any(each > 1 for each in call.attribute("dilations", [])) and is_not_finite(call)
 
@@ -157,7 +157,7 @@ def has_holes_not_finite(call: Call) -> bool:
 # -- movement
 
 
-def ends_at_greatest(call: Call) -> bool:
+def ends_at_greatest(call: OperatorCall) -> bool:
     """A slice goes backwards from, or to, an end that is the greatest integer there is."""
     ends, steps = call.numbers("ends", 2), call.numbers("steps", 4)
     greatest = (2**31 - 1, 2**63 - 1)
@@ -166,7 +166,7 @@ def ends_at_greatest(call: Call) -> bool:
     )
 
 
-def starts_before_all(call: Call) -> bool:
+def starts_before_all(call: OperatorCall) -> bool:
     """A slice that goes backwards starts in front of the first element."""
     x, starts, steps = call.array(0), call.numbers("starts", 1), call.numbers("steps", 4)
     if x is None or not starts or not steps:
@@ -178,33 +178,33 @@ def starts_before_all(call: Call) -> bool:
     )
 
 
-def interpolates_integers(call: Call) -> bool:
+def interpolates_integers(call: OperatorCall) -> bool:
     """Integers are interpolated."""
     x = call.array(0)
     return x is not None and x.dtype.kind in "iu" and interpolates(call)
 
 
-def interpolates(call: Call) -> bool:
+def interpolates(call: OperatorCall) -> bool:
     """Elements of the result lie between those of the input."""
     return call.attribute("mode", "nearest") != "nearest"
 
 
-def is_cubic(call: Call) -> bool:
+def is_cubic(call: OperatorCall) -> bool:
     """Four elements are weighed along each dimension."""
     return call.attribute("mode") == "cubic"
 
 
-def interpolates_not_finite(call: Call) -> bool:
+def interpolates_not_finite(call: OperatorCall) -> bool:
     """A NaN or an infinity among elements that are not just copied."""
     return interpolates(call) and is_not_finite(call)
 
 
-def copies_not_finite(call: Call) -> bool:
+def copies_not_finite(call: OperatorCall) -> bool:
     """A NaN or an infinity among elements of which the nearest is taken."""
     return not interpolates(call) and is_not_finite(call)
 
 
-def crops_what_keeps_its_size(call: Call) -> bool:
+def crops_what_keeps_its_size(call: OperatorCall) -> bool:
     """A part is taken of a dimension that is as large in the result."""
     x = call.array(0)
     if x is None:
@@ -215,14 +215,14 @@ def crops_what_keeps_its_size(call: Call) -> bool:
     )
 
 
-def is_old_and_shrinks(call: Call) -> bool:
+def is_old_and_shrinks(call: OperatorCall) -> bool:
     """A dimension becomes smaller, at the opset that does not say which element is the nearest."""
     x = call.array(0)
     is_old = call.node.op_type == "Resize" and call.opset < 11 and not interpolates(call)
     return is_old and x is not None and any(scale < 1 for _, _, scale in _scaled(call, x))
 
 
-def has_corners_between(call: Call) -> bool:
+def has_corners_between(call: OperatorCall) -> bool:
     """Corners are aligned, and a scale gives a size that is no whole number."""
     x, scales = call.array(0), call.array(2)
     if call.attribute("coordinate_transformation_mode") != "align_corners":
@@ -238,28 +238,28 @@ def is_given(index: int) -> Condition:
     return lambda call: call.array(index) is not None
 
 
-def takes_extremes(call: Call) -> bool:
+def takes_extremes(call: OperatorCall) -> bool:
     """Elements that meet are joined by `max` or `min`."""
     return call.attribute("reduction") in ("max", "min")
 
 
-def is_unsorted(call: Call) -> bool:
+def is_unsorted(call: OperatorCall) -> bool:
     """The elements may come in any order."""
     return call.attribute("sorted", 1) == 0
 
 
-def is_unsorted_along(call: Call) -> bool:
+def is_unsorted_along(call: OperatorCall) -> bool:
     """The elements may come in any order, along an axis that is given."""
     return is_unsorted(call) and call.attribute("axis") is not None
 
 
-def shows_masked_scores(call: Call) -> bool:
+def shows_masked_scores(call: OperatorCall) -> bool:
     """The scores of an Attention, as they are once masked, are an output."""
     is_wanted = len(call.node.output) > 3 and bool(call.node.output[3])
     return is_wanted and call.attribute("qk_matmul_output_mode", 0) == 2
 
 
-def has_nothing(call: Call) -> bool:
+def has_nothing(call: OperatorCall) -> bool:
     """The input has no elements."""
     x = call.array(0)
     return x is not None and x.size == 0
@@ -268,7 +268,7 @@ def has_nothing(call: Call) -> bool:
 # -- numbers
 
 
-def has_open_bound(call: Call) -> bool:
+def has_open_bound(call: OperatorCall) -> bool:
     """Clip has one bound or none."""
     return call.array(1) is None or call.array(2) is None
 
@@ -295,7 +295,7 @@ def _fits(values: NDArray[np.float64], limits: np.iinfo) -> bool:
     return bool(((whole >= low) & (whole <= high) & (whole < 2.0**limits.bits)).all())
 
 
-def casts_beyond(call: Call) -> bool:
+def casts_beyond(call: OperatorCall) -> bool:
     """Floats that the integers of the result do not hold are cast to them."""
     x, like = call.array(0), call.array(1)
     if x is None or not is_floating(x):
@@ -306,7 +306,7 @@ def casts_beyond(call: Call) -> bool:
     return limits is not None and not _fits(x.astype(np.float64), limits)
 
 
-def raises_beyond(call: Call) -> bool:
+def raises_beyond(call: OperatorCall) -> bool:
     """An integer to a power that its type does not hold, or to a negative one."""
     base, exponent = call.array(0), call.array(1)
     if base is None or exponent is None or base.dtype.kind not in "iu":
@@ -319,7 +319,7 @@ def raises_beyond(call: Call) -> bool:
     return not _fits(power, limits) or bool((np.abs(power) > 2.0**53).any())
 
 
-def quantises_beyond(call: Call) -> bool:
+def quantises_beyond(call: OperatorCall) -> bool:
     """A quotient that 32 bits do not hold is quantised."""
     x, scale = call.array(0), call.array(1)
     if x is None or scale is None or not is_floating(scale):
@@ -329,31 +329,31 @@ def quantises_beyond(call: Call) -> bool:
     return is_not_finite(call) or greatest >= SMALLEST_OF_BEYOND * least
 
 
-def is_double(call: Call) -> bool:
+def is_double(call: OperatorCall) -> bool:
     """The first input holds floats of 64 bits."""
     x = call.array(0)
     return x is not None and x.dtype == np.float64
 
 
-def divides_halves(call: Call) -> bool:
+def divides_halves(call: OperatorCall) -> bool:
     """Floats of 16 bits are quantised, at an opset that does not say in which arithmetic."""
     x = call.array(0)
     return call.opset < 23 and x is not None and is_floating(x) and x.dtype.itemsize == 2
 
 
-def has_no_dimensions(call: Call) -> bool:
+def has_no_dimensions(call: OperatorCall) -> bool:
     """The input is a scalar."""
     x = call.array(0)
     return x is not None and x.ndim == 0
 
 
-def names_no_axes(call: Call) -> bool:
+def names_no_axes(call: OperatorCall) -> bool:
     """The axes are given, and are none."""
     axes = call.array(1)
     return axes is not None and axes.size == 0
 
 
-def has_shorter_sequences(call: Call) -> bool:
+def has_shorter_sequences(call: OperatorCall) -> bool:
     """Some sequences of the batch end before the others."""
     x, lengths = call.array(0), call.array(4)
     if x is None or lengths is None:
@@ -362,7 +362,7 @@ def has_shorter_sequences(call: Call) -> bool:
     return bool((lengths < longest).any())
 
 
-def keeps_aspect_of_axes_from_behind(call: Call) -> bool:
+def keeps_aspect_of_axes_from_behind(call: OperatorCall) -> bool:
     """The aspect ratio of axes is kept that are counted from the last."""
     axes: list[int] = call.attribute("axes") or []
     return (
@@ -370,7 +370,7 @@ def keeps_aspect_of_axes_from_behind(call: Call) -> bool:
     )
 
 
-def is_nearest_by_a_step(call: Call) -> bool:
+def is_nearest_by_a_step(call: OperatorCall) -> bool:
     """The nearest element is another if the coordinate is computed in 32 bits."""
     if call.attribute("mode", "nearest") != "nearest":
         return False
@@ -380,19 +380,19 @@ def is_nearest_by_a_step(call: Call) -> bool:
     )
 
 
-def lies_just_behind(call: Call) -> bool:
+def lies_just_behind(call: OperatorCall) -> bool:
     """A coordinate is so close behind that of an element that a larger one would be the same."""
     return any(((x > np.floor(x)) & (x - np.floor(x) < 2.0**-40)).any() for x in _coordinates(call))
 
 
-def crops_by_halves(call: Call) -> bool:
+def crops_by_halves(call: OperatorCall) -> bool:
     """The part to be taken is told by floats of 16 bits."""
     roi = call.array(1)
     is_cropped = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     return is_cropped and roi is not None and roi.dtype.itemsize == 2
 
 
-def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
+def _parts(call: OperatorCall, rank: int) -> list[tuple[float, float]]:
     """Lists for each dimension that is resized the begin and end of the part that is taken."""
     roi = call.array(1)
     if roi is None or call.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
@@ -401,7 +401,7 @@ def _parts(call: Call, rank: int) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(roi[:count], roi[count:], strict=True)]
 
 
-def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
+def _scaled(call: OperatorCall, x: np.ndarray) -> list[tuple[int, int, float]]:
     """Lists for each dimension that is resized its size, the size to be, and the scale."""
     index = 1 if call.opset < 11 or call.node.op_type == "Upsample" else 2
     scales, sizes = call.array(index), call.array(3)
@@ -417,7 +417,7 @@ def _scaled(call: Call, x: np.ndarray) -> list[tuple[int, int, float]]:
     return [(n, made, made / n) for n, made in pairs if n]
 
 
-def _coordinates(call: Call, kind: type = np.float64) -> list[NDArray[Any]]:
+def _coordinates(call: OperatorCall, kind: type = np.float64) -> list[NDArray[Any]]:
     """Lists for each dimension that is resized the coordinates, in arithmetic of a kind."""
     x = call.array(0)
     if x is None:
@@ -428,7 +428,7 @@ def _coordinates(call: Call, kind: type = np.float64) -> list[NDArray[Any]]:
     return [coordinates(how, *sizes, part, kind) for sizes, part in pairs]
 
 
-def _nearest(call: Call, x: NDArray[Any]) -> NDArray[np.int64]:
+def _nearest(call: OperatorCall, x: NDArray[Any]) -> NDArray[np.int64]:
     """Indices of the nearest elements to some coordinates."""
     mode, half = call.attribute("nearest_mode", "round_prefer_floor"), x.dtype.type(0.5)
     if mode == "floor" or call.opset < 11:
@@ -439,13 +439,13 @@ def _nearest(call: Call, x: NDArray[Any]) -> NDArray[np.int64]:
     return rounded.astype(np.int64)
 
 
-def has_flat_channel(call: Call) -> bool:
+def has_flat_channel(call: OperatorCall) -> bool:
     """A channel hardly varies around its mean."""
     x = call.array(0)
     return x is not None and x.ndim >= 3 and _is_flat_along(x, range(2, x.ndim))
 
 
-def has_flat_part(call: Call) -> bool:
+def has_flat_part(call: OperatorCall) -> bool:
     """Elements along the axes that are normalised hardly vary around their mean."""
     x = call.array(0)
     return x is not None and _is_flat_along(x, call.attribute("axes", [0, 2, 3]))
@@ -458,13 +458,13 @@ def _is_flat_along(x: np.ndarray, axes: Sequence[int]) -> bool:
     return bool((wide.var(axis=along) <= 1e-2 * wide.mean(axis=along) ** 2).any())
 
 
-def has_zero_points_of_rows(call: Call) -> bool:
+def has_zero_points_of_rows(call: OperatorCall) -> bool:
     """The first operand has a zero point for each row."""
     rows = call.array(2)
     return rows is not None and rows.size > 1
 
 
-def reduces_beyond(call: Call) -> bool:
+def reduces_beyond(call: OperatorCall) -> bool:
     """Integers are added or multiplied to what their type may not hold."""
     x = call.array(0)
     if x is None or x.dtype.kind not in "iu" or not x.size:
@@ -477,19 +477,19 @@ def reduces_beyond(call: Call) -> bool:
     return most > np.iinfo(x.dtype).max
 
 
-def widens_squares(call: Call) -> bool:
+def widens_squares(call: OperatorCall) -> bool:
     """The squares of integers are of another type as numpy adds them."""
     x = call.array(0)
     return x is not None and x.dtype.name in ("int32", "uint32")
 
 
-def has_nan_halves(call: Call) -> bool:
+def has_nan_halves(call: OperatorCall) -> bool:
     """A NaN among floats of 16 bits."""
     x = call.array(0)
     return has_nan(call) and x is not None and x.dtype.itemsize == 2
 
 
-def leaves_one_of_several(call: Call) -> bool:
+def leaves_one_of_several(call: OperatorCall) -> bool:
     """One element is left of several, where coordinates are those of `pytorch_half_pixel`."""
     x = call.array(0)
     how = call.attribute("coordinate_transformation_mode", "half_pixel")
@@ -498,23 +498,23 @@ def leaves_one_of_several(call: Call) -> bool:
     return any(size > 1 and made == 1 for size, made, _ in _scaled(call, x))
 
 
-def shows_an_old_mask(call: Call) -> bool:
+def shows_an_old_mask(call: OperatorCall) -> bool:
     """The mask of a Dropout is an output, at an opset that does not say what it is."""
     return call.opset < 12 and len(call.node.output) > 1 and bool(call.node.output[1])
 
 
-def has_zero_points_of_channels(call: Call) -> bool:
+def has_zero_points_of_channels(call: OperatorCall) -> bool:
     """The weights have a zero point for each channel, where there are not two dimensions."""
     x, channels = call.array(0), call.array(3)
     return x is not None and x.ndim != 4 and channels is not None and channels.size > 1
 
 
-def is_wide(call: Call) -> bool:
+def is_wide(call: OperatorCall) -> bool:
     """Integers that floats of 64 bits do not hold."""
     return any(float(np.abs(x.astype(np.float64)).max()) > 2.0**53 for x in _integers(call))
 
 
-def multiplies_wide(call: Call) -> bool:
+def multiplies_wide(call: OperatorCall) -> bool:
     """Integers whose products add up to more than their type, or floats of 64 bits, hold."""
     integers = _integers(call)
     most = min([2.0**53, *(float(np.iinfo(x.dtype).max) for x in integers)])
@@ -524,24 +524,24 @@ def multiplies_wide(call: Call) -> bool:
     return count > most
 
 
-def is_unsigned(call: Call) -> bool:
+def is_unsigned(call: OperatorCall) -> bool:
     """Integers of 32 or 64 bits without a sign."""
     x = call.array(0)
     return x is not None and x.dtype.name in ("uint32", "uint64")
 
 
-def _integers(call: Call) -> list[np.ndarray]:
+def _integers(call: OperatorCall) -> list[np.ndarray]:
     """All inputs that hold integers, and some."""
     return [x for x in call.arrays if x.dtype.kind in "iu" and x.size]
 
 
-def transposes_not_finite(call: Call) -> bool:
+def transposes_not_finite(call: OperatorCall) -> bool:
     """The weights hold a NaN or an infinity."""
     weights = call.array(1)
     return weights is not None and not np.isfinite(weights.astype(np.float64)).all()
 
 
-def crops_an_odd_number(call: Call) -> bool:
+def crops_an_odd_number(call: OperatorCall) -> bool:
     """The shape of the result is given, and an odd number of elements is cut off."""
     given: list[int] = call.attribute("output_shape") or []
     extra = call.attribute("output_padding", [0] * len(given))
@@ -551,102 +551,102 @@ def crops_an_odd_number(call: Call) -> bool:
     )
 
 
-def collects_scalars(call: Call) -> bool:
+def collects_scalars(call: OperatorCall) -> bool:
     """A loop collects scalars, or values whose shape its body does not tell."""
     collected = call.attribute("body").output[len(call.node.input) - 1 :]
     return any(not each.type.tensor_type.shape.dim for each in collected)
 
 
-def updates_what_it_reads(call: Call) -> bool:
+def updates_what_it_reads(call: OperatorCall) -> bool:
     """The running mean, or variance, of a training step is another of its inputs, too."""
     names = list(call.node.input)
     return bool(call.attribute("training_mode", 0)) and len(set(names)) < len(names)
 
 
-def sums_nothing(call: Call) -> bool:
+def sums_nothing(call: OperatorCall) -> bool:
     """There is nothing to sum over, and something to compute."""
     return any(not x.size for x in call.arrays)
 
 
-def has_zeros_alone(call: Call) -> bool:
+def has_zeros_alone(call: OperatorCall) -> bool:
     """All elements are zero."""
     x = call.array(0)
     return x is not None and x.size > 0 and not x.any()
 
 
-def has_no_condition(call: Call) -> bool:
+def has_no_condition(call: OperatorCall) -> bool:
     """A loop has no condition to begin with."""
     return len(call.node.input) < 2 or not call.node.input[1]
 
 
-def scales_zero_by_no_number(call: Call) -> bool:
+def scales_zero_by_no_number(call: OperatorCall) -> bool:
     """A slope is NaN or infinite where the input is 0."""
     return transposes_not_finite(call) and not all(x.all() for x in call.arrays[:1])
 
 
-def is_half(call: Call) -> bool:
+def is_half(call: OperatorCall) -> bool:
     """The first input holds floats of 16 bits."""
     x = call.array(0)
     return x is not None and is_floating(x) and x.dtype.itemsize == 2
 
 
-def is_half_with_factors(call: Call) -> bool:
+def is_half_with_factors(call: OperatorCall) -> bool:
     """Floats of 16 bits, and activations with numbers of their own."""
     return is_half(call) and call.attribute("activation_alpha") is not None
 
 
-def shows_capped_scores(call: Call) -> bool:
+def shows_capped_scores(call: OperatorCall) -> bool:
     """The scores of an Attention are an output, and are capped."""
     return len(call.node.output) > 3 and bool(call.attribute("softcap", 0))
 
 
-def ends_before_the_first(call: Call) -> bool:
+def ends_before_the_first(call: OperatorCall) -> bool:
     """The end, counted from the last dimension, lies before the first."""
     x = call.array(0)
     return x is not None and call.attribute("end", 0) < -x.ndim
 
 
-def sums_wide(call: Call) -> bool:
+def sums_wide(call: OperatorCall) -> bool:
     """Integers of 64 bits, of which floats do not hold the sum of squares or exponents."""
     return any(float((x.astype(np.float64) ** 2).sum()) > 2.0**53 for x in _integers(call))
 
 
-def shows_statistics(call: Call) -> bool:
+def shows_statistics(call: OperatorCall) -> bool:
     """The mean or the deviation is an output, and floats are not of 32 bits."""
     x = call.array(0)
     return len(call.node.output) > 1 and x is not None and x.dtype != np.float32
 
 
-def sums_many_halves(call: Call) -> bool:
+def sums_many_halves(call: OperatorCall) -> bool:
     """More bfloat16 are added than their eight digits count."""
     x = call.array(0)
     return x is not None and x.dtype.name == "bfloat16" and x.size > 64
 
 
-def requantises_no_number(call: Call) -> bool:
+def requantises_no_number(call: OperatorCall) -> bool:
     """A scale is NaN or 0."""
     return has_nan(call) or any(not x.all() for x in call.arrays if is_floating(x))
 
 
-def has_scales_of_halves(call: Call) -> bool:
+def has_scales_of_halves(call: OperatorCall) -> bool:
     """The scales are floats of 16 bits."""
     return any(is_floating(x) and x.dtype.itemsize == 2 for x in call.arrays)
 
 
-def has_scales_of_channels(call: Call) -> bool:
+def has_scales_of_channels(call: OperatorCall) -> bool:
     """The weights have a scale for each channel, where there are not two dimensions."""
     x, scales = call.array(0), call.array(4)
     return x is not None and x.ndim != 4 and scales is not None and scales.size > 1
 
 
-def joins_dimensions(call: Call) -> bool:
+def joins_dimensions(call: OperatorCall) -> bool:
     """There are several dimensions from `axis` on, at an opset that takes all of them for one."""
     x, along = call.array(0), call.attribute("axis", -1)
     begin = call.attribute("axis", 1)  # which was the default then
     return call.opset < 13 and x is not None and int(np.prod(x.shape[begin:])) != x.shape[along]
 
 
-def has_doubles_below(call: Call) -> bool:
+def has_doubles_below(call: OperatorCall) -> bool:
     """Floats of 64 bits below zero."""
     return is_double(call) and any(bool((x < 0).any()) for x in call.arrays[:1])
 
