@@ -17,8 +17,9 @@ from byocir.cli.main import main
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import random_feeds
-from byocir.patterns import Composite
+from byocir.patterns import Composite, composite, op, rank, wildcard
 from byocir.targets.base import Target
+from byocir.targets.json import JsonTarget
 from byocir.testing import conform
 from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.options import settings_of
@@ -97,8 +98,88 @@ def test_an_interrupt_prints_the_score_so_far(monkeypatch, capsys):
     monkeypatch.setattr(Trial, "run", interrupted)
     assert main(["conform", str(TOY)]) == 130
     out, err = capsys.readouterr()
-    assert out.endswith("npu: patterns 1/3, rules 1/2, 2 cases, 0 wrong, 3 never reached\n")
+    told, *lines = out.splitlines()
+    why = "of 1 program made for it none was handed over as such"
+    assert told == f"never reached: npu.max_pool ({why})"
+    assert lines == [
+        "never reached, for lack of time: npu.conv: Input channels are a multiple of 8",
+        "never reached, for lack of time: npu.conv: The kernel has two dimensions of at most 3",
+        "npu: patterns 2/3, rules 0/2, 2 cases, 0 wrong, 3 never reached",
+    ]
     assert err == "interrupted\n"
+
+
+@composite("plain.neg")
+def negation():
+    return op("graph.neg", wildcard("x"))
+
+
+@negation.rule
+def is_there(m):
+    """It is there."""
+    return True, None
+
+
+@composite("plain.twice")
+def twice():
+    return op("graph.neg", wildcard("x"))
+
+
+@composite("plain.both")
+def both():
+    x = wildcard("x", where=(rank(1), rank(2)))
+    return op("graph.abs", x)
+
+
+@composite("plain.view", glue=True)
+def view():
+    return op("graph.reshape", wildcard("x"))
+
+
+@dataclass(frozen=True)
+class Plain(JsonTarget):
+    """What of it is never reached, and why: a rule that always holds, a pattern behind another, one
+    of which there are no programs. Glue is reached beside others."""
+
+    name = "plain"
+    patterns = (negation, twice, both, view)
+
+
+def test_what_is_never_reached_is_told_with_what_hinders():
+    score = conform(Plain(), rounds=1)
+    assert score.hindrances == {
+        "plain.twice": "of 1 program made for it none was handed over as such",
+        "plain.both": "no program that it takes was found in 1 search",
+        "plain.neg: It is there": "no program that it alone refuses was found in 2 searches",
+    }
+    assert not score.wrong
+
+
+@composite("sized.neg")
+def sized():
+    return op("graph.neg", wildcard("x", where=rank(4)))
+
+
+def odd(axis):
+    def rule(m):
+        return m["x"].type.shape[axis] % 2 == 1, m["x"].type.shape
+
+    rule.__doc__ = f"Size {axis} is odd."
+    return rule
+
+
+for each in range(4):
+    sized.rule(odd(each))
+
+
+def test_each_rule_has_its_near_miss_in_the_first_round():
+    @dataclass(frozen=True)
+    class Sized(JsonTarget):
+        name = "sized"
+        patterns = (sized,)
+
+    score = conform(Sized(), rounds=1)
+    assert (score.never, len(score.rules), score.wrong) == ([], 4, 0)
 
 
 LRN = """func.func @main(%0: {0}) -> {0} {{

@@ -125,8 +125,10 @@ def _shape_like(d: Draft, other: Shape) -> Shape:
 
 
 def _any_shape(d: Draft, i: int = 0) -> Shape:
-    if d.recent and d.choose(0, 3):
-        return d.recent[-1]
+    """The shape of an input drawn before, most of the time, or one that broadcasts with it: such
+    inputs meet again."""
+    if d.recent and (same := d.choose(0, 9)):
+        return d.recent[-1] if same > 2 else _shape_like(d, d.recent[-1])
     rank = d.rank(i, 4, 2, 3, 1)
     options = [(1, 2), *[d.breadth.sizes] * (rank - 1)]
     shape = tuple(d.size((i, axis), options=each) for axis, each in enumerate(options))

@@ -39,11 +39,23 @@ def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
     return net.module()
 
 
+def between(choose: Choose, program: ModuleOp) -> ModuleOp:
+    """A program with an op of one operand before and behind it: what a target takes as glue it
+    takes beside others alone."""
+    net = _Net(choose, is_between=True)
+    net.add(program)
+    for value in [each for each in net.values if not each.uses]:
+        net.unary(value)
+    return net.module()
+
+
 class _Net:
     """A function under construction; `values` may be used by what comes."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: Choose, *, is_between: bool = False) -> None:
         self.choose = choose
+        self.is_between = is_between
+        """Tells if inputs go through an op each."""
         self.block = Block()
         self.values: list[SSAValue] = []
 
@@ -71,6 +83,8 @@ class _Net:
         if fitting and self.choose(0, 3):
             return pick(self.choose, fitting)
         made = self.block.insert_arg(type_, len(self.block.args))
+        if self.is_between:
+            return self.unary(made)
         if self.choose(0, 2) == 0:
             return self._turned(made)
         return made
@@ -80,9 +94,10 @@ class _Net:
         rank = len(shape_of(value.type))
         back = self._op("graph.transpose", [value], perm=list(range(rank))[::-1])
         turned = back and self._op("graph.transpose", [back], perm=list(range(rank))[::-1])
-        return self._unary(turned or value)
+        return self.unary(turned or value)
 
-    def _unary(self, value: SSAValue) -> SSAValue:
+    def unary(self, value: SSAValue) -> SSAValue:
+        """What an op of the host makes of a value; the value where that takes no such."""
         name, bounds = pick(self.choose, UNARY)
         dtype = dtype_of(element_type_of(value.type))
         numbers = {key: ArrayAttr.of(np.array(bound, dtype)) for key, bound in bounds.items()}
@@ -92,7 +107,7 @@ class _Net:
         """Uses a value once more, outside of the pattern that it came from."""
         fitting = [each for each in self.values if each.type == value.type]
         made = self._op("graph.add", [value, pick(self.choose, fitting)])
-        self.values.append(made or self._unary(value))
+        self.values.append(made or self.unary(value))
 
     def _op(
         self, name: str, operands: list[SSAValue], **properties: PropertyValue

@@ -13,7 +13,7 @@ from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.trial import Problem
 
 SHOWN = 8
-"""The number of things never reached that a text lists."""
+"""The number of things for which there was no time that a text lists."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,50 @@ class Score:
     """Pattern and sentence of each."""
     taken: Counter[str] = field(default_factory=Counter[str])
     refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """The times that programs were looked for: by pattern and "", or a rule's sentence."""
+    found: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """The programs that were found then."""
     cases: int = 0
     wrong: int = 0
     failures: list[Failure] = field(default_factory=list[Failure])
 
+    def note(self, pattern: str, rule: str, *, is_found: bool) -> None:
+        """Counts a search for a program that a pattern takes or, with a rule's sentence, that this
+        refuses."""
+        self.tried[pattern, rule] += 1
+        self.found[pattern, rule] += is_found
+
     @property
     def never(self) -> list[str]:
         """Lists what was never reached: patterns that took nothing, rules that refused nothing."""
-        patterns = [name for name in self.patterns if not self.taken[name]]
-        rules = [f"{name}: {rule}" for name, rule in self.rules if (name, rule) not in self.refused]
-        return [*patterns, *rules]
+        return [*self.hindrances]
+
+    @property
+    def hindrances(self) -> dict[str, str]:
+        """Tells of what was never reached what hinders; nothing where its turn did not come."""
+        places = [(name, "") for name in self.patterns if not self.taken[name]]
+        places += [place for place in self.rules if place not in self.refused]
+        return {": ".join(filter(None, place)): self._hindrance(*place) for place in places}
+
+    def _hindrance(self, pattern: str, rule: str) -> str:
+        tried, found = self.tried[pattern, rule], self.found[pattern, rule]
+        if not tried:
+            return ""
+        if found:
+            return f"of {_counted(found, 'program')} made for it none was handed over as such"
+        wanted = "that it alone refuses" if rule else "that it takes"
+        return f"no program {wanted} was found in {_counted(tried, 'search', 'es')}"
 
     def text(self) -> str:
         """Everything that is to be told: failures, what was never reached, the sentence."""
-        never = [f"never reached: {each}" for each in self.never[:SHOWN]]
-        if len(self.never) > SHOWN:
-            never.append(f"never reached: {len(self.never) - SHOWN} more")
-        return "\n".join([*map(str, self.failures), *never, str(self)])
+        hindrances = self.hindrances.items()
+        told = [f"never reached: {each} ({why})" for each, why in hindrances if why]
+        waiting = [each for each, why in hindrances if not why]
+        told += [f"never reached, for lack of time: {each}" for each in waiting[:SHOWN]]
+        if len(waiting) > SHOWN:
+            told.append(f"never reached, for lack of time: {len(waiting) - SHOWN} more")
+        return "\n".join([*map(str, self.failures), *told, str(self)])
 
     def __str__(self) -> str:
         """The sentence of the score alone."""
@@ -94,7 +121,7 @@ class Score:
             ],
             "cases": self.cases,
             "wrong": self.wrong,
-            "never": self.never,
+            "never": [{"what": each, "why": why} for each, why in self.hindrances.items()],
             "failures": [
                 {
                     "code": each.problem.code,
@@ -107,3 +134,7 @@ class Score:
                 for each in self.failures
             ],
         }
+
+
+def _counted(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural if number != 1 else ''}"

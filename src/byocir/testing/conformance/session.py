@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from math import inf
 from pathlib import Path
 from random import Random
@@ -25,7 +26,7 @@ from byocir.targets.base import Target
 from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds
 from byocir.testing.conformance.exported import has_device
-from byocir.testing.conformance.nets import net_of
+from byocir.testing.conformance.nets import between, net_of
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
@@ -48,6 +49,8 @@ EXPORTED, FIRST = 30, 3
 """Of so many cases of a pattern one is exported, where the target has a device: the third first."""
 MOST_MACS = 1 << 20
 """The multiply-adds of the largest programs that are tried: simulators are slow."""
+TURNS = 3
+"""The times that a program is looked for which a rule refuses, before others have their turns."""
 REDRAWS = 40
 """The programs of a pattern that are looked at for a smaller one."""
 
@@ -62,6 +65,14 @@ class Setting:
     target: Target
     composites: Sequence[Composite]
     misses: dict[str, list[Miss]] = field(default_factory=dict[str, list[Miss]])
+    missed: Counter[str] = field(default_factory=Counter[str])
+    """By composite the near misses that were looked for."""
+
+    def misses_of(self, composite: Composite) -> list[Miss]:
+        """All that may make programs of a composite miss, its rules first."""
+        if composite.name not in self.misses:
+            self.misses[composite.name] = misses_of(composite)
+        return self.misses[composite.name]
 
     @property
     def shown(self) -> str:
@@ -109,7 +120,7 @@ class Session:
         self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
     ) -> Score:
         """Tries cases until time is over, one at least; with `rounds`, so many of each pattern and
-        kind; with `first`, until something is wrong."""
+        kind, and of each rule one at least; with `first`, until something is wrong."""
         self._end = inf if rounds is not None else time.monotonic() + seconds
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
@@ -134,17 +145,33 @@ class Session:
                 self._fail(setting, [name], MATCH, problem, taken[name], is_small=True)
 
     def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
-        count = 0
-        while rounds is None or count < rounds:
+        yield from self._first_steps(self.settings[0])
+        for number in count(1) if rounds is None else range(1, rounds):
             # The options as they were given, every other time.
             others = self.settings[1:]
             setting = self.settings[0]
-            if count % 2 and others:
-                setting = others[count // 2 % len(others)]
+            if number % 2 and others:
+                setting = others[number // 2 % len(others)]
             for composite in setting.composites:
-                for kind in (self._match, self._near_miss, self._net):
-                    yield partial(kind, setting, composite, count)
-            count += 1
+                yield partial(self._match, setting, composite, number)
+                yield partial(self._near_miss, setting, composite)
+                yield partial(self._net, setting, composite, number)
+
+    def _first_steps(self, setting: Setting) -> Iterator[Callable[[], None]]:
+        """A match of each pattern, then a near miss of each rule, so that all are reached soon; of
+        rules for which none was found another search."""
+        for composite in setting.composites:
+            for number in range(TURNS if composite.glue else 1):
+                if not self.score.taken[composite.name]:
+                    yield partial(self._match, setting, composite, number)
+        for composite in setting.composites:
+            for _ in composite.rules or (None,):
+                yield partial(self._near_miss, setting, composite)
+        for composite in setting.composites:
+            for _ in self._waiting(composite):
+                yield partial(self._near_miss, setting, composite)
+        for composite in setting.composites:
+            yield partial(self._net, setting, composite, 0)
 
     def _seed(self, *parts: object) -> int:
         text = " ".join(map(str, (self.seed, *parts)))
@@ -152,21 +179,42 @@ class Session:
 
     # The kinds of cases.
 
-    def _match(self, setting: Setting, composite: Composite, count: int) -> None:
-        seed = self._seed(setting.shown, composite.name, MATCH, count)
-        find = partial(find_match, composite, seed, WIDE if count % 4 < 3 else NARROW)
+    def _match(self, setting: Setting, composite: Composite, number: int) -> None:
+        seed = self._seed(setting.shown, composite.name, MATCH, number)
+        find = partial(find_match, composite, seed, WIDE if number % 4 < 3 else NARROW)
         example = self._drawn(composite, find, setting)
-        if example is not None:
+        if self._is_at_home(setting, composite):
+            self.score.note(composite.name, "", is_found=example is not None)
+        if example is not None and composite.glue:
+            module = between(seeded(seed), example.module)
+            levels = LEVELS if composite.level == "graph" else (composite.level,)
+            self._trial(setting, composite, MATCH, self._case(seed, module, levels))
+        elif example is not None:
             self._try(setting, composite, MATCH, seed, example)
 
-    def _near_miss(self, setting: Setting, composite: Composite, count: int) -> None:
-        misses = setting.misses.setdefault(composite.name, misses_of(composite))
-        if not misses:
-            return
-        miss = misses[count % len(misses)]
-        seed = self._seed(setting.shown, composite.name, NEAR_MISS, count)
+    def _next_miss(self, setting: Setting, composite: Composite) -> Miss:
+        """What is to make the next program of a composite miss: each in turn, but first rules that
+        have refused nothing in a few turns."""
+        misses, number = setting.misses_of(composite), setting.missed[composite.name]
+        setting.missed[composite.name] += 1
+        waiting = self._waiting(composite) if self._is_at_home(setting, composite) else []
+        if waiting and number >= len(composite.rules):
+            return waiting[0]
+        return misses[number % len(misses)]
+
+    def _waiting(self, composite: Composite) -> list[Rule]:
+        """The rules that have refused nothing yet, and not had their turns."""
+        places = {(composite.name, rule.sentence): rule for rule in composite.rules}
+        score = self.score
+        return [r for p, r in places.items() if p not in score.refused and score.tried[p] < TURNS]
+
+    def _near_miss(self, setting: Setting, composite: Composite) -> None:
+        seed = self._seed(setting.shown, composite.name, NEAR_MISS, setting.missed[composite.name])
+        miss = self._next_miss(setting, composite)
         find = partial(_missed, composite, miss, seed)
         example = self._drawn(composite, find, setting)
+        if isinstance(miss, Rule) and self._is_at_home(setting, composite):
+            self.score.note(composite.name, miss.sentence, is_found=example is not None)
         if example is None:
             self._unbroken(setting, composite, miss)
             return
@@ -178,8 +226,8 @@ class Session:
             self.score.refused.add((composite.name, miss.sentence))
         self._try(setting, composite, NEAR_MISS, seed, example)
 
-    def _net(self, setting: Setting, composite: Composite, count: int) -> None:
-        seed = self._seed(setting.shown, composite.name, NET, count)
+    def _net(self, setting: Setting, composite: Composite, number: int) -> None:
+        seed = self._seed(setting.shown, composite.name, NET, number)
         choose = seeded(seed)
         programs: list[Example | None] = []
         for i in range(choose(2, 4)):
