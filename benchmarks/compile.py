@@ -29,8 +29,8 @@ import byocir
 from byocir.compiler import partition as partition_module
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
-from byocir.patterns.targets import register
-from byocir.targets.calls import loaded
+from byocir.patterns.target_classes import register
+from byocir.targets.load_code import load_code
 
 NEG = """func.func @main(%0: tensor<?xf32>) -> tensor<?xf32> {
   %1 = graph.neg %0 : (tensor<?xf32>) -> tensor<?xf32>
@@ -137,7 +137,7 @@ def calls(count: int) -> None:
         package = byocir.compile(module.clone(), targets=["ort"])
         (region,) = package.report.regions
         with isolation():
-            run = loaded(package.target("ort"), package.blobs["ort"])
+            run = load_code(package.target("ort"), package.blobs["ort"])
         run(region.symbol, given)
         began = perf_counter()
         for _ in range(ROUNDS):

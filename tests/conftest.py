@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,8 +54,7 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_targets() -> Iterator[None]:
     """Targets that a test makes known are forgotten after it."""
-    monkeypatch.setattr(registry, "_given", dict(registry._given))
-    of_thread = registry._of_thread
-    monkeypatch.setattr(of_thread, "given", dict(of_thread.given))
+    with registry.forgetting():
+        yield

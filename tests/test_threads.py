@@ -27,7 +27,7 @@ from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.files import replaced
 from byocir.frontend.onnx.reference import _quiet_on_nothing
 from byocir.patterns import composite, op, wildcard
-from byocir.patterns.targets import find_class, register
+from byocir.patterns.target_classes import find_class, register
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from byocir.dialects.context import load_context
 from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import Report
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 Feeds = Mapping[str, np.ndarray]
 LEVELS = (("graph",), ("tensor",), ("graph", "tensor"))

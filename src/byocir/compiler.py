@@ -1,9 +1,8 @@
 """The driver: import, passes, hand-offs, code generation, package. Every step is a named pass.
 
-What partitions a module is in `byocir.targets.stages`; then come each target's own passes, and its
-code generator. What is left in `@main` runs in the evaluator, or as C after the passes of
-`host_pipeline`.
-"""
+What partitions a module is in `byocir.targets.hand_off_passes`; then come each target's own passes,
+and its code generator. What is left in `@main` runs in the evaluator, or as C after the passes of
+`host_pipeline`."""
 
 from __future__ import annotations
 
@@ -49,9 +48,7 @@ from byocir.runtime.report import REFERENCE, C, Report
 from byocir.runtime.report_reader import recount, report_of
 from byocir.runtime.saved import read_model, take_up
 from byocir.targets.base import Target, profiles_of, target_of
-from byocir.targets.calls import call
-from byocir.targets.given import Targets, listed, of_saved, operators_of, told, with_options
-from byocir.targets.stages import (
+from byocir.targets.hand_off_passes import (
     LOWERING,
     code_pipeline,
     is_handed_over,
@@ -61,7 +58,16 @@ from byocir.targets.stages import (
     rest_pipeline,
     unmark,
 )
+from byocir.targets.resolve_targets import (
+    Targets,
+    listed,
+    of_saved,
+    operators_of,
+    told,
+    with_options,
+)
 from byocir.targets.tuned import follow_tuned
+from byocir.vendor.hooks import ask
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -360,7 +366,7 @@ def host_pipeline(host: CHost) -> str:
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
     """Runs a target's `emit`; raises ByocirError B218 for what a package cannot hold, B219 where
     a target from outside fails."""
-    made: Any = call(target, target.emit, module, symbols)
+    made: Any = ask(target, "emit", module, symbols)
     blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {}
     wrong = [
         f"{type(blob).__name__} for {name!r}"

@@ -14,7 +14,7 @@ from byocir.errors import ByocirError
 from byocir.files import read_whole
 from byocir.rewrites.byoc.costs import CostTable, read_costs
 from byocir.rewrites.byoc.tuned import TunedTable, load_tuned
-from byocir.targets.given import Targets
+from byocir.targets.resolve_targets import Targets
 
 COSTS = instance_of("a table of costs or the path of its file", str, PathLike, CostTable)
 TUNED = instance_of("a table that tune gives or the path of its file", str, PathLike, TunedTable)

@@ -18,7 +18,7 @@ from byocir.dialects.types import i32
 from byocir.evaluate.module import evaluate_function
 from byocir.patterns import Composite, block, wildcard
 from byocir.rewrites.pipeline import run_passes
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 RAISE = "raise-scf-to-tir"
 

@@ -12,7 +12,8 @@ from byocir.dialects.byoc import TrailOp
 from byocir.dialects.context import load_context
 from byocir.dialects.types import f32, i8, i32
 from byocir.patterns import Composite, Pattern, block, number, wildcard
-from byocir.patterns.targets import attr_of, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target

@@ -28,10 +28,11 @@ from byocir.patterns import (
     supports,
     wildcard,
 )
-from byocir.patterns.targets import attr_of, find, parse_targets, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of, find, parse_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
-from byocir.targets.files import load_target
+from byocir.targets.resolve_targets import load_target
 
 
 def refused(make: Callable[[], Any], code: str) -> ByocirError:

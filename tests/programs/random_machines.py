@@ -27,7 +27,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
-from byocir.patterns.targets import register
+from byocir.patterns.target_classes import register
 
 
 def multiply_add(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:

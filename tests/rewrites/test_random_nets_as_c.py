@@ -17,7 +17,7 @@ from byocir.lowering.tir_to_c import emit_host
 from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 from byocir.runtime.native import HostProgram
-from byocir.targets.stages import GRAPH_REWRITES
+from byocir.targets.hand_off_passes import GRAPH_REWRITES
 from byocir.toolchain.cpu import CPUS
 
 QUICK = ("-std=c99", "-O1", "-ffp-contract=off", "-lm")

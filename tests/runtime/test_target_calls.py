@@ -19,7 +19,8 @@ from byocir.dialects.graph import ReluOp
 from byocir.dialects.types import f32, tensor
 from byocir.errors import OwnMistake
 from byocir.patterns import Composite, RegionPolicy, op, wildcard
-from byocir.patterns.targets import find, register, targets_of
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import find, targets_of
 from byocir.runtime.export import export_project
 from byocir.targets.c import ARRAYS, CTarget
 

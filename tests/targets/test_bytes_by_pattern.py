@@ -19,7 +19,7 @@ from byocir.evaluate.module import evaluate
 from byocir.patterns import Composite, Pattern, block, constant, number, op, wildcard
 from byocir.patterns import ScalarPattern as S
 from byocir.rewrites.pipeline import run_passes
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 x, y, table = wildcard("x", dtype=i8), wildcard("y", dtype=i8), constant("table")
 SPACE = "n c h w"

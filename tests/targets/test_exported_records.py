@@ -31,7 +31,8 @@ from byocir.dialects.context import load_context
 from byocir.dialects.graph import ReluOp
 from byocir.errors import ByocirError
 from byocir.patterns import Composite, constant, op, wildcard
-from byocir.patterns.targets import attr_of, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.vta import Vta

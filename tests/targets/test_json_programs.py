@@ -22,8 +22,8 @@ from byocir.dialects.context import load_context
 from byocir.dialects.graph import ForeignOp
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.targets.json.kernels import GRAPH_OPS
-from byocir.targets.stages import meaning_pipeline
 
 TARGETS = (
     "json",

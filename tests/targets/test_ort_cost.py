@@ -11,8 +11,8 @@ import byocir
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.targets.ort import Ort
-from byocir.targets.stages import meaning_pipeline
 
 SIZE = 24
 

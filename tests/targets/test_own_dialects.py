@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -71,11 +71,11 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forgets what targets this process knows, as a new one would."""
     monkeypatch.setattr(context, "_OF_TARGETS", {})
-    monkeypatch.setattr(registry, "_given", {})
-    monkeypatch.setattr(registry._of_thread, "given", {})
+    with registry.forgetting(afresh=True):
+        yield
 
 
 def test_what_follows_an_operator_of_a_targets_own_has_types():
@@ -163,12 +163,11 @@ def test_what_was_saved_names_the_installed_target_whose_dialect_it_has(
     else:
         main(["compile", path, "--target", NPU, "--emit", "partitioned", "-o", str(saved)])
     monkeypatch.setattr(context, "_OF_TARGETS", {})
-    monkeypatch.setattr(registry, "_given", {})
-    monkeypatch.setattr(registry._of_thread, "given", {})
     monkeypatch.setattr(registry, "installed", lambda *group: [] if group else [Entry()])
-    loaded = byocir.load(saved) if is_package else byocir.compile(saved)
-    assert "foo.square" in str(loaded.module)
-    check(loaded.run(FEEDS))
+    with registry.forgetting(afresh=True):
+        loaded = byocir.load(saved) if is_package else byocir.compile(saved)
+        assert "foo.square" in str(loaded.module)
+        check(loaded.run(FEEDS))
 
 
 def test_it_goes_out_as_the_operator_that_came_in():

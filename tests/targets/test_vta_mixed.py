@@ -15,7 +15,7 @@ from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import Report
-from byocir.targets.stages import GRAPH_REWRITES
+from byocir.targets.hand_off_passes import GRAPH_REWRITES
 
 LEVELS = [("graph",), ("tensor",), ("graph", "tensor")]
 

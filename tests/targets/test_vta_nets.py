@@ -13,7 +13,7 @@ import byocir
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
-from byocir.targets.stages import GRAPH_REWRITES
+from byocir.targets.hand_off_passes import GRAPH_REWRITES
 
 
 def fixed(model: onnx.ModelProto, rounding: str):

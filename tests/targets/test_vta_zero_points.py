@@ -21,7 +21,7 @@ import byocir
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate_function
 from byocir.rewrites.pipeline import run_passes
-from byocir.targets.stages import GRAPH_REWRITES
+from byocir.targets.hand_off_passes import GRAPH_REWRITES
 
 IN_FIXED_POINT = f"{GRAPH_REWRITES},fix-point{{rounding=floor}}"
 

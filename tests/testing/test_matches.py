@@ -40,7 +40,8 @@ from byocir.patterns import (
     wildcard,
     within,
 )
-from byocir.patterns.targets import attr_of, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target

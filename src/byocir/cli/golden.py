@@ -15,7 +15,7 @@ from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import Golden, exact
 from byocir.runtime.package import Package
 from byocir.runtime.saved import read_model
-from byocir.targets.stages import is_handed_over, meaning_pipeline
+from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline
 
 
 def add_golden(options: argparse.Namespace, package: Package) -> None:

@@ -33,7 +33,7 @@ from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model
 from byocir.runtime.seconds import seconds_of
 from byocir.targets.base import Target
-from byocir.targets.stages import is_handed_over, meaning_pipeline, partition_pipeline
+from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline
 
 
 def measure(options: argparse.Namespace) -> int:

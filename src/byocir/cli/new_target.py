@@ -18,7 +18,7 @@ from pathlib import Path
 from byocir.cli.user_files import check_unused, write_folder
 from byocir.dialects.byoc import FOLDED, HOST
 from byocir.errors import ByocirError
-from byocir.patterns.targets import installed
+from byocir.patterns.target_classes import installed
 
 SHARED = ("pyproject.toml", "README.md", "test_acme.py")
 MOST_LETTERS = 64

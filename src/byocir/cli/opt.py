@@ -166,9 +166,10 @@ class ByocirOptMain(xDSLOptMain):
 
     def _load_target(self, given: str) -> dict[str, str]:
         """Makes a target in a file known, and its passes; gives its name by those of the passes."""
-        from byocir.patterns.targets import find_class, parse_targets
-        from byocir.targets.base import own_passes
-        from byocir.targets.files import named_target
+        from byocir.patterns.target_classes import find_class
+        from byocir.patterns.targets import parse_targets
+        from byocir.targets.own_passes import own_passes
+        from byocir.targets.resolve_targets import named_target
 
         (attribute, *_) = parse_targets(named_target(given))
         found = own_passes(attribute)
@@ -224,7 +225,7 @@ class ByocirOptMain(xDSLOptMain):
 
     def _read_onnx(self, stream: IO[bytes]) -> ModuleOp:
         from byocir.frontend.onnx import import_onnx
-        from byocir.targets.given import operators_of
+        from byocir.targets.resolve_targets import operators_of
 
         # By its path where it has one: weights may be in files beside the model.
         name = self.args.input_file

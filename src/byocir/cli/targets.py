@@ -10,9 +10,10 @@ from typing import Any
 
 from byocir.dialects.byoc import TargetAttr
 from byocir.patterns.document import document
-from byocir.patterns.targets import composites_of, names, parse_targets
+from byocir.patterns.target_classes import names
+from byocir.patterns.targets import composites_of, parse_targets
 from byocir.targets.base import target_of
-from byocir.targets.files import named_target
+from byocir.targets.resolve_targets import named_target
 
 
 def list_targets(chosen: Sequence[str] = (), *, as_json: bool) -> str:

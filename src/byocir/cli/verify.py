@@ -27,7 +27,7 @@ from byocir.evaluate.module import evaluate
 from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import distance, exact
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away."""

@@ -1,17 +1,15 @@
-"""Finds targets by name: entry points and those that the user of this process gave.
+"""Targets as attributes of modules, as text and as instances with their options.
 
-Passes find a target's patterns here by the `#byoc.target` that the module carries. A module names
-its target; code is imported only from an entry point of the group `byocir.targets`, or registered
-by the caller, never from a path in a file.
+Passes find a target, and its patterns, here by the `#byoc.target` that the module carries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Protocol, cast, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -23,179 +21,29 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue, Use
+from xdsl.ir import Attribute
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
-from byocir.dialects import context
-from byocir.dialects.byoc import OBJECTIVE, TARGETS, CompositeOp, TargetAttr
+from byocir.dialects.byoc import OBJECTIVE, TARGETS, TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
-from byocir.patterns.policy import ConstantPolicy, RegionPolicy
-from byocir.vendor import registry
+from byocir.patterns.target_classes import (
+    IN_A_FILE,
+    TargetProtocol,
+    find_class,
+    names,
+    unknown_target,
+)
 from byocir.vendor.hooks import ask, expect_given, mistakes_of
-from byocir.vendor.user_code import given_file
 
 OBJECTIVES = ("latency", "energy", "bytes")
 """The costs on which targets compete: seconds, joules, bytes."""
 
 
-class Pricing(Protocol):
-    """Tells what composites cost: a target, or the host."""
-
-    name: ClassVar[str]
-
-    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
-        """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
-        "bytes" what crosses; empty where it does not know."""
-        ...
-
-
-class Taker(Pricing, Protocol):
-    """A target as passes see it: something that takes composites."""
-
-    constants: ClassVar[ConstantPolicy]
-    """The way in which its composites get their constants."""
-
-    def composites(self) -> tuple[Composite, ...]:
-        """Lists the composites that it takes with its options, in order of priority."""
-        ...
-
-    signed_bytes: ClassVar[bool]
-    """Tells whether it computes on signed bytes alone."""
-
-    def refusal(self, ops: Sequence[Operation]) -> str:
-        """Gives the reason why it cannot run the ops of a match, or ""."""
-        ...
-
-    codegen_level: ClassVar[Literal["graph", "tensor"]]
-    """The level that its region functions are brought to before code generation."""
-
-    machine: ClassVar[Any]
-    """The machine that its functions run on, for passes that serve several targets: a name, or a
-    described machine (`byocir.machine.Machine`)."""
-
-    is_searched: ClassVar[bool]
-    """Tells if byocir finds the schedules of its composites."""
-
-    @property
-    def fixed_point(self) -> str:
-        """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""
-        for a target that computes as ONNX does."""
-        ...
-
-    @property
-    def region_policy(self) -> RegionPolicy:
-        """The way in which its composites are gathered into regions."""
-        ...
-
-    def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
-        """The blocks that compute a composite, written with `emit`, and their results; None for
-        what its ops become by default."""
-        ...
-
-    instructions: ClassVar[tuple[Composite, ...]]
-    """The patterns of what `tensorise` in its schedules may make of blocks."""
-
-    def schedule(self, composite: CompositeOp) -> str | None:
-        """The script by which the blocks of a composite run; None for as they are."""
-        ...
-
-    def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
-        """The values that each hole of its script can have, or else each knob of its code."""
-        ...
-
-    def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
-        """Gives what is stored for a constant of a composite; None stands for its numbers."""
-        ...
-
-    def spec(self, *, include_default: bool = False) -> ArgSpec: ...
-
-
-class TakerClass(Protocol):
-    """A target's class: makes an instance from its name and options."""
-
-    @property
-    def dialects(self) -> tuple[Dialect, ...]:
-        """The dialects of its own."""
-        ...
-
-    @property
-    def operators(self) -> tuple[Any, ...]:
-        """The ONNX operators that come in as its own ops: entries of the op table."""
-        ...
-
-    def read_files(self, spec: ArgSpec) -> ArgSpec: ...
-
-    def from_spec(self, spec: ArgSpec) -> Taker: ...
-
-
-def register(name: str, target: TakerClass) -> None:
-    """Makes a target known in this process by its name; in this thread before what others
-    register."""
-    registry.give(name, _with_dialects(target))
-
-
-def _with_dialects(target: TakerClass) -> TakerClass:
-    """The class of a target whose dialects are known from here on."""
-    for dialect in target.dialects:
-        context.make_known(dialect)
-    return target
-
-
-def file_of(name: str) -> str:
-    """Spells a target of a file as it was given, `path/to/npu.py:Npu`; empty for others."""
-    kind = registry.given(name)
-    file = given_file(kind) if isinstance(kind, type) else ""
-    return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
-
-
-def operators_known() -> list[Any]:
-    """The ONNX operators of all targets that are known in this process."""
-    return [entry for target in registry.all_given().values() for entry in target.operators]
-
-
-def installed() -> set[str]:
-    """The names of targets that packages bring."""
-    return {entry.name for entry in registry.installed()}
-
-
-def names() -> list[str]:
-    """The names of all targets that can be found."""
-    return sorted({*registry.all_given(), *installed()})
-
-
-def find_class(name: str) -> TakerClass:
-    """The class of a target; raises ByocirError B210 for an unknown name."""
-    known: TakerClass | None = registry.given(name)
-    if known is not None:
-        return known
-    for entry in registry.installed():
-        if entry.name == name:
-            return _with_dialects(registry.imported(entry))
-    way = "as C the host runs with --host c" if name == "c" else f"one in a file is {_IN_A_FILE}"
-    raise _unknown(name, f"{did_you_mean(name, names())}; {way}")
-
-
-_IN_A_FILE = (
-    'given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, --load-target npu.py:Npu '
-    "for byocir-opt)"
-)
-
-
-def _unknown(name: str, help: str) -> ByocirError:
-    return ByocirError("B210", f"unknown target '{name}'", help=help)
-
-
-def find_installed(targets: Iterable[str]) -> None:
-    """Makes the dialects of those targets known that packages bring."""
-    for name in installed().intersection(targets):
-        find_class(name)
-
-
-def instantiate(spec: ArgSpec) -> Taker:
+def instantiate(spec: ArgSpec) -> TargetProtocol:
     """A target with these options; raises ByocirError B210 (name) or B213 (options)."""
     kind = find_class(spec.name)
     known = [field.name for field in fields(kind)] if is_dataclass(kind) else []
@@ -218,7 +66,7 @@ def instantiate(spec: ArgSpec) -> Taker:
             ) from error
 
 
-def _with_floats(kind: type[Any] | TakerClass, spec: ArgSpec) -> ArgSpec:
+def _with_floats(kind: type[Any], spec: ArgSpec) -> ArgSpec:
     """Makes whole numbers floats where the options of a class are floats."""
     types = get_type_hints(kind) if spec.parameters else {}
 
@@ -232,7 +80,7 @@ def _with_floats(kind: type[Any] | TakerClass, spec: ArgSpec) -> ArgSpec:
     return ArgSpec(spec.name, {name: read(name, v) for name, v in spec.parameters.items()})
 
 
-def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
+def _wrong_option(kind: type[TargetProtocol], spec: ArgSpec) -> str:
     """Words the message about an option whose value has another type; empty if none has."""
     types = get_type_hints(kind)
     for option, values in spec.parameters.items():
@@ -249,14 +97,16 @@ def _wrong_option(kind: TakerClass, spec: ArgSpec) -> str:
     return ""
 
 
-def find(attribute: TargetAttr) -> Taker:
+def find(attribute: TargetAttr) -> TargetProtocol:
     """The target that an attribute of a module names, with its options. Raises ByocirError B210
     for one that is not installed, as is one in a file."""
     name = attribute.target_name.data
     if name not in names():
         near = did_you_mean(name, names())
         typo = f"{near}; " if near.startswith("did") else ""
-        raise _unknown(name, f"{typo}the module names it: one that was in a file is {_IN_A_FILE}")
+        raise unknown_target(
+            name, f"{typo}the module names it: one that was in a file is {IN_A_FILE}"
+        )
     kind = find_class(name)
     # One that cannot change may be one object for all that ask.
     frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
@@ -264,11 +114,11 @@ def find(attribute: TargetAttr) -> Taker:
 
 
 @lru_cache(maxsize=256)
-def _found(kind: TakerClass, attribute: TargetAttr) -> Taker:
+def _found(kind: type[TargetProtocol], attribute: TargetAttr) -> TargetProtocol:
     return _made(attribute)
 
 
-def _made(attribute: TargetAttr) -> Taker:
+def _made(attribute: TargetAttr) -> TargetProtocol:
     return instantiate(ArgSpec(attribute.target_name.data, _options_of(attribute)))
 
 
@@ -307,7 +157,7 @@ def _given(attribute: TargetAttr, hook: str) -> tuple[Composite, ...]:
     return found
 
 
-def attr_of(target: Taker) -> TargetAttr:
+def attr_of(target: TargetProtocol) -> TargetAttr:
     """The attribute that names a target, with every option written out. Raises ByocirError B213
     for an option whose value no module can carry."""
     spec = _with_floats(type(target), target.spec(include_default=True))

@@ -26,8 +26,8 @@ from byocir.quantiser.accuracy import Accuracy, compared, labels_in, outputs_of
 from byocir.quantiser.data import Samples
 from byocir.quantiser.scales import chosen, ranges_in
 from byocir.targets.base import Target, target_of
-from byocir.targets.given import attributes_of
 from byocir.targets.ort_session import NoRuntime
+from byocir.targets.resolve_targets import attributes_of
 from byocir.vendor.engine import NotComputed
 from byocir.vendor.hooks import ask, expect_given
 

@@ -17,7 +17,8 @@ from byocir.dialects.byoc import TARGETS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SUFFIX, large_arrays, save_arrays
 from byocir.errors import MOST, printable, shortened
-from byocir.patterns.targets import file_of, find, names, targets_of
+from byocir.patterns.target_classes import file_of, names
+from byocir.patterns.targets import find, targets_of
 from byocir.vendor.user_code import given_file
 
 

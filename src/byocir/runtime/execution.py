@@ -131,11 +131,11 @@ class Execution:
     def externals(self, check: bool) -> dict[str, External]:
         """The functions that run regions, by symbol; with `check` they look for mistakes in their
         own code."""
-        from byocir.targets.calls import loaded
+        from byocir.targets.load_code import load_code
 
         externals: dict[str, External] = {}
         for name, options in self._with_code():
-            runner = loaded(self._loader(name, options), self._blobs[name], check=check)
+            runner = load_code(self._loader(name, options), self._blobs[name], check=check)
             regions = [each for each in self._report.regions if each.target == name]
             externals.update({each.symbol: partial(_called, runner, each) for each in regions})
         return externals

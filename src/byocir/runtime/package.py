@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from byocir.runtime.golden import Golden
     from byocir.runtime.native import HostProgram
     from byocir.targets.base import Profile, Target
-    from byocir.targets.given import Targets
     from byocir.targets.loader import Loader
+    from byocir.targets.resolve_targets import Targets
 
 ARRAYS = list_of("a list of arrays", np.ndarray)
 
@@ -228,7 +228,7 @@ def _load(path: str | Path) -> Package:
 
 
 def _load_with(path: str | Path, targets: Targets) -> Package:
-    from byocir.targets.given import check_options, listed, make_known
+    from byocir.targets.resolve_targets import check_options, listed, make_known
 
     named = listed(targets)
     given = {make_known(target, "a package", str(path)) for target in named}

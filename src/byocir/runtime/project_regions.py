@@ -24,9 +24,9 @@ from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
 from byocir.lowering.tir_to_c.step_writer import comment
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names
-from byocir.targets import calls
 from byocir.targets.device import CFunctions, Device, DeviceRegion
 from byocir.toolchain.calling import ALIGN
+from byocir.vendor.hooks import ask
 
 INTERFACE = "device.h"
 _FUNCTIONS = ("open", "load", "run", "wait", "close")
@@ -132,7 +132,7 @@ def _called(code: HostCode) -> Iterator[str]:
 
 def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunctions:
     target = package.target(name)
-    made: Any = calls.call(target, target.device, package.blobs.get(name, {}))
+    made: Any = ask(target, "device", package.blobs.get(name, {}))
     if made is None:
         raise ByocirError(
             "B351",

@@ -27,8 +27,9 @@ from byocir.dialects.weights import load_weights, weights_beside
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.files import read_whole
-from byocir.patterns.targets import find_installed, targets_of
-from byocir.targets.given import Targets, check_options, listed, make_known, operators_of
+from byocir.patterns.target_classes import find_installed
+from byocir.patterns.targets import targets_of
+from byocir.targets.resolve_targets import Targets, check_options, listed, make_known, operators_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto

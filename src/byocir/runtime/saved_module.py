@@ -15,7 +15,8 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
 from byocir.evaluate.ports import names_of, ports_of
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import find_installed, targets_of
+from byocir.patterns.target_classes import find_installed
+from byocir.patterns.targets import targets_of
 from byocir.runtime.archive import MODULE, WEIGHTS, as_written
 from byocir.runtime.interface import Interface, SavedTarget
 

@@ -12,7 +12,7 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
-from byocir.targets.calls import loaded
+from byocir.targets.load_code import load_code
 
 SECONDS, RUNS = 0.02, 50
 """A region is run again until one of these is reached."""
@@ -25,7 +25,7 @@ def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) 
     found = {symbol: seconds for symbol, seconds in told.items() if seconds is not None}
     timed: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
     for name, blobs in package.blobs.items():
-        runner = loaded(package.target(name), blobs)
+        runner = load_code(package.target(name), blobs)
         for region in package.report.regions:
             if region.target == name:
                 timed[region.symbol] = partial(_timed, found, region.symbol, runner)

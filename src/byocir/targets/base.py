@@ -16,10 +16,9 @@ class Npu(Target):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -322,33 +321,6 @@ def target_of(attribute: TargetAttr) -> Target:
             f"found {type(found).__name__}",
         )
     return found
-
-
-def _given(kind: type[ModulePass]) -> type[ModulePass]:
-    return kind
-
-
-def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes that a target brings along, by name, as functions that give their classes."""
-    target = target_of(attribute)
-    found: dict[str, Callable[[], type[ModulePass]]] = {}
-    for point in get_args(Point):
-        for entry in passes_of(target, point):
-            if isinstance(entry, ModulePass):
-                found[entry.name] = partial(_given, type(entry))
-    return found
-
-
-def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
-    """Gives a target's passes at a point; one alone, and None, will do, too. Raises
-    ByocirError B228 for what is no pass."""
-    given: Any = ask(target, "passes", point)
-    listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
-    found = [each for each in listed if each is not None]
-    for each in found:
-        fits = isinstance(each, str | ModulePass)
-        expect_given(target, "passes", fits, f"pipeline text or ModulePass {point}", each)
-    return cast("Sequence[str | ModulePass]", found)
 
 
 def profiles_of(target: Target, blobs: Mapping[str, bytes]) -> Sequence[Profile]:

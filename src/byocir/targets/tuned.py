@@ -17,7 +17,7 @@ from byocir.rewrites.byoc.tuned import Key, TunedTable, key_of
 from byocir.rewrites.pipeline import run_passes
 from byocir.rewrites.schedule.composites import record, region_functions
 from byocir.targets.base import target_of
-from byocir.targets.stages import code_pipeline
+from byocir.targets.hand_off_passes import code_pipeline
 
 
 class TakenComposite(NamedTuple):

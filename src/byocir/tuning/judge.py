@@ -22,7 +22,7 @@ from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.seconds import seconds_of
 from byocir.targets.base import target_of
-from byocir.targets.files import named_target
+from byocir.targets.resolve_targets import named_target
 from byocir.vendor.user_code import given_file
 
 

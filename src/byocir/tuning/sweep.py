@@ -33,8 +33,7 @@ from byocir.request import Request
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.saved import read_model
 from byocir.targets.base import Target, target_of
-from byocir.targets.files import named_target
-from byocir.targets.given import attributes_of
+from byocir.targets.resolve_targets import attributes_of, named_target
 from byocir.tuning.executors import JobQueue
 from byocir.tuning.judge import CompileJob
 

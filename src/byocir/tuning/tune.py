@@ -36,7 +36,7 @@ from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.saved import read_model
-from byocir.targets.given import Targets, listed
+from byocir.targets.resolve_targets import Targets, listed
 from byocir.targets.tuned import TakenComposite, places_in
 from byocir.tuning.executors import JobQueue
 from byocir.tuning.journal import Journal

@@ -4,6 +4,8 @@ those that installed packages bring, imported when they are asked for."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
@@ -34,6 +36,22 @@ def give(name: str, kind: Any) -> None:
 def given(name: str) -> Any | None:
     """The class of a target that was given in this process."""
     return _of_thread.given.get(name) or _given.get(name)
+
+
+@contextmanager
+def forgetting(*, afresh: bool = False) -> Generator[None]:
+    """Forgets in the end what was given meanwhile, by this thread and others; `afresh` begins as a
+    process to which nothing was given. What was given before is known again after it."""
+    before, own = dict(_given), dict(_of_thread.given)
+    if afresh:
+        _given.clear()
+        _of_thread.given.clear()
+    try:
+        yield
+    finally:
+        for now, then in ((_given, before), (_of_thread.given, own)):
+            now.clear()
+            now.update(then)
 
 
 def all_given() -> dict[str, Any]:

@@ -17,7 +17,8 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.evaluate.module import evaluate as evaluate_module
 from byocir.patterns import Composite, constant, op, optional, wildcard
 from byocir.patterns.policy import RegionPolicy
-from byocir.patterns.targets import attr_of, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.set_targets import set_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target

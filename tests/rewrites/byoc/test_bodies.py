@@ -26,7 +26,7 @@ from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain, summary
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 CONV = Composite(
     "npu.conv",

@@ -28,7 +28,8 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import PLACE
 from byocir.errors import ByocirError
 from byocir.patterns import Composite, op, wildcard
-from byocir.patterns.targets import attr_of, register
+from byocir.patterns.target_classes import register
+from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.host_bids import CALL_SECONDS
 from byocir.rewrites.byoc.min_cut import SINK, sink_side
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets

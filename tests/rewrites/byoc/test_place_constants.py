@@ -23,7 +23,7 @@ from byocir.dialects.graph import ConstantOp
 from byocir.errors import ByocirError
 from byocir.patterns import Composite, constant, op, wildcard, within
 from byocir.patterns.policy import RegionPolicy
-from byocir.patterns.targets import register
+from byocir.patterns.target_classes import register
 from byocir.targets.base import Target
 
 PASSES = HAND_OFF.replace("outline", "place-constants,outline")

@@ -28,7 +28,7 @@ from byocir.machine.calls import calls_in
 from byocir.machine.numbers import any_order, hazards_of
 from byocir.machine.simulator import Simulator
 from byocir.patterns import Pattern, block
-from byocir.patterns.targets import register
+from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report_reader import report_of

@@ -20,7 +20,7 @@ from byocir.dialects.tir import ForOp, IntrinsicOp
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.patterns import block, composite, op, wildcard
-from byocir.patterns.targets import register
+from byocir.patterns.target_classes import register
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.explain import region_lines

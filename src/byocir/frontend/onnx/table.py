@@ -26,7 +26,7 @@ from byocir.frontend.onnx import (
 )
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Entry, Property, Read, Write, regular
-from byocir.patterns.targets import operators_known
+from byocir.patterns.target_classes import operators_known
 
 _CONV: dict[str, Property] = {
     "strides": p.strides,

@@ -32,7 +32,8 @@ from byocir.dialects.graph.base import is_defined
 from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
 from byocir.lowering.graph_to_tir.lower_op import Definitions
-from byocir.patterns.targets import Taker, find
+from byocir.patterns.target_classes import TargetProtocol
+from byocir.patterns.targets import find
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _is_foreign(op: Operation) -> bool:
     return around is not None
 
 
-def _target_of(top: Operation) -> Taker | None:
+def _target_of(top: Operation) -> TargetProtocol | None:
     """The target whose region function this is."""
     target = top.attributes.get(TARGET)
     return find(target) if isinstance(target, TargetAttr) else None

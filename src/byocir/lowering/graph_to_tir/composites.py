@@ -9,12 +9,12 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.errors import ByocirError
-from byocir.patterns.targets import Taker
+from byocir.patterns.target_classes import TargetProtocol
 from byocir.rewrites.driver import is_dead
 from byocir.vendor.hooks import ask
 
 
-def lower_composites(top: Operation, target: Taker) -> None:
+def lower_composites(top: Operation, target: TargetProtocol) -> None:
     """Gives the composites of a region function the bodies that their target has for them. Raises
     ByocirError B219 where the target's `lower` fails, B306 where it gives values of other types."""
     for composite in [op for op in top.walk() if isinstance(op, CompositeOp)]:
@@ -33,7 +33,7 @@ def lower_composites(top: Operation, target: Taker) -> None:
                 op.erase()
 
 
-def _lowered(composite: CompositeOp, target: Taker, emitter: Emitter) -> list[Any] | None:
+def _lowered(composite: CompositeOp, target: TargetProtocol, emitter: Emitter) -> list[Any] | None:
     results = ask(target, "lower", composite, emitter)
     if results is None:
         return None

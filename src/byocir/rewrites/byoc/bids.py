@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from xdsl.ir import Operation
 
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.match import State
-from byocir.patterns.targets import Pricing
 from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.work import MatchedOps
 from byocir.vendor.hooks import ask, expect_given
@@ -31,20 +30,30 @@ BY_ORDER = "the order of targets decided"
 """Ends the sentence of a decision that several targets could have had, and no two costs made."""
 
 
+class Bidder(Protocol):
+    """Tells what composites cost: a target, or the host."""
+
+    name: ClassVar[str]
+
+    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
+        """Estimates a match of a composite as `byocir.Target.cost` does."""
+        ...
+
+
 @dataclass(frozen=True)
 class Offer:
     """The composites that a target can take at one level, with their measured costs; none of the
     host, which computes what targets do not."""
 
     target: str
-    taker: Pricing
+    bidder: Bidder
     composites: Sequence[Composite] = ()
     costs: CostTable = NONE
 
     def refusal(self, state: State) -> str:
         """The reason why the target cannot run a match; empty if it can."""
-        found: Any = ask(self.taker, "refusal", list(state.ops))
-        expect_given(self.taker, "refusal", isinstance(found, str), "text", found)
+        found: Any = ask(self.bidder, "refusal", list(state.ops))
+        expect_given(self.bidder, "refusal", isinstance(found, str), "text", found)
         return found
 
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
@@ -68,10 +77,10 @@ class Offer:
         return Bid(self, [attempt for attempt, _ in works], total, measured)
 
     def _cost(self, attempt: Attempt, name: str, objective: str) -> Mapping[str, float]:
-        found: Any = ask(self.taker, "cost", name, MatchedOps(attempt.matched))
+        found: Any = ask(self.bidder, "cost", name, MatchedOps(attempt.matched))
         costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
         fits = all(isinstance(value, Real) for value in costs.values())
-        expect_given(self.taker, "cost", fits, "numbers by objective", cast("object", found))
+        expect_given(self.bidder, "cost", fits, "numbers by objective", cast("object", found))
         value = costs.get(objective, 0)
         if not value >= 0:  # a NaN is not, either
             raise ByocirError(

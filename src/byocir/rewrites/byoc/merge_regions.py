@@ -27,7 +27,8 @@ from byocir.dialects.traits import is_constant_value
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.region_rules import GatheredRegion, broken_rules
-from byocir.patterns.targets import Taker, composites_of, find
+from byocir.patterns.target_classes import TargetProtocol
+from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
 from byocir.rewrites.byoc.grouping import Edge, GroupCut, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -103,7 +104,7 @@ def _kind(region: RegionOp) -> tuple[TargetAttr, StringAttr | None]:
     return region.target, region.group
 
 
-def _policy(target: Taker) -> RegionPolicy:
+def _policy(target: TargetProtocol) -> RegionPolicy:
     policy: Any = ask(target, "region_policy")
     expect_given(
         target, "region_policy", isinstance(policy, RegionPolicy), "a RegionPolicy", policy

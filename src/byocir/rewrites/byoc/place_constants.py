@@ -25,7 +25,8 @@ from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_of
 from byocir.patterns.match import constant_array
-from byocir.patterns.targets import Taker, find
+from byocir.patterns.target_classes import TargetProtocol
+from byocir.patterns.targets import find
 from byocir.vendor.hooks import ask, expect_given
 
 
@@ -54,7 +55,7 @@ def _place(region: RegionOp) -> None:
         _pass(region, composites)
 
 
-def _transform(target: Taker, composites: Sequence[CompositeOp]) -> None:
+def _transform(target: TargetProtocol, composites: Sequence[CompositeOp]) -> None:
     """Records what the target stores for each constant; what is recorded stays. Raises ByocirError
     B228 where it gives no array of numbers."""
     for composite in composites:

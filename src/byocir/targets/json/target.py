@@ -13,7 +13,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from byocir.errors import did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.nodes import AnyOperandsPattern
-from byocir.patterns.targets import find_class
+from byocir.patterns.target_classes import find_class
 from byocir.targets.base import ConstantPolicy, Runner, Target
 from byocir.targets.json.codegen import json_blobs
 from byocir.targets.json.kernels import GRAPH_OPS, KERNELS

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from byocir.errors import ByocirError
 from byocir.targets.base import Target, target_of
-from byocir.targets.given import attributes_of
+from byocir.targets.resolve_targets import attributes_of
 from byocir.testing.conformance.score import Failure, Score
 from byocir.testing.conformance.session import Progress, Session
 

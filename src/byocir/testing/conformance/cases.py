@@ -31,7 +31,7 @@ from byocir.evaluate.module import MAIN, evaluate, random_feeds
 from byocir.evaluate.ports import port_names
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
-from byocir.targets.stages import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.testing.choose import Choose, pick
 
 Arrays = Mapping[str, np.ndarray]

@@ -18,7 +18,7 @@ from byocir.dialects.types import dtype_of, element_type_of, holds_numbers
 from byocir.dialects.weights import SUFFIX, dump_weights, large_arrays
 from byocir.errors import ByocirError
 from byocir.files import write_whole
-from byocir.patterns.targets import file_of
+from byocir.patterns.target_classes import file_of
 from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.runtime.saved import load_module
 from byocir.runtime.saved_module import module_types

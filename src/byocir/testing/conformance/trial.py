@@ -37,7 +37,7 @@ from byocir.rewrites.check_each import first_difference
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
 from byocir.targets.base import Runner, Target
-from byocir.targets.calls import loaded
+from byocir.targets.load_code import load_code
 from byocir.testing.conformance.cases import (
     NO_MEANING,
     Arrays,
@@ -187,7 +187,7 @@ class Trial:
 
     def _loaded(self, package: Package, check: bool = False) -> Runner:
         (blobs,) = package.blobs.values()
-        return loaded(package.target(self.target.name), blobs, check=check)
+        return load_code(package.target(self.target.name), blobs, check=check)
 
     def _compare(self, package: Package, expected: Meaning, *, check: bool) -> list[Call]:
         """Runs the program and compares it with its meaning; gives the calls of regions."""

@@ -1,4 +1,5 @@
-"""Calls of what a target from outside wrote: its mistakes are told, with the place, as its own."""
+"""Loads the code of targets and runs it, in this process or in one of its own. Its mistakes are
+told, with the place, as its own."""
 
 from __future__ import annotations
 
@@ -6,28 +7,18 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from byocir.errors import ByocirError, CheckFailed, OwnMistake
 from byocir.isolation import Child, Died, Limits, limits_for
 from byocir.targets.loader import Loader, Runner
-from byocir.vendor.hooks import mistakes_of
+from byocir.vendor.hooks import ask, mistakes_of
 from byocir.vendor.user_code import given_file
 
-_T = TypeVar("_T")
 
-
-def call(target: Loader, method: Callable[..., _T], *arguments: Any) -> _T:
-    """Calls a method of a target. Raises ByocirError B219, with file and line, where it fails, and
-    OwnMistake B232 where byocir's own code does."""
-    name = getattr(method, "__name__", str(method))
-    with mistakes_of(target.name, type(target), name, method):
-        return method(*arguments)
-
-
-def loaded(target: Loader, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
+def load_code(target: Loader, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
     """Makes the function that runs a target's code. The code sees inputs that it cannot write, and
     its results are copied: it may give the same buffer each time. Inside of `byocir.isolate` it
     runs in a process of its own, begun with the first call. Raises ByocirError B219 where it fails,
@@ -38,7 +29,7 @@ def loaded(target: Loader, blobs: Mapping[str, bytes], *, check: bool = False) -
 
 
 def _loaded_here(target: Loader, blobs: Mapping[str, bytes], check: bool) -> Runner:
-    found: Any = call(target, target.load_checked if check else target.load, blobs)
+    found: Any = ask(target, "load_checked" if check else "load", blobs)
     if not callable(found):
         raise ByocirError(
             "B227",
@@ -48,7 +39,8 @@ def _loaded_here(target: Loader, blobs: Mapping[str, bytes], check: bool) -> Run
         )
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        made: Any = call(target, found, symbol, [_read_only(array) for array in inputs])
+        with mistakes_of(target.name, type(target), getattr(found, "__name__", str(found)), found):
+            made: Any = found(symbol, [_read_only(array) for array in inputs])
         if not isinstance(made, Sequence):
             return made  # told where outputs are checked
         results = cast(Sequence[Any], made)

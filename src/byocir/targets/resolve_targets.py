@@ -1,4 +1,7 @@
-"""Targets as a caller gives them, names with options, files or instances, as attributes."""
+"""Resolves targets as a caller gives them: names with options, files or instances, to attributes.
+
+Code is imported from a path, `path/to/npu.py:Npu{option=value}`, only when the user gives it in
+this call, never because a model, a module or a package names it."""
 
 from __future__ import annotations
 
@@ -12,16 +15,64 @@ from byocir.arguments import shown
 from byocir.dialects.byoc import TargetAttr
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.match import python_value
-from byocir.patterns.targets import attr_of, find_class, parse_targets, read_files, register
+from byocir.patterns.target_classes import find_class, register
+from byocir.patterns.targets import attr_of, parse_targets, read_files
 from byocir.targets.base import Target, target_of
-from byocir.targets.files import check_target, named_target
+from byocir.targets.check_class import check_target
 from byocir.targets.loader import KEEPS
 
 if TYPE_CHECKING:
     from byocir.frontend.onnx.entry import Entry
 
+
+import re
+from pathlib import Path
+
+from byocir.vendor.user_code import import_file, imported_from
+
 Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
+
+
+_GIVEN = re.compile(
+    r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL
+)
+
+
+def named_target(text: str) -> str:
+    """A target's name with options, as `parse_targets` reads it. Of a target in a file, the file is
+    imported and the target registered. Raises ByocirError B217."""
+    given = _GIVEN.fullmatch(text.strip())
+    if given is None:
+        return text
+    target = load_target(Path(given["path"]), given["name"])
+    return target.name + (given["options"] or "")
+
+
+def load_target(path: Path, name: str | None = None) -> type[Target]:
+    """The target class `name` of a Python file or of a folder with an `__init__.py`, registered;
+    without a name, the only one there. Raises ByocirError B217."""
+    module = import_file(path, "B217")
+    found = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Target) and imported_from(value, module)
+    }
+    if name is None and len(found) == 1:
+        (name,) = found
+    if name is None or name not in found:
+        expected = "one byocir.Target" if name is None else f"a byocir.Target named {name}"
+        listed = ", ".join(found) or "none"
+        raise ByocirError(
+            "B217",
+            f"expected {expected}, found {listed}",
+            where=str(path),
+            help=f"write {path}:NAME" if name is None else did_you_mean(name, list(found)),
+        )
+    target = found[name]
+    check_target(target)
+    register(target.name, target)
+    return target
 
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:

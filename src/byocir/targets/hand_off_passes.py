@@ -38,9 +38,9 @@ from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass
-from byocir.targets.base import Point, Target, passes_of, target_of
-from byocir.targets.given import Targets, attributes_of
-from byocir.targets.own_passes import owned
+from byocir.targets.base import Target, target_of
+from byocir.targets.own_passes import passes_at, passes_of
+from byocir.targets.resolve_targets import Targets, attributes_of
 from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
@@ -173,16 +173,6 @@ def _left(passes: list[ModulePass], ran: Sequence[str]) -> list[ModulePass]:
             help="save the module before: --emit partitioned",
         )
     return passes[len(done) :]
-
-
-def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
-    """The targets' own passes at a point. Raises ByocirError B228 for what is none."""
-    passes: list[ModulePass] = []
-    for target in targets:
-        for entry in passes_of(target, point):
-            made = parse_pipeline(entry) if isinstance(entry, str) else [entry]
-            passes += [owned(target.name, pass_) for pass_ in made]
-    return passes
 
 
 def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:

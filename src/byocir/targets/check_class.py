@@ -1,14 +1,9 @@
-"""Targets in files of their own: `path/to/npu.py:Npu{option=value}`.
-
-Code is imported from a path only when the user gives it in this call, never because a model, a
-module or a package names it.
-"""
+"""Checks the class of a target before it is used: its name, options, composites, dialects and
+operators."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from xdsl.ir import Dialect
@@ -19,49 +14,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
-from byocir.patterns.targets import register
 from byocir.targets.base import Target
-from byocir.vendor.user_code import import_file, imported_from
-
-_GIVEN = re.compile(
-    r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL
-)
-
-
-def named_target(text: str) -> str:
-    """A target's name with options, as `parse_targets` reads it. Of a target in a file, the file is
-    imported and the target registered. Raises ByocirError B217."""
-    given = _GIVEN.fullmatch(text.strip())
-    if given is None:
-        return text
-    target = load_target(Path(given["path"]), given["name"])
-    return target.name + (given["options"] or "")
-
-
-def load_target(path: Path, name: str | None = None) -> type[Target]:
-    """The target class `name` of a Python file or of a folder with an `__init__.py`, registered;
-    without a name, the only one there. Raises ByocirError B217."""
-    module = import_file(path, "B217")
-    found = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Target) and imported_from(value, module)
-    }
-    if name is None and len(found) == 1:
-        (name,) = found
-    if name is None or name not in found:
-        expected = "one byocir.Target" if name is None else f"a byocir.Target named {name}"
-        listed = ", ".join(found) or "none"
-        raise ByocirError(
-            "B217",
-            f"expected {expected}, found {listed}",
-            where=str(path),
-            help=f"write {path}:NAME" if name is None else did_you_mean(name, list(found)),
-        )
-    target = found[name]
-    check_target(target)
-    register(target.name, target)
-    return target
 
 
 def check_target(target: type[Target]) -> None:

@@ -1,0 +1,172 @@
+"""Finds the classes of targets by name: entry points and those that the user of this process gave.
+
+A module names its target; code is imported only from an entry point of the group `byocir.targets`,
+or registered by the caller, never from a path in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+from xdsl.ir import Dialect, Operation, SSAValue, Use
+from xdsl.utils.arg_spec import ArgSpec
+
+from byocir.dialects import context
+from byocir.dialects.byoc import CompositeOp
+from byocir.errors import ByocirError, did_you_mean
+from byocir.patterns.composite import Composite
+from byocir.patterns.policy import ConstantPolicy, RegionPolicy
+from byocir.vendor import registry
+from byocir.vendor.user_code import given_file
+
+
+class TargetProtocol(Protocol):
+    """A target as passes see it, which know no target's class: `byocir.targets.base.Target` is one.
+    Its class makes an instance from options."""
+
+    name: ClassVar[str]
+    """The part before the dot in the names of its composites."""
+
+    dialects: ClassVar[tuple[Dialect, ...]]
+    """The dialects of its own."""
+
+    operators: ClassVar[tuple[Any, ...]]
+    """The ONNX operators that come in as its own ops: entries of the op table."""
+
+    @classmethod
+    def read_files(cls, spec: ArgSpec) -> ArgSpec:
+        """Puts what files hold that options name in the place of their names."""
+        ...
+
+    @classmethod
+    def from_spec(cls, spec: ArgSpec) -> Self:
+        """Makes an instance with these options; raises ValueError."""
+        ...
+
+    def spec(self, *, include_default: bool = False) -> ArgSpec:
+        """Gives the name and the options."""
+        ...
+
+    def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
+        """Estimates a match of a composite: seconds as "latency", joules as "energy", and as
+        "bytes" what crosses; empty where it does not know."""
+        ...
+
+    constants: ClassVar[ConstantPolicy]
+    """The way in which its composites get their constants."""
+
+    def composites(self) -> tuple[Composite, ...]:
+        """Lists the composites that it takes with its options, in order of priority."""
+        ...
+
+    signed_bytes: ClassVar[bool]
+    """Tells whether it computes on signed bytes alone."""
+
+    def refusal(self, ops: Sequence[Operation]) -> str:
+        """Gives the reason why it cannot run the ops of a match, or ""."""
+        ...
+
+    codegen_level: ClassVar[Literal["graph", "tensor"]]
+    """The level that its region functions are brought to before code generation."""
+
+    machine: ClassVar[Any]
+    """The machine that its functions run on, for passes that serve several targets: a name, or a
+    described machine (`byocir.machine.Machine`)."""
+
+    is_searched: ClassVar[bool]
+    """Tells if byocir finds the schedules of its composites."""
+
+    @property
+    def fixed_point(self) -> str:
+        """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""
+        for a target that computes as ONNX does."""
+        ...
+
+    @property
+    def region_policy(self) -> RegionPolicy:
+        """The way in which its composites are gathered into regions."""
+        ...
+
+    def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
+        """The blocks that compute a composite, written with `emit`, and their results; None for
+        what its ops become by default."""
+        ...
+
+    instructions: ClassVar[tuple[Composite, ...]]
+    """The patterns of what `tensorise` in its schedules may make of blocks."""
+
+    def schedule(self, composite: CompositeOp) -> str | None:
+        """The script by which the blocks of a composite run; None for as they are."""
+        ...
+
+    def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
+        """The values that each hole of its script can have, or else each knob of its code."""
+        ...
+
+    def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
+        """Gives what is stored for a constant of a composite; None stands for its numbers."""
+        ...
+
+
+def register(name: str, target: type[TargetProtocol]) -> None:
+    """Makes a target known in this process by its name; in this thread before what others
+    register."""
+    registry.give(name, _with_dialects(target))
+
+
+def _with_dialects(target: type[TargetProtocol]) -> type[TargetProtocol]:
+    """The class of a target whose dialects are known from here on."""
+    for dialect in target.dialects:
+        context.make_known(dialect)
+    return target
+
+
+def file_of(name: str) -> str:
+    """Spells a target of a file as it was given, `path/to/npu.py:Npu`; empty for others."""
+    kind = registry.given(name)
+    file = given_file(kind) if isinstance(kind, type) else ""
+    return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
+
+
+def operators_known() -> list[Any]:
+    """The ONNX operators of all targets that are known in this process."""
+    return [entry for target in registry.all_given().values() for entry in target.operators]
+
+
+def installed() -> set[str]:
+    """The names of targets that packages bring."""
+    return {entry.name for entry in registry.installed()}
+
+
+def names() -> list[str]:
+    """The names of all targets that can be found."""
+    return sorted({*registry.all_given(), *installed()})
+
+
+def find_class(name: str) -> type[TargetProtocol]:
+    """The class of a target; raises ByocirError B210 for an unknown name."""
+    known: type[TargetProtocol] | None = registry.given(name)
+    if known is not None:
+        return known
+    for entry in registry.installed():
+        if entry.name == name:
+            return _with_dialects(registry.imported(entry))
+    way = "as C the host runs with --host c" if name == "c" else f"one in a file is {IN_A_FILE}"
+    raise unknown_target(name, f"{did_you_mean(name, names())}; {way}")
+
+
+IN_A_FILE = (
+    'given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, --load-target npu.py:Npu '
+    "for byocir-opt)"
+)
+
+
+def unknown_target(name: str, help: str) -> ByocirError:
+    return ByocirError("B210", f"unknown target '{name}'", help=help)
+
+
+def find_installed(targets: Iterable[str]) -> None:
+    """Makes the dialects of those targets known that packages bring."""
+    for name in installed().intersection(targets):
+        find_class(name)
