@@ -19,9 +19,12 @@ Feeds = Mapping[str, np.ndarray]
 Run = Callable[[Feeds], list[np.ndarray]]
 
 
-def ort(path: str, threads: int, *, spins: bool) -> Run:
-    """ONNX Runtime; `spins` tells whether its threads spin for a while before they sleep."""
+def ort(path: str, threads: int, *, spins: bool, optimise: bool = True) -> Run:
+    """ONNX Runtime, with its graph optimisations unless told otherwise; `spins` tells whether its
+    threads spin for a while before they sleep."""
     options = onnxruntime.SessionOptions()
+    if not optimise:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spins)))
