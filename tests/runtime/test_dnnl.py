@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import pytest
 from nets.classic_nets import NETS, REDUCED, feeds, session
@@ -158,26 +159,79 @@ def test_bytes_change_grids():
 OLD = """
 import sys
 sys.path[:0] = ["benchmarks", "tests/runtime"]
-from test_dnnl import INT8_NETS, REDUCED, ByocirError, byocir, feeds
-model = INT8_NETS["ResNet-18 u8"](REDUCED)
-given = feeds(model, 1)
-byocir.compile(model, targets=["dnnl{int8=false}"]).run(given)
-try:
-    byocir.compile(model, targets=["dnnl"]).run(given)
-except ByocirError as error:
-    print(error.code, error.message)
+import test_dnnl as t
+for model, without in ((t.INT8_NETS["ResNet-18 u8"](t.REDUCED), "int8"), (t.halves(), "bf16")):
+    t.byocir.compile(model, targets=[f"dnnl{{{without}=false}}"]).run(t.random_for(model))
+    try:
+        t.byocir.compile(model, targets=["dnnl"]).run(t.random_for(model))
+    except t.ByocirError as error:
+        print(error.code, error.message)
 """
 
 
+def random_for(model):
+    return random_feeds(byocir.import_onnx(model), 1)
+
+
 @pytest.mark.slow
-def test_processors_without_vnni_say_so():
+def test_processors_that_lack_something_say_so():
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     command = [sys.executable, "-c", OLD]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    told = (
-        "expected a processor with VNNI, which oneDNN needs for bytes (int8=false), found another"
-    )
-    assert told in done.stdout, done.stderr
+    for told in ("with VNNI, which oneDNN needs for bytes", "with AVX-512, which oneDNN needs for"):
+        assert f"B405 expected a processor {told}" in done.stdout, done.stderr
+
+
+def halves():
+    """Layers of bf16: a convolution with a sum, a product, functions, pools and a softmax."""
+    rng = np.random.default_rng(5)
+    sizes = {"w": [8, 4, 3, 3], "b": [8], "d": [8, 16], "row": [16], "half": []}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "z"], ["s"]),
+        helper.make_node("Relu", ["s"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["m"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("AveragePool", ["m"], ["a"], kernel_shape=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["a"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "d"], ["p"]),
+        helper.make_node("Add", ["p", "row"], ["q"]),
+        helper.make_node("Sigmoid", ["q"], ["t"]),
+        helper.make_node("Mul", ["q", "t"], ["u"]),
+        helper.make_node("Sub", ["u", "half"], ["v"]),
+        helper.make_node("Softmax", ["v"], ["y"]),
+    ]
+    kind = TensorProto.BFLOAT16
+    arrays = {n: rng.normal(size=s).astype(ml_dtypes.bfloat16) for n, s in sizes.items()}
+    constants = [
+        helper.make_tensor(n, kind, a.shape, a.tobytes(), raw=True) for n, a in arrays.items()
+    ]
+    shapes = [("x", [2, 4, 6, 6]), ("z", [2, 8, 6, 6])]
+    ports = [helper.make_tensor_value_info(name, kind, shape) for name, shape in shapes]
+    results = [helper.make_tensor_value_info(name, kind, None) for name in ("v", "y")]
+    graph = helper.make_graph(nodes, "halves", ports, results, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+
+
+def test_bf16_is_computed_where_the_processor_does():
+    """Sums are those of f32; what is done with a result is rounded once, and not each time."""
+    package = byocir.compile(halves(), targets=["dnnl"])
+    assert (len(package.report.regions), package.report.host) == (1, [])
+    given = random_for(halves())
+    try:
+        found = package.run(given)
+    except ByocirError as error:
+        pytest.skip(error.message)
+    for name, array in byocir.compile(halves(), targets=[]).run(given).items():
+        assert found[name].dtype == array.dtype == ml_dtypes.bfloat16
+        difference = np.abs(found[name].astype(np.float32) - array.astype(np.float32))
+        assert difference.max() <= 2**-5 * np.abs(array.astype(np.float32)).max(), name
+
+
+def test_bf16_may_be_left_to_others():
+    report = byocir.compile(halves(), targets=["dnnl{bf16=false}"]).report
+    assert report.regions == []
+    assert any("bf16=true" in each.reason for each in report.reasons["Conv_0"])
 
 
 def spelled_out():
@@ -275,17 +329,50 @@ def test_threads_are_those_of_the_host(target, host, threads):
     assert re.findall(r"dnnl_net_open\(.*, (\d+)\)", source) == [str(threads)]
 
 
-def test_refusals_say_what_to_do():
-    shape = [1, 2, 2, 2, 2, 2, 2]
-    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
-    graph = helper.make_graph(nodes, "deep", ports[:1], ports[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    reasons = byocir.compile(model, targets=["dnnl"]).report.reasons["Tanh_0"]
-    assert any(
-        re.search(r"in at most 6 dimensions, found tensor<\S+>; pin .*reshape", each.reason)
-        for each in reasons
-    )
+CAST = "compute it in f32: cast what goes in and comes out"
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "shapes", "told"),
+    [
+        (
+            "Tanh",
+            TensorProto.FLOAT,
+            [[1, 2, 2, 2, 2, 2, 2]],
+            r"in at most 6 dimensions, found tensor<\S+>; pin .*reshape",
+        ),
+        (
+            "Conv",
+            TensorProto.FLOAT16,
+            [[1, 2, 4, 4], [2, 2, 1, 1]],
+            f"f32 or bf16, found .*; {CAST}",
+        ),
+        ("Flatten", TensorProto.INT32, [[2, 2, 2]], f"f32, bf16 or bytes, found .*; {CAST}"),
+        (
+            "Conv",
+            TensorProto.FLOAT,
+            [[1, 2, 3, 3, 3, 3], [2, 2, 1, 1, 1, 1]],
+            "three spatial dimensions, found 4; reshape to fewer",
+        ),
+    ],
+)
+def test_refusals_say_what_to_do(op, dtype, shapes, told):
+    names = ["x", "w"][: len(shapes)]
+    ports = [helper.make_tensor_value_info(n, dtype, s) for n, s in zip(names, shapes, strict=True)]
+    result = helper.make_tensor_value_info("y", dtype, None)
+    graph = helper.make_graph([helper.make_node(op, names, ["y"])], "refused", ports, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    reasons = byocir.compile(model, targets=["dnnl"]).report.reasons[f"{op}_0"]
+    assert any(re.search(told, each.reason) for each in reasons)
+
+
+def test_every_pattern_says_what_to_do():
+    """Each tests an input in words, with a way out, or has rules with one."""
+    for pattern in Dnnl.patterns:
+        tests = [test for part in pattern.walk() for test in getattr(part, "tests", ())]
+        fixes = [each.fix for each in (*tests, *pattern.rules)]
+        assert any(fixes), pattern.name
+        assert all(rule.fix for rule in pattern.rules), pattern.name
 
 
 def test_weights_that_are_computed():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import finalize
 
+import ml_dtypes
 import numpy as np
 
 from byocir.errors import ByocirError
@@ -81,7 +82,7 @@ class _Loaded:
         finalize(self, _close, self._library, made.functions, self._states, made.data)
 
     def run(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        outputs = [np.empty(shape, np.dtype(dtype)) for shape, dtype in self._outputs[symbol]]
+        outputs = [np.empty(shape, _dtype(dtype)) for shape, dtype in self._outputs[symbol]]
         given = [np.ascontiguousarray(array) for array in inputs]
         function = getattr(self._library, self._made.functions[symbol])
         code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
@@ -124,6 +125,11 @@ def _close(
     for symbol, state in states.items():
         if state:
             getattr(library, f"{functions[symbol]}_close")(state)
+
+
+def _dtype(name: str) -> np.dtype:
+    """An element type by its name: bfloat16 among those that numpy has not."""
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
 def data_of(symbol: str) -> str:

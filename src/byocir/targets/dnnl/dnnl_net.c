@@ -124,11 +124,41 @@ static dnnl_memory_desc_t any(dnnl_net *n, dnnl_data_type_t type, int rank,
     return desc;
 }
 
+/* -- what the processor has */
+
+#if defined(__x86_64__) || defined(_M_X64)
+static int has(int isa, int more_than)
+{
+    return (dnnl_get_effective_cpu_isa() & isa & ~more_than) != 0;
+}
+#else
+#define has(isa, more_than) 1
+#endif
+
+static void check_bf16(dnnl_net *n, const_dnnl_memory_desc_t desc)
+{
+    if (n->code == 0 && type_of(desc) == dnnl_bf16 &&
+        !has(dnnl_cpu_isa_avx512_core, dnnl_cpu_isa_avx2) &&
+        !has(dnnl_cpu_isa_avx2_vnni_2, dnnl_cpu_isa_avx2_vnni))
+        fail(n, DNNL_NET_NO_BF16);
+}
+
+/* Without VNNI oneDNN adds products of bytes in pairs that saturate. */
+static void check_bytes(dnnl_net *n, const_dnnl_memory_desc_t desc)
+{
+    const dnnl_data_type_t type = type_of(desc);
+    if ((type == dnnl_s8 || type == dnnl_u8) &&
+        !has(dnnl_cpu_isa_avx2_vnni, dnnl_cpu_isa_avx2) &&
+        !has(dnnl_cpu_isa_avx512_core_vnni, dnnl_cpu_isa_avx512_core))
+        fail(n, DNNL_NET_NO_VNNI);
+}
+
 /* -- values: each owns its description */
 
 static int add_value(dnnl_net *n, dnnl_memory_desc_t desc, kind kind, int root)
 {
     n->values = grown(n, n->values, n->value_count, sizeof *n->values);
+    check_bf16(n, desc);
     if (n->code) {
         if (desc) dnnl_memory_desc_destroy(desc);
         return 0;
@@ -429,27 +459,12 @@ static void destroy(dnnl_memory_desc_t *descs, int count)
         if (descs[i]) dnnl_memory_desc_destroy(descs[i]);
 }
 
-/* Without VNNI oneDNN adds products of bytes in pairs that saturate. */
-static void check_bytes(dnnl_net *n, int x)
-{
-#if defined(__x86_64__) || defined(_M_X64)
-    const int isa = dnnl_get_effective_cpu_isa();
-    const int vnni = dnnl_cpu_isa_avx2_vnni & ~dnnl_cpu_isa_avx2;
-    const int vnni_512 = dnnl_cpu_isa_avx512_core_vnni & ~dnnl_cpu_isa_avx512_core;
-    const dnnl_data_type_t type = type_of(n->values[x].desc);
-    if ((type == dnnl_s8 || type == dnnl_u8) && (isa & (vnni | vnni_512)) == 0)
-        fail(n, DNNL_NET_NO_VNNI);
-#else
-    (void)n, (void)x;
-#endif
-}
-
 int dnnl_net_conv(dnnl_net *n, int x, int weights, int bias, dnnl_data_type_t type, int rank,
                   const dnnl_dims_t dims, const dnnl_dims_t strides, const dnnl_dims_t dilations,
                   const dnnl_dims_t begins, const dnnl_dims_t ends)
 {
     if (n->code) return 0;
-    check_bytes(n, x);
+    check_bytes(n, n->values[x].desc);
     dnnl_memory_desc_t d[] = {any_of(n, x), any_of(n, weights), any(n, type, rank, dims)};
     dnnl_primitive_attr_t attr = attr_of(n);
     dnnl_primitive_desc_t made = NULL;
@@ -469,7 +484,7 @@ int dnnl_net_matmul(dnnl_net *n, int x, int weights, dnnl_data_type_t type, int 
     if (n->code) return 0;
     const int is_constant = n->values[n->values[weights].root].kind == CONSTANT;
     if (!is_constant) weights = plain(n, weights);
-    check_bytes(n, x);
+    check_bytes(n, n->values[x].desc);
     if (n->code) return 0;
     dnnl_memory_desc_t d[] = {is_constant ? any_of(n, weights) : NULL,
                               row_major(n, type, rank, dims)};

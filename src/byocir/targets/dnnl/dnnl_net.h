@@ -15,6 +15,7 @@ typedef void (*dnnl_net_builder)(dnnl_net *net, const unsigned char *data);
 /* Makes a net; `build` calls the functions below. 0, what oneDNN gave, or that it would be wrong on
    this processor. */
 #define DNNL_NET_NO_VNNI 100
+#define DNNL_NET_NO_BF16 101
 int dnnl_net_open(void **net, dnnl_net_builder build, const void *data, int threads);
 int dnnl_net_run(void *net, const void *const *inputs, void *const *outputs);
 void dnnl_net_close(void *net);

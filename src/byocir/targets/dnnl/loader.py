@@ -18,4 +18,7 @@ class DnnlLoader(CLoader):
     libraries = ("dnnl", "-fopenmp")
     search = ("wheels:onednn-cpu-gomp onednn-devel-cpu-gomp", "pkg-config:dnnl")
 
-    processors: ClassVar = {100: "a processor with VNNI, which oneDNN needs for bytes (int8=false)"}
+    processors: ClassVar = {
+        100: "a processor with VNNI, which oneDNN needs for bytes (int8=false)",
+        101: "a processor with AVX-512, which oneDNN needs for bf16 (bf16=false)",
+    }

@@ -4,13 +4,14 @@ element."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr
-from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, static_shape, ui8
+from byocir.dialects.types import bf16, element_type_of, f32, i8, i32, shape_of, static_shape, ui8
 from byocir.patterns import (
     Match,
     Pattern,
@@ -90,23 +91,29 @@ def _is_image(value: SSAValue) -> tuple[bool, int]:
 IMAGE = ValueTest(
     "at most three spatial dimensions", _is_image, fix="reshape to fewer where windows allow it"
 )
-BYTES = (i8, ui8)
+FLOATS, BYTES = (f32, bf16), (i8, ui8)
+CAST = "compute it in f32: cast what goes in and comes out"
 
 
-def _is_byte(value: SSAValue) -> tuple[bool, str]:
-    return element_type_of(value.type) in BYTES, str(value.type)
+def _of(sentence: str, *elements: Attribute, fix: str) -> ValueTest:
+    """A test of what an array holds."""
+
+    def look(value: SSAValue) -> tuple[bool, str]:
+        return element_type_of(value.type) in elements, str(value.type)
+
+    return ValueTest(sentence, look, fix=fix)
 
 
-def _is_number(value: SSAValue) -> tuple[bool, str]:
-    return element_type_of(value.type) in (f32, *BYTES), str(value.type)
-
-
-OF_BYTES = ValueTest("bytes", _is_byte)
-OF_NUMBERS = ValueTest("f32 or bytes", _is_number)
+OF_FLOATS = _of("f32 or bf16", *FLOATS, fix=CAST)
+OF_F32 = _of("f32", f32, fix=CAST)
+OF_NUMBERS = _of("f32, bf16 or bytes", *FLOATS, *BYTES, fix=CAST)
+OF_BYTES = _of("bytes", *BYTES, fix="quantise to 8 bits")
+OF_SIGNED = _of("signed bytes", i8, fix="quantise weights to signed bytes, without zero points")
+OF_ONE = replace(per_tensor(), fix="quantise activations with one scale for each array")
 
 
 def _array(name: str, *tests: ValueTest) -> Pattern:
-    return wildcard(name, dtype=f32, where=(SIZED, *tests))
+    return wildcard(name, where=(OF_FLOATS, SIZED, *tests))
 
 
 def _bytes(name: str, *tests: ValueTest) -> Pattern:
@@ -149,7 +156,7 @@ def _limited(value: Pattern) -> Pattern:
 
 
 def _one(name: str) -> Pattern:
-    return constant(name, where=per_tensor())
+    return constant(name, where=OF_ONE)
 
 
 def _dequantized(value: Pattern, name: str) -> Pattern:
@@ -160,13 +167,13 @@ def _summed(value: Pattern) -> Pattern:
     """Bytes with others added as floats, and quantised again."""
     other = _dequantized(_bytes("added"), "added")
     total = op("graph.add", _dequantized(value, "result"), other)
-    zero = constant("zero_total", where=(OF_BYTES, per_tensor()))
+    zero = constant("zero_total", where=(OF_BYTES, OF_ONE))
     return op("graph.quantize", _limited(total), _one("scale_total"), zero)
 
 
 def _function(value: Pattern) -> Pattern:
     """A function of each element: one that oneDNN has, or arithmetic with one number."""
-    number = constant(dtype=f32, where=per_tensor())
+    number = constant(where=per_tensor())
     alone = (op(name, value) for name in FUNCTIONS)
     return either(*alone, *(op(name, value, number) for name in BINARY))
 
@@ -188,7 +195,7 @@ def _smooth(v: Pattern) -> Pattern:
 
 def _close_to(number: float) -> Pattern:
     near = within(number * (1 - 1e-6), number * (1 + 1e-6))
-    return constant(dtype=f32, where=(per_tensor(), near))
+    return constant(where=(per_tensor(), near))
 
 
 def _over(value: Pattern, number: float) -> Pattern:
@@ -206,7 +213,7 @@ def _followed(value: Pattern) -> Pattern:
 @composite("conv")
 def conv() -> Pattern:
     """A convolution, with bias, a sum and functions of each element."""
-    w, bias = wildcard("w", dtype=f32, where=SIZED), optional_operand(wildcard("b"))
+    w, bias = wildcard("w", where=SIZED), optional_operand(wildcard("b"))
     return _followed(op("graph.conv", _array("x", IMAGE), w, bias))
 
 
@@ -219,7 +226,8 @@ def matmul() -> Pattern:
 @composite("conv_bytes", zero_points=True)
 def conv_bytes() -> Pattern:
     """A convolution of bytes, requantised, and a sum with others."""
-    x, w, b = _bytes("x", IMAGE), constant("w", dtype=i8), optional_operand(constant("b"))
+    x, w = _bytes("x", IMAGE), constant("w", where=OF_SIGNED)
+    b = optional_operand(constant("b"))
     padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
     acc = op("graph.conv", padded, w, b, pads=_zero) | op("graph.conv", x, w, b)
     made = _requantized(acc)
@@ -229,7 +237,7 @@ def conv_bytes() -> Pattern:
 @composite("matmul_bytes", zero_points=True)
 def matmul_bytes() -> Pattern:
     """A product of matrices of bytes, with a bias, requantised."""
-    w = wildcard("w", dtype=i8, where=SIZED)
+    w = wildcard("w", where=(OF_SIGNED, SIZED))
     acc = op("graph.matmul", _bytes("x"), w)
     made = _requantized(optional(acc, lambda v: op("graph.add", v, constant("b"))))
     return _limited(made)
@@ -262,7 +270,8 @@ def sum_bytes() -> Pattern:
 def quantize() -> Pattern:
     """Floats to bytes."""
     zero = constant("zero", where=OF_BYTES)
-    return op("graph.quantize", _array("x"), constant("scale"), zero)
+    x = wildcard("x", where=(OF_F32, SIZED))
+    return op("graph.quantize", x, constant("scale"), zero)
 
 
 @composite("dequantize")
@@ -302,7 +311,8 @@ def softmax() -> Pattern:
 def layer_norm() -> Pattern:
     """A normalisation of the last dimensions."""
     scale, shift = wildcard("scale"), optional_operand(wildcard("shift"))
-    return op("graph.layer_norm", _array("x"), scale, shift) @ "norm"
+    x = wildcard("x", where=(OF_F32, SIZED))
+    return op("graph.layer_norm", x, scale, shift) @ "norm"
 
 
 @composite("binary")
@@ -326,9 +336,9 @@ def function() -> Pattern:
 
 @supports("graph.concat", fix="join some of the parts before")
 def concat(m: Match) -> tuple[bool, Any]:
-    """At most 32 arrays of f32 or bytes, of known sizes, none of them 0, are joined."""
+    """At most 32 arrays of f32, bf16 or bytes, of known sizes, none of them 0, are joined."""
     parts = m["op"].op.operands
-    others = [str(v.type) for v in parts if not (_is_number(v)[0] and _has_elements(v)[0])]
+    others = [str(v.type) for v in parts if not (OF_NUMBERS.look(v)[0] and SIZED.look(v)[0])]
     return len(parts) <= 32 and not others, others or len(parts)
 
 

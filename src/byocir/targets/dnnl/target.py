@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from byocir.dialects.types import bf16, element_type_of
 from byocir.patterns import Composite
 from byocir.rewrites.byoc.processor import Kernels
 from byocir.rewrites.host.c_host import CHost, c_host_of
@@ -46,7 +47,8 @@ class Dnnl(DnnlLoader, CTarget):
     """oneDNN on the processor: `pip install 'byocir[dnnl]'`, or a library that is installed.
 
     `threads` is how many it computes a primitive with, 0 for as many as the host has. With `int8`
-    it takes bytes, too, which needs a processor with VNNI.
+    it takes bytes, too, which needs a processor with VNNI, and with `bf16` arrays of these, which
+    needs AVX-512.
     """
 
     patterns = PATTERNS
@@ -58,6 +60,7 @@ class Dnnl(DnnlLoader, CTarget):
 
     threads: int = 0
     int8: bool = True
+    bf16: bool = True
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -65,6 +68,11 @@ class Dnnl(DnnlLoader, CTarget):
 
     def composites(self) -> tuple[Composite, ...]:
         return PATTERNS if self.int8 else tuple(p for p in PATTERNS if p not in OF_INTEGERS)
+
+    def refusal(self, ops: Sequence[Operation]) -> str:
+        if self.bf16 or not any(element_type_of(v.type) == bf16 for op in ops for v in op.results):
+            return ""
+        return "bf16 is left to others (bf16=true)"
 
     @property
     def fixed_point(self) -> Literal["", "float_scale"]:

@@ -11,11 +11,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.byoc import stored
 from byocir.dialects.graph import ConstantOp
-from byocir.dialects.types import Shape, element_type_of, f32, i8, i32, shape_of, ui8
+from byocir.dialects.types import Shape, bf16, element_type_of, f32, i8, i32, shape_of, ui8
 from byocir.patterns.match import python_value
-from byocir.targets.dnnl.patterns import BINARY, FUNCTIONS, LARGEST
+from byocir.targets.dnnl.patterns import BINARY, FLOATS, FUNCTIONS, LARGEST
 
-TYPES: dict[Attribute, str] = {f32: "dnnl_f32", i8: "dnnl_s8", ui8: "dnnl_u8", i32: "dnnl_s32"}
+TYPES: dict[Attribute, str] = {
+    bf16: "dnnl_bf16",
+    f32: "dnnl_f32",
+    i32: "dnnl_s32",
+    i8: "dnnl_s8",
+    ui8: "dnnl_u8",
+}
 
 
 def sizes(value: SSAValue) -> Shape:
@@ -53,8 +59,8 @@ def number_of(value: SSAValue) -> float:
 
 
 def is_float(value: SSAValue) -> bool:
-    """Tells if a value is of f32."""
-    return element_type_of(value.type) == f32
+    """Tells if a value is of floats."""
+    return element_type_of(value.type) in FLOATS
 
 
 def is_result_of(value: SSAValue, op: Operation, after: Sequence[Operation]) -> bool:
