@@ -29,6 +29,7 @@ from byocir.dialects.graph.base import (
     is_number,
 )
 from byocir.dialects.graph.elementwise import computed_in, unsigned
+from byocir.dialects.graph.open_sizes import Dims, broadcast_dims
 from byocir.dialects.graph.unary import NumberUnaryOp, UnaryOp, hard_sigmoid
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
@@ -218,6 +219,10 @@ class PreluOp(GraphOp):
             return x.compare("ge", x.constant(0)).select(*bits)
 
         return emit.elementwise(shape, element, [self.input, self.slope], body)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        joined = broadcast_dims(*dims)
+        return None if joined is None else [joined]
 
 
 def _unless_negative(x: Emitted, otherwise: Emitted) -> Emitted:

@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
+from byocir.dialects.graph.open_sizes import Dims, Mask, is_open
 from byocir.dialects.locations import names, place
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
@@ -121,6 +122,15 @@ class GraphOp(IRDLOperation):
         at operands that are constants: ops that agree in these get copies of one definition. An op
         of a user's dialect may lack one; it then stays at the graph level."""
         raise undefined(self, "it has no definition")
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        """The sizes of the results in a run, from those of the operands, where only a run tells
+        some; None, as by default, where computing the largest shape computes something else."""
+        return None
+
+    def masks(self) -> Sequence[Mask]:
+        """The numbers that operands must have beside arrays whose sizes only a run tells."""
+        return ()
 
     @classmethod
     def make(
@@ -233,6 +243,17 @@ class ExactOnIntegers:
     def is_exact(self) -> bool:
         assert isinstance(self, GraphOp)
         return all(is_integer(element_type_of(result.type)) for result in self.results)
+
+
+class ByBatch:
+    """Put before `GraphOp`: an op that computes each element of the first dimension alone."""
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        assert isinstance(self, GraphOp)
+        first, *others = dims
+        if is_open([*first[1:], *(dim for each in others for dim in each)]):
+            return None
+        return [(first[0], *shape_of(result.type)[1:]) for result in self.results]
 
 
 def attribute_of(value: PropertyValue) -> Attribute:

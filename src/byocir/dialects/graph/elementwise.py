@@ -25,6 +25,7 @@ from byocir.dialects.graph.base import (
     shapes,
     undefined,
 )
+from byocir.dialects.graph.open_sizes import Dims, broadcast_dims
 from byocir.dialects.graph.operands import accumulator_of, known_values
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.emit import Emitter
@@ -83,6 +84,10 @@ class BinaryOp(GraphOp):
         """One block over all elements of the result."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         return emit.elementwise(shape, element, [self.lhs, self.rhs], self.body)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        joined = broadcast_dims(*dims)
+        return None if joined is None else [joined]
 
 
 @irdl_op_definition
@@ -254,6 +259,10 @@ class WhereOp(Exact, GraphOp):
             shape, element, [self.condition, self.lhs, self.rhs], lambda c, x, y: c.select(x, y)
         )
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        joined = broadcast_dims(*dims)
+        return None if joined is None else [joined]
+
 
 @irdl_op_definition
 class CastOp(Exact, OneInputOp):
@@ -280,6 +289,9 @@ class CastOp(Exact, OneInputOp):
             return x.to(target)
 
         return emit.elementwise(shape_of(self.result.type), target, [self.input], body)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 _SIGNED: dict[Attribute, Attribute] = {ui8: i32, ui16: i32, ui32: i64, ui64: i64}

@@ -25,6 +25,7 @@ from byocir.dialects.graph.base import (
     undefined,
 )
 from byocir.dialects.graph.lookup import counter, is_regular, selected, take
+from byocir.dialects.graph.open_sizes import Dims, Mask, OpenSize, is_open
 from byocir.dialects.graph.operands import known_values
 from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
@@ -68,6 +69,9 @@ class GatherBaseOp(Exact, GraphOp):
         shape = self.shape(shape_of(self.input.type), _expect_indices(self.indices))
         return [tensor(element_type_of(self.input.type), shape)]
 
+    def masks(self) -> Sequence[Mask]:
+        return [Mask(1, range(len(shape_of(self.indices.type))))]
+
 
 @irdl_op_definition
 class GatherOp(GatherBaseOp):
@@ -109,6 +113,12 @@ class GatherOp(GatherBaseOp):
         index = [*at[:axis], flat, *at[axis + given.ndim :]]
         return emit.elementwise(shape, element, [Read(chosen, index)], lambda x: x)
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis, (x, indices) = self.axis.value.data, dims
+        if isinstance(x[axis], OpenSize) or x[axis] == 0:
+            return None
+        return [(*x[:axis], *indices, *x[axis + 1 :])]
+
 
 @irdl_op_definition
 class GatherElementsOp(GatherBaseOp):
@@ -136,6 +146,12 @@ class GatherElementsOp(GatherBaseOp):
             for i, (size, expr) in enumerate(zip(source, at, strict=True))
         ]
         return _looked_up(emit, self.input, shape, reads, [axis])
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis, (x, indices) = self.axis.value.data, dims
+        if isinstance(x[axis], OpenSize) or x[axis] == 0:
+            return None
+        return [indices]
 
 
 def _expect_within(x: Shape, indices: Shape, axis: int) -> None:
@@ -181,6 +197,13 @@ class GatherNdOp(GatherBaseOp):
         tail = zip(source[last:], at[len(own) - 1 :], strict=True)
         reads += [counter(emit, size, expr) for size, expr in tail]
         return _looked_up(emit, self.input, shape, reads, range(batch, last))
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        x, indices = dims
+        depth = indices[-1]
+        if is_open(x) or 0 in x or not isinstance(depth, int) or self.batch_dims.value.data:
+            return None
+        return [(*indices[:-1], *x[depth:])]
 
 
 class ScatterBaseOp(GraphOp):
@@ -305,6 +328,10 @@ class OneHotOp(Exact, GraphOp):
 
         return emit.elementwise(shape, element, reads, body)
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis, indices = self.axis.value.data, dims[0]
+        return [(*indices[:axis], self.depth.value.data, *indices[axis:])]
+
 
 @irdl_op_definition
 class TopKOp(Exact, GraphOp):
@@ -343,6 +370,12 @@ class TopKOp(Exact, GraphOp):
         axis, k, largest = (value.value.data for value in (self.axis, self.k, self.largest))
         types = [result.type for result in self.results]
         return emit.extern("top_k", [self.input], types, axis=axis, k=k, largest=largest)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis, x = self.axis.value.data, dims[0]
+        if isinstance(x[axis], OpenSize):
+            return None
+        return [(*x[:axis], self.k.value.data, *x[axis + 1 :])] * 2
 
 
 def _looked_up(

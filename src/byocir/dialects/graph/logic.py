@@ -20,6 +20,7 @@ from byocir.dialects.graph.base import (
     undefined,
 )
 from byocir.dialects.graph.elementwise import BinaryOp
+from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
@@ -118,6 +119,9 @@ class ClassifyOp(Exact, OneInputOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return emit.elementwise(shape_of(self.result.type), i1, [self.input], self.body)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 @irdl_op_definition

@@ -23,6 +23,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    ByBatch,
     Exact,
     GraphOp,
     broadcast,
@@ -32,6 +33,7 @@ from byocir.dialects.graph.base import (
     int_tuple,
 )
 from byocir.dialects.graph.lookup import Table, at_axis, counter, looked_up
+from byocir.dialects.graph.open_sizes import Dim, Dims, OpenSize
 from byocir.dialects.graph.shape import ShapeOp
 from byocir.dialects.tir.affine import divided, modulo
 from byocir.dialects.tir.bodies import first
@@ -84,6 +86,12 @@ class TileOp(ShapeOp):
         rows = zip(at, shape_of(self.input.type), int_tuple(self.repeats), strict=True)
         return self.copied(emit, [modulo(i, size) if count > 1 else i for i, size, count in rows])
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        pairs = list(zip(dims[0], int_tuple(self.repeats), strict=True))
+        if any(isinstance(dim, OpenSize) and count != 1 for dim, count in pairs):
+            return None
+        return [tuple(dim * count if isinstance(dim, int) else dim for dim, count in pairs)]
+
 
 @irdl_op_definition
 class SliceOp(ShapeOp):
@@ -115,6 +123,15 @@ class SliceOp(ShapeOp):
         at = Space.over(shape_of(self.result.type)).parallel
         rows = zip(at, int_tuple(self.steps), int_tuple(self.starts), strict=True)
         return self.copied(emit, [i * step + start for i, step, start in rows])
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        found: list[Dim] = []
+        cuts = zip(*map(int_tuple, (self.starts, self.sizes, self.steps)), strict=True)
+        for dim, cut in zip(dims[0], cuts, strict=True):
+            if isinstance(dim, OpenSize) and cut != (0, dim.bound, 1):
+                return None
+            found.append(dim if isinstance(dim, OpenSize) else cut[1])
+        return [tuple(found)]
 
 
 def sliced(start: int, end: int, step: int, size: int) -> range:
@@ -164,6 +181,12 @@ class SplitOp(Exact, GraphOp):
             pieces.append(emit.elementwise(shape, element, [Read(self.input, index)], lambda x: x))
             start += shape[axis]
         return pieces
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis, x = self.axis.value.data, dims[0]
+        if isinstance(x[axis], OpenSize):
+            return None
+        return [(*x[:axis], size, *x[axis + 1 :]) for size in int_tuple(self.split)]
 
 
 @irdl_op_definition
@@ -218,8 +241,17 @@ class PadOp(ShapeOp):
             return emit.fill(value, element, shape)
         return emit.elementwise(shape, element, [Read(self.input, index, pad=value)], lambda x: x)
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        pads, found = int_tuple(self.pads), list[Dim]()
+        for i, dim in enumerate(dims[0]):
+            both = pads[i], pads[len(dims[0]) + i]
+            if isinstance(dim, OpenSize) and any(both):
+                return None
+            found.append(dim + sum(both) if isinstance(dim, int) else dim)
+        return [tuple(found)]
 
-class BlocksOp(ShapeOp):
+
+class BlocksOp(ByBatch, ShapeOp):
     """Base of the moves between the channels and the plane of `[N,C,H,W]`."""
 
     blocksize = prop_def(INT)
@@ -304,6 +336,9 @@ class TriluOp(ShapeOp):
         kept = column + row * -1 - k if self.upper.value.data else row + column * -1 + k
         zeros = emit.fill(0, element, shape)
         return emit.block(space, [Read(self.input, space.parallel)], zeros, first, where=[kept])
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 @irdl_op_definition

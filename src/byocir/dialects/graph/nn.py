@@ -22,6 +22,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    ByBatch,
     ExactOnIntegers,
     GraphOp,
     broadcast,
@@ -30,6 +31,7 @@ from byocir.dialects.graph.base import (
     int_tuple,
     is_number,
 )
+from byocir.dialects.graph.open_sizes import Dims, Mask, broadcast_dims
 from byocir.dialects.graph.operands import accumulator_of, axis_read, narrowed
 from byocir.dialects.tir.affine import divided, modulo
 from byocir.dialects.tir.bodies import multiply_accumulate
@@ -97,7 +99,7 @@ def _windows(size: int, extent: int, stride: int, pads: Sequence[int], ceil: boo
     return count - 1 if (count - 1) * stride >= size + pads[0] else count
 
 
-class ConvBaseOp(GraphOp):
+class ConvBaseOp(ByBatch, GraphOp):
     """Base of the convolutions of `[N,C,spatial…]` with a weight and an optional bias."""
 
     input = operand_def(TensorType)
@@ -307,6 +309,17 @@ class MatmulOp(ExactOnIntegers, GraphOp):
             read(self.rhs, rhs, ["k", "n"] if len(rhs) > 1 else ["k"]),
         )
         return narrowed(emit, _contract(emit, space, reads, shape, element), element)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        a, b, *bias = dims
+        if bias or min(len(a), len(b)) < 2 or a[-1] != b[-2]:
+            return None
+        batch = broadcast_dims(a[:-2], b[:-2])
+        return None if batch is None else [(*batch, a[-2], b[-1])]
+
+    def masks(self) -> Sequence[Mask]:
+        a, b = (len(shape_of(value.type)) for value in self.operands[:2])
+        return [Mask(0, [a - 1]), Mask(1, [b - 2])]
 
 
 _SPATIAL = {1: ("h",), 2: ("h", "w"), 3: ("d", "h", "w")}

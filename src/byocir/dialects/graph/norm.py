@@ -23,6 +23,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     FLOAT,
     INT,
+    ByBatch,
     GraphOp,
     OneInputOp,
     broadcast,
@@ -31,6 +32,7 @@ from byocir.dialects.graph.base import (
     expect_float,
 )
 from byocir.dialects.graph.nn import spatial_names
+from byocir.dialects.graph.open_sizes import Dims, is_open
 from byocir.dialects.graph.operands import accumulator_of, axis_read
 from byocir.dialects.graph.reducing import others, reduced
 from byocir.dialects.tir.affine import divided
@@ -51,7 +53,7 @@ def _expect_channels(x: SSAValue, **parameters: SSAValue) -> TensorType:
 
 
 @irdl_op_definition
-class BatchNormOp(GraphOp):
+class BatchNormOp(ByBatch, GraphOp):
     """`(x - mean) / sqrt(variance + epsilon) * scale + bias` with given statistics for each channel
     of `[N,C,spatial…]`, e.g. `graph.batch_norm %x, %scale, %bias, %mean, %variance {epsilon =
     1.0e-05 : f32} : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>,
@@ -97,7 +99,7 @@ class BatchNormOp(GraphOp):
 
 
 @irdl_op_definition
-class InstanceNormOp(GraphOp):
+class InstanceNormOp(ByBatch, GraphOp):
     """Each channel of each instance of `[N,C,spatial…]` to mean 0 and variance 1, then scale and
     bias for each channel, e.g. `graph.instance_norm %x, %scale, %bias {epsilon = 1.0e-05 : f32} :
     (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
@@ -125,7 +127,7 @@ class InstanceNormOp(GraphOp):
 
 
 @irdl_op_definition
-class GroupNormOp(GraphOp):
+class GroupNormOp(ByBatch, GraphOp):
     """Normalises as instance_norm does, over groups of `C / num_groups` neighbouring channels, e.g.
     `graph.group_norm %x, %scale, %bias {epsilon = 1.0e-05 : f32, num_groups = 2 : i64} :
     (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
@@ -208,6 +210,10 @@ class LayerNormOp(GraphOp):
         at = Space.over(shape).parallel[:axis]
         return _normalised(emit, self, moments, at, _tail_reads(shape, values), wide)
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        inside = not is_open(dims[0][self.axis.value.data :])
+        return [dims[0]] if inside and len(self.results) == 1 else None
+
 
 @irdl_op_definition
 class RmsNormOp(GraphOp):
@@ -251,9 +257,13 @@ class RmsNormOp(GraphOp):
             shape, element, [self.input, at, *_tail_reads(shape, [self.scale])], body
         )
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        inside = not is_open(dims[0][self.axis.value.data :])
+        return [dims[0]] if inside and len(self.results) == 1 else None
+
 
 @irdl_op_definition
-class LrnOp(OneInputOp):
+class LrnOp(ByBatch, OneInputOp):
     """Local response normalisation, `x / (bias + alpha / size * s)^beta`, where s is the sum of the
     squares of `size` neighbouring channels, e.g. `graph.lrn %x {alpha = 1.0e-04 : f32, beta =
     0.75 : f32, bias = 1.0 : f32, size = 3 : i64} : (tensor<1x4x8x8xf32>) ->

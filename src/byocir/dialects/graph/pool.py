@@ -18,6 +18,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.graph.base import (
     INT,
     INTS,
+    ByBatch,
     Exact,
     OneInputOp,
     dims,
@@ -42,7 +43,7 @@ from byocir.dialects.types import (
 )
 
 
-class PoolOp(OneInputOp):
+class PoolOp(ByBatch, OneInputOp):
     """Base of the pools: one window slides over the spatial dimensions of `[N,C,spatial…]`."""
 
     kernel_shape = prop_def(INTS)
@@ -184,7 +185,7 @@ class LpPoolOp(PoolOp):
         return emit.elementwise(shape, element, [_pool(emit, self, wide, 0, power)], root)
 
 
-class GlobalPoolOp(OneInputOp):
+class GlobalPoolOp(ByBatch, OneInputOp):
     """Base of the pools over all spatial dimensions of `[N,C,spatial…]`, which stay with size 1."""
 
     def infer(self) -> Sequence[TensorType]:

@@ -33,6 +33,7 @@ from byocir.dialects.graph.base import (
     expect_float,
 )
 from byocir.dialects.graph.fixed_point import Rounding
+from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.operands import accumulator_of, axis_read, known_values
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.bodies import saturate, scale_floor, scale_round, scale_round_even
@@ -129,6 +130,9 @@ class ScaledOp(GraphOp):
     assembly_format = (
         "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
     )
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 @irdl_op_definition
@@ -295,6 +299,9 @@ class RequantizeOp(Exact, GraphOp):
             )
         body = in_integers if isinstance(rounding, FixedAttr) else in_float
         return emit.elementwise(shape, element, [self.input, *self.scales], body)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 _FAR = 2**17

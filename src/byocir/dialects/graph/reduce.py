@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from math import inf, prod
 
@@ -24,8 +25,9 @@ from byocir.dialects.graph.base import (
     int_tuple,
     is_number,
 )
+from byocir.dialects.graph.open_sizes import Dims, Mask, OpenSize, without
 from byocir.dialects.graph.operands import accumulator_of
-from byocir.dialects.graph.reducing import Step, along, extreme, lowest, others, reduced
+from byocir.dialects.graph.reducing import Step, along, extreme, greatest, lowest, others, reduced
 from byocir.dialects.graph.unary import absolute
 from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, Number
@@ -57,6 +59,16 @@ class ReduceOp(OneInputOp):
         keep = expect_flag("keepdims", self.keepdims)
         kept = [1 if i in axes else d for i, d in enumerate(x) if keep or i not in axes]
         return [tensor(self.element(), kept)]
+
+    def neutral(self) -> Number:
+        """The number that changes no result."""
+        return 0
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [without(dims[0], int_tuple(self.axes), self.keepdims.value.data)]
+
+    def masks(self) -> Sequence[Mask]:
+        return [Mask(0, int_tuple(self.axes), self.neutral())]
 
 
 class NumberReduceOp(ReduceOp):
@@ -117,6 +129,9 @@ class ReduceMaxOp(ExtremeReduceOp):
     def define(self, emit: Emitter) -> SSAValue:
         return _extreme(emit, self, "max")
 
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
+
 
 @irdl_op_definition
 class ReduceMinOp(ExtremeReduceOp):
@@ -128,6 +143,9 @@ class ReduceMinOp(ExtremeReduceOp):
     def define(self, emit: Emitter) -> SSAValue:
         return _extreme(emit, self, "min")
 
+    def neutral(self) -> Number:
+        return greatest(element_type_of(self.input.type))
+
 
 @irdl_op_definition
 class ReduceProdOp(ExactOnIntegers, NumberReduceOp):
@@ -138,6 +156,9 @@ class ReduceProdOp(ExactOnIntegers, NumberReduceOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return _reduction(emit, self, combine="mul")
+
+    def neutral(self) -> Number:
+        return 1
 
 
 @irdl_op_definition
@@ -213,6 +234,9 @@ class ReduceLogSumExpOp(ReduceOp):
         )
         return logs if shape == rest else _with_ones(emit, logs, shape, axes)
 
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
+
 
 class ArgOp(Exact, OneInputOp):
     """Base of the searches along one axis for the index of an element, of several equal ones the
@@ -232,6 +256,21 @@ class ArgOp(Exact, OneInputOp):
         kept = [1] if expect_flag("keepdims", self.keepdims) else []
         return [tensor(i64, [*x[:axis], *kept, *x[axis + 1 :]])]
 
+    @abstractmethod
+    def neutral(self) -> Number:
+        """The number that is chosen last."""
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        # The first of equal elements is never beside the array, the last may be.
+        axis = self.axis.value.data
+        if isinstance(dims[0][axis], OpenSize) and self.select_last_index.value.data:
+            return None
+        return [without(dims[0], [axis], self.keepdims.value.data)]
+
+    def masks(self) -> Sequence[Mask]:
+        # A run in which there is none to choose from ends.
+        return [Mask(0, [self.axis.value.data], self.neutral(), routine="not_empty")]
+
 
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
@@ -242,6 +281,9 @@ class ArgMaxOp(ArgOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return _arg(emit, self, "max")
+
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition
@@ -254,6 +296,9 @@ class ArgMinOp(ArgOp):
     def define(self, emit: Emitter) -> SSAValue:
         return _arg(emit, self, "min")
 
+    def neutral(self) -> Number:
+        return greatest(element_type_of(self.input.type))
+
 
 class AlongOp(OneInputOp):
     """Base of the ops on floats that keep the shape and look along one axis."""
@@ -264,6 +309,16 @@ class AlongOp(OneInputOp):
         x = shape_of(self.input.type)
         expect_axis(self.axis.value.data, len(x))
         return [tensor(expect_float(self.input), x)]
+
+    def neutral(self) -> Number:
+        """The number that changes no result beside it."""
+        return 0
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
+
+    def masks(self) -> Sequence[Mask]:
+        return [Mask(0, [self.axis.value.data], self.neutral())]
 
 
 @irdl_op_definition
@@ -287,6 +342,9 @@ class SoftmaxOp(AlongOp):
             shape, element, [powers, Read(total, at)], lambda x, s: (x / s).to(element)
         )
 
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
+
 
 @irdl_op_definition
 class LogSoftmaxOp(AlongOp):
@@ -306,6 +364,9 @@ class LogSoftmaxOp(AlongOp):
             return ((x.to(wide) - m) - s.unary("log")).to(element)
 
         return emit.elementwise(shape, element, [self.input, Read(most, at), Read(total, at)], body)
+
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition
@@ -331,6 +392,9 @@ class HardmaxOp(Exact, AlongOp):
         return emit.elementwise(
             shape, element, reads, lambda place, i: place.compare("eq", i).to(element)
         )
+
+    def neutral(self) -> Number:
+        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition
@@ -404,6 +468,12 @@ class CumSumOp(ExactOnIntegers, OneInputOp):
         where = [before - self.exclusive.value.data]
         total = emit.block(space, [Read(self.input, index)], init, add, where=where)
         return emit.elementwise(shape, element, [total], lambda x: x.to(element))
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
+
+    def masks(self) -> Sequence[Mask]:
+        return [Mask(0, [self.axis.value.data])]
 
 
 def _reduction(

@@ -27,7 +27,7 @@ def along(shape: Shape, axes: Sequence[int]) -> tuple[Space, Index]:
 
 def others(rank: int, axes: Sequence[int]) -> Index:
     """The index at which a block over the whole array reads what was reduced along these axes:
-    [i, j, k] with axis 1 reduced → [i, 0, k]."""
+    [i, j, k] with axis 1 reduced → [i, k]."""
     return [AffineExpr.dimension(i) for i in range(rank) if i not in axes]
 
 

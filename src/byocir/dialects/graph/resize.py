@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from byocir.dialects.checks import expect
-from byocir.dialects.graph.base import FLOAT, INT, INTS, dims, expect_flag, int_tuple
+from byocir.dialects.graph.base import FLOAT, INT, INTS, ByBatch, dims, expect_flag, int_tuple
 from byocir.dialects.graph.coordinates import coordinates
 from byocir.dialects.graph.elementwise import to_integer
 from byocir.dialects.graph.lookup import looked_up, weighted
@@ -44,7 +44,7 @@ def numbers(values: Sequence[float]) -> DenseArrayBase[Float32Type]:
 
 
 @irdl_op_definition
-class ResizeOp(ShapeOp):
+class ResizeOp(ByBatch, ShapeOp):
     """Resampled to `sizes`, with names and meanings as in ONNX's Resize, e.g. `graph.resize %x
     {sizes = array<i64: 1, 4, 16, 16>, mode = "nearest", coordinate_transformation_mode =
     "asymmetric", nearest_mode = "floor", cubic_coeff_a = -0.75 : f32, exclude_outside = 0 : i64,

@@ -31,6 +31,7 @@ from byocir.dialects.graph.base import (
     int_tuple,
     shapes,
 )
+from byocir.dialects.graph.open_sizes import Dims, is_open
 from byocir.dialects.tir.affine import divided, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import ZERO, Emitter, Index, Read, Space
@@ -113,6 +114,12 @@ class SqueezeOp(InOrderOp):
         expect(set(found) == {1}, f"expected dimensions of size 1, found {dims(found)}")
         return [size for axis, size in enumerate(x) if axis not in axes]
 
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axes = int_tuple(self.axes)
+        if is_open([dims[0][axis] for axis in axes]):
+            return None
+        return [tuple(dim for i, dim in enumerate(dims[0]) if i not in axes)]
+
 
 @irdl_op_definition
 class UnsqueezeOp(InOrderOp):
@@ -129,6 +136,10 @@ class UnsqueezeOp(InOrderOp):
         expect_axes(axes, rank)
         kept = iter(x)
         return [1 if axis in axes else next(kept) for axis in range(rank)]
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axes, rest = int_tuple(self.axes), iter(dims[0])
+        return [tuple(1 if i in axes else next(rest) for i in range(len(dims[0]) + len(axes)))]
 
 
 @irdl_op_definition
@@ -153,6 +164,9 @@ class TransposeOp(ShapeOp):
         return self.copied(
             emit, [AffineExpr.dimension(perm.index(axis)) for axis in range(len(perm))]
         )
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [tuple(dims[0][axis] for axis in int_tuple(self.perm))]
 
 
 @irdl_op_definition
@@ -198,6 +212,15 @@ class ConcatOp(Exact, GraphOp):
             result = emit.block(space, [Read(value, space.parallel)], result, first, out)
             start += own[axis]
         return result
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        axis = self.axis.value.data
+        others = {(*each[:axis], *each[axis + 1 :]) for each in dims}
+        sizes = [each[axis] for each in dims]
+        if len(others) > 1 or is_open(sizes):
+            return None
+        total = sum(size for size in sizes if isinstance(size, int))
+        return [(*dims[0][:axis], total, *dims[0][axis + 1 :])]
 
 
 def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:

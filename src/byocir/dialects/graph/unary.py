@@ -18,6 +18,7 @@ from byocir.dialects.graph.base import (
     may_lack,
     undefined,
 )
+from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
@@ -55,6 +56,9 @@ class UnaryOp(OneInputOp):
         return emit.elementwise(
             shape, element, [self.input], lambda x: self.body(x.to(wide)).to(element)
         )
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
 
 
 class SignedUnaryOp(UnaryOp):

@@ -2,8 +2,8 @@
 
 Does: replaces foreign ops whose results have a shape that only a run tells, but no more elements
 than is known before, as NonZero has, and foreign ops on what these give: by calls of routines that
-make and take arrays of open shape (`calls`), or by graph ops on the largest shape (`held`). Calls
-of `pack` and `unpack` lead from one to the other. A Loop or Scan of static shapes becomes a
+make and take arrays of open shape (`calls`), or by graph ops on the largest shape (`max_shape`).
+Calls of `pack` and `unpack` lead from one to the other. A Loop or Scan of static shapes becomes a
 `tir.for` (`loops`), and the graphs of an If in it functions, as `outline-branches` has it.
 
 Requires: nothing. What has no bound, or one of more than `MOST_BYTES`, stays as it is, and so do
@@ -29,8 +29,8 @@ from byocir.dialects.tir import ConstantOp, ExternOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.uses import replace_uses
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
-from byocir.lowering.graph_to_tir.bounded.held import held
 from byocir.lowering.graph_to_tir.bounded.loops import loop_of
+from byocir.lowering.graph_to_tir.bounded.max_shape import on_max_shape
 from byocir.lowering.graph_to_tir.bounded.sizes import Arrays, Bounded
 from byocir.rewrites.host.branches import OutlineBranchesPass
 
@@ -103,7 +103,7 @@ def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
     rest = iter(known)
     given = [None if value is None else next(rest) for value in op.optional_inputs()]
     call = call_of(op)
-    ways = [held] if call is None else [call, held]
+    ways = [on_max_shape] if call is None else [call, on_max_shape]
     if not all(array.is_packed for array in known):
         ways.reverse()
     for way in ways:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects import tir
+from byocir.dialects.graph.open_sizes import Dim, OpenSize
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
     DYNAMIC,
@@ -37,7 +38,7 @@ MOST_DIMENSIONS = 15
 
 
 @dataclass(eq=False)
-class Size:
+class Size(OpenSize):
     """A size that a run tells; two are the same number if they are the same object. It is told by a
     number, or by an array that has it along an axis."""
 
@@ -66,9 +67,6 @@ class Size:
         """Says what has this size, unless it is known."""
         if self._number is None and self._array is None:
             self._array, self._axis = array, axis
-
-
-Dim = int | Size
 
 
 def bound_of(dim: Dim) -> int:
@@ -122,8 +120,8 @@ class Bounded:
         """The array of its type."""
         if self._packed is None:
             assert self._held is not None
-            numbers = [dim.number() for dim in self.dims if isinstance(dim, Size)]
-            open_ = sum(1 << i for i, dim in enumerate(self.dims) if isinstance(dim, Size))
+            numbers = [dim.number() for dim in self.dims if isinstance(dim, OpenSize)]
+            open_ = sum(1 << i for i, dim in enumerate(self.dims) if isinstance(dim, OpenSize))
             bounds = [bounds_of(self.dims)]
             inputs = [self._held, *numbers]
             with self.inserted() as emit:
@@ -207,7 +205,7 @@ def made(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bou
 
 def number_of(emit: Emitter, dim: Dim) -> SSAValue:
     """A size as an array [1] of i64."""
-    return dim.number() if isinstance(dim, Size) else emit.constant(np.array([dim], np.int64))
+    return dim.number() if isinstance(dim, OpenSize) else emit.constant(np.array([dim], np.int64))
 
 
 def constant_of(value: SSAValue | None) -> np.ndarray | None:
