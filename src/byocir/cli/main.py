@@ -309,6 +309,9 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
     )
+    parser.add_argument(
+        "--host", metavar="c", help="c, c{cpu=…,threads=…}: measures all as C of the host, too"
+    )
     parser.set_defaults(verb=_measure)
 
 

@@ -4,7 +4,8 @@ The model is brought to the numbers that all targets together compute with, then
 target alone, with a region for each composite, and run once; a
 region's time is the least of several runs of its code on what it is given there, in seconds. Of a
 target that tells what its programs take on the device (`Profile.seconds`), as VTA's simulator does,
-it is that. What has no code, and runs in the evaluator, is left out.
+it is that. What has no code, and runs in the evaluator, is left out. With `--host c` each is timed
+as the host's C, too, alone and on arrays in row-major order, as a target gets them.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ from xdsl.passes import ModulePass
 from byocir.cli.guard import OK
 from byocir.cli.run import is_package, levels_of, refuse, shapes_of, targets_of
 from byocir.cli.user_files import check_writable, read_feeds, write_text
-from byocir.compiler import generate
-from byocir.dialects.byoc import LEVELS, TARGET, CompositeOp
+from byocir.compiler import compile, generate
+from byocir.dialects.byoc import HOST, LEVELS, TARGET, CompositeOp
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
+from byocir.evaluate.module import MAIN
+from byocir.rewrites.bufferize import inline_composites
 from byocir.rewrites.byoc.costs import CostTable, work_of
 from byocir.rewrites.byoc.merge_regions import MergeRegionsPass
 from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
 from byocir.rewrites.byoc.table_form import Work
+from byocir.rewrites.host.c_host import parse_c_host
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.package import Package
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model
-from byocir.runtime.seconds import seconds_of
+from byocir.runtime.seconds import host_seconds, seconds_of
 from byocir.targets.base import Target
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline
 
@@ -50,12 +54,15 @@ def measure(options: argparse.Namespace) -> int:
         raise ByocirError("B114", "expected a module before its hand-off, found a partitioned one")
     costs: dict[Work, Mapping[str, float]] = {}
     run_passes(module, load_context(), meaning_pipeline(module, targets_of(options)))
+    pieces: dict[Work, ModuleOp] = {}
     for target in targets_of(options):
-        package, works = compiled_alone(module, target, levels_of(options))
+        package, works = compiled_alone(module, target, levels_of(options), pieces)
         feeds = read_feeds(options.input, package)
         found = seconds_of(package, feeds)
         costs |= _costs(found, works)
         print(f"{target}: {len(found):,} of {len(works):,} functions have code that was measured")
+    if options.host is not None:
+        costs |= _of_host(pieces, options.host)
     for (composite, ops), cost in sorted(costs.items()):
         print(f"{cost['latency']:>12.3g} s  {composite:<24} {ops[0]}")
     write_text(options.output, CostTable(costs).to_json())
@@ -64,15 +71,21 @@ def measure(options: argparse.Namespace) -> int:
 
 
 def compiled_alone(
-    module: ModuleOp, target: str | Target, levels: Sequence[str] = LEVELS
+    module: ModuleOp,
+    target: str | Target,
+    levels: Sequence[str] = LEVELS,
+    pieces: dict[Work, ModuleOp] | None = None,
 ) -> tuple[Package, dict[str, Work]]:
     """The model for one target, with a region for each composite, and what each of its functions
-    was matched on."""
+    was matched on; `pieces` gets the work of each as a module of its own."""
     alone, works = module.clone(), dict[str, Work]()
 
     def after_pass(pass_: ModulePass, module: ModuleOp, _: float) -> None:
         if isinstance(pass_, OutlineRegionsPass):
-            works.update({s: w for s, w in _works(module).items() if s not in works})
+            new = {f: work for f, work in _works(module).items() if f.sym_name.data not in works}
+            works.update({function.sym_name.data: work for function, work in new.items()})
+            if pieces is not None:
+                pieces.update({work: _piece(function) for function, work in new.items()})
 
     passes = partition_pipeline(alone, [target], levels)
     kept = [pass_ for pass_ in passes if not isinstance(pass_, MergeRegionsPass)]
@@ -80,16 +93,16 @@ def compiled_alone(
     return generate(alone, report_of(alone)), works
 
 
-def _works(module: ModuleOp) -> dict[str, Work]:
-    """Gives the work of each function that is a region of one composite, by symbol."""
-    works: dict[str, Work] = {}
+def _works(module: ModuleOp) -> dict[FuncOp, Work]:
+    """Gives the work of each function that is a region of one composite."""
+    works: dict[FuncOp, Work] = {}
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET in function.attributes:
             composites = [op for op in function.walk() if isinstance(op, CompositeOp)]
             if len(composites) == 1:
                 (taken,) = composites
                 inner = [op for op in taken.body.block.ops if op.next_op is not None]
-                works[function.sym_name.data] = work_of(taken.pattern.data, inner)
+                works[function] = work_of(taken.pattern.data, inner)
     return works
 
 
@@ -101,3 +114,19 @@ def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work
             known = costs.get(works[symbol], {}).get("latency", least)
             costs[works[symbol]] = {"latency": min(least, known)}
     return costs
+
+
+def _piece(function: FuncOp) -> ModuleOp:
+    """A module of what a region's function computes, without composites."""
+    body = function.clone()
+    inline_composites(body)
+    return ModuleOp([FuncOp(MAIN, body.function_type, body.detach_region(body.body))])
+
+
+def _of_host(pieces: Mapping[Work, ModuleOp], host: str) -> dict[Work, Mapping[str, float]]:
+    """Measures what targets took as C of a host."""
+    parse_c_host(host)
+    alone = {ops: piece for (_, ops), piece in pieces.items()}
+    packages = {ops: compile(piece, targets=[], host=host) for ops, piece in alone.items()}
+    print(f"host: {len(packages):,} works were measured as C")
+    return {(HOST, ops): {"latency": host_seconds(made)} for ops, made in packages.items()}

@@ -67,6 +67,21 @@ def test_measured_costs_count_before_estimates(table):
     assert (place, "measured on vta, 1" in why) == ("vta", True)
 
 
+def test_the_host_is_measured_on_what_targets_take(tmp_path):
+    path = tmp_path / "costs.json"
+    model = [DIGITS, "--shape", "image=1,1,8,8", "--levels", "graph"]
+    assert main(["measure", *model, "--target", "ort", "--host", "c", "-o", str(path)]) == 0
+    table = read_costs(path.read_text())
+    assert {ops for name, ops in table.entries if name == "host"} == {
+        ops for name, ops in table.entries if name != "host"
+    }
+    report = byocir.compile(
+        DIGITS, shapes=SHAPES, targets=["ort"], host="c", objective="latency", costs=table
+    ).report
+    told = [each.reason for each in report.reasons[STEM] if "on host" in each.reason]
+    assert any(re.search(r"measured on ort.*measured on host|measured on host", t) for t in told)
+
+
 def test_without_an_entry_the_estimate_counts(table):
     rows = [r for r in json.loads(table)["costs"] if r["composite"] != "vta.conv"]
     place, why, _ = taken(read_costs(json.dumps({"schema_version": SCHEMA_VERSION, "costs": rows})))
