@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
-from byocir.tuning.sweep import SweepPoint, pareto, settings_of
+from byocir.tuning.sweep import SweepPoint, pareto, point, settings_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -96,6 +97,47 @@ def test_memories_of_a_described_machine_are_counted():
     assert point.cycles > 0
     assert point.memory == 8 * 16 * 1024 + 32 * 16 * 256  # rows of near, and of sums
     assert (point.energy, point.utilisation) == (None, None)  # it does not tell
+
+
+def test_an_interrupted_sweep_goes_on(tmp_path: Path, capsys, monkeypatch):
+    table, part = tmp_path / "points.csv", tmp_path / "points.csv.part"
+    vary = ["--vary", "log_block=3..4", "--vary", "rounding=floor,half_up"]
+    command = ["sweep", str(DIGITS), "--shape", "image=1,1,8,8", *vary, "--csv", str(table)]
+    done = []
+
+    def interrupted(job):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(job[1])
+        return point(job)
+
+    monkeypatch.setattr("byocir.tuning.sweep.point", interrupted)
+    assert main(command) == 130
+    assert f"the same command goes on with what is in {part}" in capsys.readouterr().err
+    assert not table.exists()
+    part.write_text(part.read_text()[:-5] + "\n{}\n[1]\n")  # as where the power fails, and worse
+    first, done[:] = done[:], []
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert "goes on after 2 points that an earlier run compiled for" in err
+    assert done == [first[2], {"log_block": 4, "rounding": "half_up"}]
+    assert not part.exists()
+    monkeypatch.undo()
+    rows = table.read_text()
+    assert main(command) == 0
+    assert (table.read_text(), capsys.readouterr().out) == (rows, out)
+
+
+def test_a_journal_of_another_job_is_not_used(tmp_path: Path):
+    journal, told = tmp_path / "part", []
+    engine = str(DIGITS.parents[1] / "counted_engine.py")
+    row = {"settings": {}, "cycles": 1, "energy": None, "memory": 1, "utilisation": None}
+    journal.write_text(json.dumps({"job": "0" * 64, **row, "refusal": ""}))
+    module = parse_module(PRODUCT)
+    (found,) = byocir.sweep(module, {}, target=engine, journal=journal, tell=told.append)
+    assert found.cycles > 1
+    assert told[0] == "goes on after 1 point that an earlier run compiled for"
+    assert not journal.exists()
 
 
 def test_the_command_prints_a_table_and_writes_files(tmp_path: Path, capsys):

@@ -1,4 +1,7 @@
-"""`byocir sweep`: what a model costs with many settings of a target, as a table and a page."""
+"""`byocir sweep`: what a model costs with many settings of a target, as a table and a page.
+
+Where it writes one of these, a run that was interrupted goes on from what is known.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from byocir.cli.guard import OK
+from byocir.cli.journals import journal_beside, told_to_go_on
 from byocir.cli.run import levels_of, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.tuning.executors import executor_of
@@ -20,9 +24,11 @@ HEADS = ("cycles", "energy [uJ]", "memory [Kbit]", "utilisation", "")
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command; gives the exit code."""
-    check_writable(options.csv, options.html)
+    output = options.csv or options.html
+    journal = None if output is None else journal_beside(output)
+    check_writable(options.csv, options.html, journal)
     vary = settings_of(options.vary)
-    with executor_of(options.jobs, options.executor or "") as executor:
+    with executor_of(options.jobs, options.executor or "") as executor, told_to_go_on(journal):
         points = sweep(
             options.model,
             vary,
@@ -30,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
             shapes=shapes_of(options),
             levels=levels_of(options),
             executor=executor,
+            journal=journal,
             tell=lambda line: print(line, file=sys.stderr, flush=True),
         )
     print(table(points))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
 
 from byocir.cli.guard import OK
+from byocir.cli.journals import journal_beside, told_to_go_on
 from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.errors import ByocirError
@@ -16,20 +14,17 @@ from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.tuning.executors import executor_of
 from byocir.tuning.tune import tune as tune_model
 
-JOURNAL = ".part"
-"""Added to the name of the table: the file from which an interrupted run goes on."""
-
 
 def tune(options: argparse.Namespace) -> int:
     """Writes the table; gives the exit code."""
-    journal = options.output.with_name(options.output.name + JOURNAL)
+    journal = journal_beside(options.output)
     check_writable(options.output, journal)
     refuse(options, "tune", ["tuned"], "it begins with what targets choose by themselves")
     if is_package(options.model):
         raise ByocirError(
             "B102", "expected an ONNX model, found a package", where=str(options.model)
         )
-    with executor_of(options.jobs, options.executor or "") as executor, _told_to_go_on(journal):
+    with executor_of(options.jobs, options.executor or "") as executor, told_to_go_on(journal):
         table = tune_model(
             options.model,
             targets=options.target,
@@ -49,17 +44,6 @@ def tune(options: argparse.Namespace) -> int:
     print(_summary(table))
     print(f"wrote {len(table.entries):,} schedules to {options.output}")
     return OK
-
-
-@contextmanager
-def _told_to_go_on(journal: Path) -> Generator[None]:
-    """Tells who interrupts that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if journal.exists():
-            print(f"\nthe same command goes on with what is in {journal}", file=sys.stderr)
-        raise
 
 
 def _summary(table: TunedTable) -> str:

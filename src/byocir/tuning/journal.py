@@ -1,46 +1,44 @@
-"""Keeps judgements by job in a file as they come: an interrupted run goes on from there."""
+"""Keeps what jobs made in a file as it comes: an interrupted run goes on from there."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from byocir.errors import ByocirError
-from byocir.tuning.judge import Outcome
+
+Made = TypeVar("Made", bound=NamedTuple)
 
 
-class Journal:
-    """Outcomes by the digest of their job. Without a path they are kept in memory alone. Raises
-    ByocirError B112 for a file that cannot be written."""
+class Journal(Generic[Made]):
+    """What jobs made, tuples of plain data, by the digests of the jobs. `read` makes one of its
+    fields by name, and raises KeyError, TypeError or ValueError where that cannot be. Without a
+    path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be written."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._known: dict[str, Outcome] = {}
+    def __init__(self, read: Callable[[Any], Made], path: Path | None = None) -> None:
+        self._read, self._path = read, path
+        self._known: dict[str, Made] = {}
         if path is not None and path.is_file():
             for line in path.read_bytes().splitlines():
-                self._read(line)
+                with suppress(ValueError, TypeError, KeyError):  # cut off where a process was ended
+                    row: Any = json.loads(line)
+                    self._known[str(row["job"])] = read(row)
         self.found = len(self._known)
-        """The number of outcomes that an earlier run left."""
+        """The number of jobs that an earlier run did."""
 
-    def _read(self, line: bytes) -> None:
-        with suppress(ValueError, TypeError, KeyError):  # cut off where the process was ended
-            row: Any = json.loads(line)
-            outcome = Outcome(row["cost"], str(row["unit"]), str(row["refusal"]))
-            if type(outcome.cost) in (int, float):
-                self._known[str(row["job"])] = outcome
-
-    def get(self, digest: str) -> Outcome | None:
-        """The outcome of a job, if it is known."""
+    def get(self, digest: str) -> Made | None:
+        """What a job made, if it is known."""
         return self._known.get(digest)
 
-    def add(self, digest: str, outcome: Outcome) -> None:
-        """Keeps the outcome of a job."""
-        self._known[digest] = outcome
+    def add(self, digest: str, made: Made) -> None:
+        """Keeps what a job made."""
+        self._known[digest] = made
         if self._path is None:
             return
-        text = json.dumps({"job": digest, **outcome._asdict()})
+        text = json.dumps({"job": digest, **made._asdict()})
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(f"\n{text}")  # on a line of its own, whatever was cut off before
@@ -50,6 +48,6 @@ class Journal:
             ) from None
 
     def remove(self) -> None:
-        """Ends the file: all is judged."""
+        """Ends the file: all is done."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)

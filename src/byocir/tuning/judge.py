@@ -6,9 +6,9 @@ A job is texts and bytes alone, so that any process can do it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -17,11 +17,10 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
-from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.seconds import seconds_of
-from byocir.targets.base import target_of
+from byocir.targets.base import Target
 from byocir.targets.resolve_targets import named_target
 from byocir.vendor.user_code import given_file
 
@@ -51,6 +50,14 @@ class Outcome(NamedTuple):
     refusal: str = ""
 
 
+def outcome_of(row: Any) -> Outcome:
+    """An outcome of its fields by name; raises KeyError, TypeError or ValueError for others."""
+    cost, unit, refusal = (row[name] for name in Outcome._fields)
+    if type(cost) not in (int, float):
+        raise TypeError(type(cost).__name__)
+    return Outcome(cost, str(unit), str(refusal))
+
+
 def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> CompileJob:
     """The job of judging a module."""
     return CompileJob(print_module(module, debuginfo=False), dump_weights(module), named, target)
@@ -78,7 +85,7 @@ def judge(job: CompileJob) -> Outcome:
     return Outcome(sum(costs.get(symbol, 0) for symbol in called), unit)
 
 
-def code_of(module: ModuleOp) -> bytes:
-    """The files that a module's targets are from: what they cost changes with these."""
-    files = [given_file(type(target_of(attribute))) for attribute in targets_of(module)]
+def code_of(targets: Iterable[Target]) -> bytes:
+    """The files that targets are from: what they cost changes with these."""
+    files = [given_file(type(target)) for target in targets]
     return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())

@@ -12,13 +12,15 @@ three are the Pareto set.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -35,7 +37,8 @@ from byocir.runtime.saved import read_model
 from byocir.targets.base import Target, target_of
 from byocir.targets.resolve_targets import attributes_of, named_target
 from byocir.tuning.executors import JobQueue
-from byocir.tuning.judge import CompileJob
+from byocir.tuning.journal import Journal
+from byocir.tuning.judge import CompileJob, code_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -62,6 +65,10 @@ class SweepPoint(NamedTuple):
     def costs(self) -> tuple[float, ...]:
         """The numbers that are better the smaller they are."""
         return (self.cycles, self.energy or 0.0, self.memory)
+
+
+SweepJob = tuple[CompileJob, Mapping[str, Setting], Sequence[str]]
+"""A model with a target to compile it for, the settings of that and the levels."""
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, list[Setting]]:
@@ -92,24 +99,69 @@ def sweep(
     shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = LEVELS,
     executor: Executor | None = None,
+    journal: str | Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[SweepPoint]:
     """Compiles a model for each combination of settings, in their order; `executor` is any of
-    `concurrent.futures`, else it is done in this process. A point that cannot be says why. Raises
-    ByocirError B267 for settings that the target does not have, and what `compile` raises for the
-    model."""
+    `concurrent.futures`, else it is done in this process. A point that cannot be says why. Points
+    are kept in the file `journal`, from which a run that was interrupted goes on; it is removed in
+    the end. Raises ByocirError B267 for settings that the target does not have, and what `compile`
+    raises for the model."""
     check(
         vary=(vary, names_to("a mapping of names to values", '{"log_block": [4, 5]}', list, tuple)),
         shapes=(shapes, SHAPES.or_none()),
         levels=(levels, LEVEL_NAMES),
         executor=(executor, instance_of("a concurrent.futures.Executor", Executor).or_none()),
+        journal=(journal, instance_of("a path", str, Path).or_none()),
         tell=(tell, CALL),
     )
+    base = _varied(target, vary)
+    named = (target,) if isinstance(target, str) else ()
+    module = read_model(model, shapes=shapes, targets=target)
+    spec = str(base.spec(include_default=True))
+    text = print_module(module)  # nodes are in locations
+    job = CompileJob(text, dump_weights(module), named, spec)
+    combinations = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
+    jobs: list[SweepJob] = [(job, settings, tuple(levels)) for settings in combinations]
+    kept = Journal(point_of, Path(journal) if journal is not None else None)
+    if kept.found:
+        tell(f"goes on after {_points(kept.found)} that an earlier run compiled for")
+    work = JobQueue(point, SweepPoint, executor, tell=tell)
+    points = _outcomes(jobs, kept, work, code_of([base]))
+    kept.remove()
+    return points
+
+
+def _points(number: int) -> str:
+    return f"{number:,} point{'s' if number != 1 else ''}"
+
+
+def _outcomes(
+    jobs: Sequence[SweepJob],
+    journal: Journal[SweepPoint],
+    work: JobQueue[SweepJob, SweepPoint],
+    code: bytes,
+) -> list[SweepPoint]:
+    """The point of each job, compiled once; `code` is the target's own."""
+    texts = [job.digest(code) + json.dumps([*more]) for job, *more in jobs]
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    new = [i for i, digest in enumerate(digests) if journal.get(digest) is None]
+    for number, found in work.outcomes([jobs[i] for i in new]):
+        i = new[number]
+        journal.add(digests[i], found)
+        shown = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+        told = found.refusal or f"{found.cycles:,} cycles"
+        work.tell(f"[{i + 1}/{len(jobs)}] {told}  {shown}")
+    return [each for each in map(journal.get, digests) if each is not None]
+
+
+def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
+    """The one target that is given; raises ByocirError B213 for several, B267 for settings that it
+    does not have."""
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B213", f"expected one target, found {len(attributes)}")
     base = target_of(attributes[0])
-    combinations = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
     known = list(base.settings())
     for name in vary:
         if name not in known:
@@ -118,23 +170,21 @@ def sweep(
                 f"expected a setting of target '{base.name}', found '{name}'",
                 help=did_you_mean(name, known),
             )
-    named = (target,) if isinstance(target, str) else ()
-    module = read_model(model, shapes=shapes, targets=target)
-    spec = str(base.spec(include_default=True))
-    job = CompileJob(
-        print_module(module), dump_weights(module), named, spec
-    )  # nodes are in locations
-    jobs = [(job, settings, tuple(levels)) for settings in combinations]
-    work = JobQueue(point, SweepPoint, executor, tell=tell)
-    points: list[SweepPoint] = []
-    for i, found in work.outcomes(jobs):
-        points.append(found)
-        shown = ", ".join(f"{name}={value}" for name, value in found.settings.items())
-        tell(f"[{i + 1}/{len(jobs)}] {found.refusal or f'{found.cycles:,} cycles'}  {shown}")
-    return points
+    return base
 
 
-def point(job: tuple[CompileJob, Mapping[str, Setting], Sequence[str]]) -> SweepPoint:
+def point_of(row: Any) -> SweepPoint:
+    """A point of its fields by name; raises KeyError, TypeError or ValueError for others."""
+    settings, cycles, energy, memory, utilisation, refusal = (
+        row[name] for name in SweepPoint._fields
+    )
+    for number in (cycles, memory, *(each for each in (energy, utilisation) if each is not None)):
+        if type(number) not in (int, float):
+            raise TypeError(type(number).__name__)
+    return SweepPoint(dict(settings), cycles, energy, memory, utilisation, str(refusal))
+
+
+def point(job: SweepJob) -> SweepPoint:
     """Compiles a model for a target with settings, and costs it."""
     given, settings, levels = job
     for each in given.named:

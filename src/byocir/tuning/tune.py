@@ -30,17 +30,19 @@ from byocir.compiler import hand_over
 from byocir.dialects.byoc import LEVELS
 from byocir.dialects.locations import names
 from byocir.errors import ByocirError, shortened
+from byocir.patterns.targets import targets_of
 from byocir.request import Request
 from byocir.rewrites.byoc.alone import alone
 from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.saved import read_model
+from byocir.targets.base import target_of
 from byocir.targets.resolve_targets import Targets, listed
 from byocir.targets.tuned import TakenComposite, places_in
 from byocir.tuning.executors import JobQueue
 from byocir.tuning.journal import Journal
-from byocir.tuning.judge import CompileJob, Outcome, code_of, job_of, judge
+from byocir.tuning.judge import CompileJob, Outcome, code_of, job_of, judge, outcome_of
 from byocir.tuning.ways import ways_of
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ def tune(
     named = tuple(
         each for each in listed(() if targets is None else targets) if isinstance(each, str)
     )
-    kept = Journal(Path(journal) if journal is not None else None)
+    kept = Journal(outcome_of, Path(journal) if journal is not None else None)
     if kept.found:
         tell(f"goes on after {kept.found:,} schedules that were judged before")
     run = _Run(module, named, JobQueue(judge, Outcome, executor, until, tell), kept, tell)
@@ -118,12 +120,12 @@ class _Run:
     module: ModuleOp
     named: tuple[str, ...]
     work: JobQueue[CompileJob, Outcome]
-    journal: Journal
+    journal: Journal[Outcome]
     tell: Tell
 
     def __post_init__(self) -> None:
         self.places = list(places_in(self.module))
-        self.code = code_of(self.module)
+        self.code = code_of(map(target_of, targets_of(self.module)))
 
     def tuned(self, trials: int, seed: int) -> TunedTable:
         """The best schedules. Raises ByocirError B265 where no target leaves anything to choose."""

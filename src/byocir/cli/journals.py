@@ -1,0 +1,26 @@
+"""Files beside a command's output, from which the same command goes on that was interrupted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+SUFFIX = ".part"
+
+
+def journal_beside(output: Path) -> Path:
+    """The journal of a command that writes this file."""
+    return output.with_name(output.name + SUFFIX)
+
+
+@contextmanager
+def told_to_go_on(journal: Path | None) -> Generator[None]:
+    """Tells who interrupts that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal is not None and journal.exists():
+            print(f"\nthe same command goes on with what is in {journal}", file=sys.stderr)
+        raise
