@@ -6,7 +6,8 @@ For each net (default ResNet-50, MobileNetV2, encoder), with the host as C and a
 seconds of every step beside ONNX Runtime's, which opens a session on the same file in the same run.
 Then the whole pipeline on a chain of 5 000 nodes that a toy target takes. Seconds are those of the
 processor, the C compiler's included; loading, and loading and running by the plan of the cache, are
-also timed in new processes, from where these have imported numpy. At last what a call of a region's
+also timed in new processes, from where these have imported numpy, once more where all of the net is
+a region of ONNX Runtime's. At last what a call of a region's
 code takes on the clock, in this process and in one of its own.
 """
 
@@ -91,6 +92,11 @@ def compare(name: str, folder: Path) -> None:
     for what, code in (("callable", ""), ("result", RUN)):
         label = f"package to {what}, new process, beyond numpy"
         print(f"  {label:<44}{in_new_process(code, saved):>8.3f} s")
+    regions = byocir.compile(path, targets=["ort"], host="c")
+    regions.save(saved)
+    byocir.load(saved).run(feeds)  # which keeps the plan
+    label = "the same, as regions of ort"
+    print(f"  {label:<44}{in_new_process(RUN, saved):>8.3f} s")
     print(f"  file to result, cold {cold:.2f} s: {cold / theirs:.1f} x ONNX Runtime")
     print(f"  file to result, cached {cached:.2f} s: {cached / theirs:.1f} x ONNX Runtime")
     print(f"  package to result, cached {warm:.2f} s: {warm / theirs:.1f} x ONNX Runtime")
