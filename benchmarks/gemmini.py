@@ -1,4 +1,4 @@
-"""The cycles of a quantised ResNet-18 on Gemmini, as examples/gemmini.py describes it, by region.
+"""The cycles of a quantised ResNet-18 on Gemmini, as examples/gemmini_pools.py has it, by region.
 
     python benchmarks/gemmini.py [--pixels N] [--divisor N]
 
@@ -18,7 +18,7 @@ from nets.int8_nets import quantised_net
 
 import byocir
 
-TARGET = Path(__file__).resolve().parents[1] / "examples" / "gemmini.py"
+TARGET = Path(__file__).resolve().parents[1] / "examples" / "gemmini_pools.py"
 MACS_A_CYCLE = 256
 
 

@@ -45,6 +45,7 @@ from byocir.vendor.user_code import import_file
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"
+POOLS = EXAMPLE.with_name("gemmini_pools.py")
 
 
 def function_of(m: int, n: int, k: int) -> FuncOp:
@@ -87,7 +88,7 @@ def on_the_isa(
     module: ModuleOp, load: Callable[..., Any] = model_of_the_isa
 ) -> tuple[byocir.Package, ModuleOp]:
     """A package whose programs the model of the instruction set runs, and what fix-point made."""
-    example = import_file(EXAMPLE, "B217")
+    example = import_file(POOLS, "B217")
 
     class OnIsa(example.Gemmini):
         def load(self, blobs: Mapping[str, bytes]) -> Any:
@@ -105,7 +106,7 @@ def on_the_isa(
 
 def expect_on_the_isa(module: ModuleOp, taken: Mapping[str, int]) -> None:
     """Holds what the model of the instruction set computes against the evaluator. All sums leave
-    scaled."""
+    scaled, and those in front of a pool as its maxima."""
     feeds = random_feeds(module)
     package, meaning = on_the_isa(module)
     expected = evaluate(meaning, feeds)
@@ -113,12 +114,13 @@ def expect_on_the_isa(module: ModuleOp, taken: Mapping[str, int]) -> None:
         np.testing.assert_array_equal(found, expected[name])
     assert Counter(each.pattern for each in package.report.decisions if each.taken) == taken
     schedules = [each.schedule for r in package.report.regions for each in r.composites]
-    assert all("mvout_scaled" in schedule for schedule in schedules)
+    assert all("mvout_scaled" in each or "mvout_pooled" in each for each in schedules)
 
 
 def test_its_words_run_a_network_bit_for_bit() -> None:
     module = byocir.import_onnx(resnet18(8, (16,), 1, per_channel=False))
-    expect_on_the_isa(module, {"gemmini.conv": 3, "gemmini.add": 1, "gemmini.matmul": 1})
+    taken = {"gemmini.pooled_conv": 1, "gemmini.conv": 2, "gemmini.add": 1, "gemmini.matmul": 1}
+    expect_on_the_isa(module, taken)
 
 
 @pytest.mark.slow
@@ -130,7 +132,8 @@ def test_its_words_run_trained_digits_bit_for_bit() -> None:
 @pytest.mark.slow
 def test_its_words_run_a_resnet18_of_224_pixels_bit_for_bit() -> None:
     module = byocir.import_onnx(resnet18(224, (16, 32, 64, 128), per_channel=False))
-    expect_on_the_isa(module, {"gemmini.conv": 20, "gemmini.add": 8, "gemmini.matmul": 1})
+    taken = {"gemmini.pooled_conv": 1, "gemmini.conv": 19, "gemmini.add": 8, "gemmini.matmul": 1}
+    expect_on_the_isa(module, taken)
 
 
 HEADER = """
@@ -154,7 +157,7 @@ class InProcess(Gemmini):
 
 def issued_in_c(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
     """Runs a package's programs in C, whose instructions the model does."""
-    code = import_file(EXAMPLE, "B217").Gemmini().device(blobs)
+    code = import_file(POOLS, "B217").Gemmini().device(blobs)
     library = built_and_loaded("gemmini", {"gemmini.h": HEADER, "regions.c": code.source})
     issue = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)
 
@@ -328,7 +331,7 @@ def test_random_layers_run_bit_for_bit(data: st.DataObject) -> None:
 def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx.ModelProto:
     """A convolution or product of any sizes with what may follow it, or a residual sum."""
     channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))
-    kind = draw(st.sampled_from(["conv", "dense", "add"]))
+    kind = draw(st.sampled_from(["conv", "dense", "add", "pool"]))
     if kind == "dense":
         net = Net((draw(size), channels), per_channel=False)
         value = net.dense(net.value, (channels, out), relu=draw(st.booleans()))
@@ -348,4 +351,19 @@ def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx
         value, (channels, out), kernel, stride, relu=relu, bias=bias, pads=pads, dilation=dilation
     )
     sides = zip(net.first[2:], pads[:2], pads[2:], strict=True)
-    return net.of(made, (1, out, *((n + a + b - reach) // stride + 1 for n, a, b in sides)))
+    shape = (1, out, *((n + a + b - reach) // stride + 1 for n, a, b in sides))
+    return _pooled(draw, net, made, shape) if kind == "pool" else net.of(made, shape)
+
+
+def _pooled(
+    draw: Callable[..., Any], net: Net, value: str, shape: tuple[int, ...]
+) -> onnx.ModelProto:
+    """A maximum over windows of a layer's result, most of them squares."""
+    width = draw(st.integers(1, min(4, *shape[2:])))
+    window = (width, draw(st.sampled_from([width] * 3 + [1])))
+    pads = [draw(st.integers(0, side - 1)) for side in (*window, *window)]
+    stride = draw(st.integers(1, 3))
+    made = net.node("MaxPool", [value], kernel_shape=window, strides=[stride] * 2, pads=pads)
+    ends = zip(shape[2:], pads[:2], pads[2:], window, strict=True)
+    sides = ((n + a + b - side) // stride + 1 for n, a, b, side in ends)
+    return net.of(net.requantize(made, net.scale), (*shape[:2], *sides))

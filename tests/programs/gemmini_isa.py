@@ -32,6 +32,7 @@ class Gemmini:
         self.accumulator = np.full((1024, DIM), 7777, np.int32)
         self.load: tuple[int, int, int, np.float32] | None = None
         self.store: tuple[int, int, np.float32] | None = None
+        self.pool = 0
         self.strides: tuple[int, int] | None = None
         self.preloaded: tuple[int, int] | None = None
         self.array: np.ndarray | None = None
@@ -55,7 +56,7 @@ class Gemmini:
             assert (rs1 >> 8 & 0xFF) == 1, "expected one pixel at a time"
             self.load = rs2, rs1 >> 16 & 0xFFFF, rs1 >> 2 & 1, _float(rs1 >> 32)
         else:
-            assert not rs1 >> 4, "expected a store without pool"
+            self.pool = rs1 >> 4
             self.store = rs2 & 0xFFFFFFFF, rs1 >> 2 & 3, _float(rs2 >> 32)
 
     def mvin(self, rs1: int, rs2: int) -> None:
@@ -83,12 +84,36 @@ class Gemmini:
         assert self.store is not None
         assert columns <= DIM
         stride, act, scale = self.store
+        if self.pool:
+            assert flags == 0b100
+            self._pooled(rs1, row, columns)
+            return
         values = self.accumulator[row : row + rows, :columns]
         if flags == 0b100:
             values = _scaled(values, scale)
             values = np.maximum(values, 0) if act else values
         bytes_ = np.ascontiguousarray(values).view(np.uint8)
         self._host(rs1, rows, stride, bytes_.shape[1])[:] = bytes_
+
+    def _pooled(self, host: int, row: int, channels: int) -> None:
+        """Stores the greatest values of windows; pixels outside count as 0."""
+        assert self.store is not None
+        stride, act, scale = self.store
+        fields = [(0, 3), (2, 3), (4, 3), (6, 3), (20, 255), (28, 255), (36, 255)]
+        fields += [(44, 255), (52, 255)]
+        step, size, up, left, length, rows, columns, height, width = (
+            self.pool >> at & mask for at, mask in fields
+        )
+        image = self.accumulator[row : row + height * width, :channels]
+        image = _scaled(image.reshape(height, width, channels), scale)
+        image = np.maximum(image, 0) if act else image
+        for y, x in np.ndindex(rows, columns):
+            top, side = y * step - up, x * step - left
+            window = image[max(top, 0) : top + size, max(side, 0) : side + size].max((0, 1))
+            outside = min(top, side, height - top - size, width - side - size) < 0
+            window = np.maximum(window, 0) if outside else window
+            at = host + (y * length + x) * stride
+            self._host(at, 1, stride, channels)[0] = window.view(np.uint8)
 
     def preload(self, rs1: int, rs2: int) -> None:
         self.preloaded = rs1, rs2

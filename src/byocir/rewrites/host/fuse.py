@@ -61,7 +61,7 @@ def fuse_into(op: BlockOp) -> BlockOp:
     """Fuses all producers of a block, and theirs, which were fused before."""
     current = op
     while (position := _fusible(current)) is not None:
-        current = _fused(current, position)
+        current = fuse_producer(current, position)
     return current
 
 
@@ -86,7 +86,7 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
         return False
     if not value.has_one_use() or op.pad_values[position] is not None or position in op.whole:
         return False
-    if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not _is_map(producer):
+    if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not is_map(producer):
         return False
     if producer.whole and op.where is not None:
         return False
@@ -99,7 +99,7 @@ def _is_short(*blocks: BlockOp) -> bool:
     return all(total <= MOST_OPS for total in accumulate(LONG_OPS.get(type(op), 1) for op in ops))
 
 
-def _is_map(op: BlockOp) -> bool:
+def is_map(op: BlockOp) -> bool:
     """Tells if each element of the only result is computed on its own, from the inputs alone."""
     if op.reductions or op.where is not None or op.bases or len(op.outs) != 1:
         return False
@@ -120,7 +120,7 @@ def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
     return all(i in used or extent == 1 for i, extent in enumerate(op.extents))
 
 
-def _fused(op: BlockOp, position: int) -> BlockOp:
+def fuse_producer(op: BlockOp, position: int) -> BlockOp:
     """The block in which an input is computed where it is read."""
     producer = op.ins[position].owner
     assert isinstance(producer, BlockOp)

@@ -3,7 +3,9 @@
 Does: sums to which another array is added begin with that array in place of zero, and blocks that
 compute element by element become one. So a convolution with bias, relu and requantisation is three
 blocks: what brings the bias, the sums, and what stores them. Where a machine has an instruction
-that adds to what is there, a sum of two computed arrays adds the second to the first.
+that adds to what is there, a sum of two computed arrays adds the second to the first; where it has
+one that reduces windows on the way out, the maximum of windows reads what the computed array was
+made of, and leaves out points outside in the place of a pad that changes nothing.
 
 Requires: composites on tensors in functions of described machines.
 
@@ -12,7 +14,7 @@ Guarantees: the same results, bit for bit: sums of integers wrap in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -20,17 +22,20 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, YieldOp
-from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
+from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import spans
+from byocir.dialects.types import Shape, element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.instructions import init_of
 from byocir.patterns.targets import find
-from byocir.rewrites.host.fuse import fuse_into
+from byocir.rewrites.host.fuse import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import machines_in
 
 
@@ -67,6 +72,9 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
     for op in list(body.ops):
         if isinstance(op, BlockOp) and op.in_value_form:
             fuse_into(op)
+    for op in list(body.ops) if _has_pools(machine) else ():
+        if isinstance(op, BlockOp) and op.in_value_form and op.reductions:
+            _fuse_pool(op)
     for op in list(body.ops):
         if isinstance(op, EmptyOp | FillOp) and op.results and not op.results[0].uses:
             op.detach()
@@ -143,6 +151,52 @@ def _add_to_first(op: BlockOp) -> None:
     maps = [op.in_maps[1], *op.out_maps]
     made = BlockOp(list(op.iterators), op.ins[1:], op.ins[:1], maps, body, location=op.location)
     replace_op(op, made)
+
+
+def _has_pools(machine: Machine) -> bool:
+    """Tells whether a machine has an instruction that reduces windows on the way out."""
+    forms = [form for each in machine.instructions if each.into.is_main for form in each.forms]
+    return any(form.iterators.reduction for form in forms)
+
+
+def _fuse_pool(op: BlockOp) -> None:
+    """Lets a block whose windows are those of a computed array compute that where it reads it. A
+    pad that is what its results begin with changes nothing: a guard takes its place."""
+    value, pad = op.ins[0], op.pad_values[0]
+    producer, start, limit = value.owner, op.outs[0].owner, op.yielded[0].owner
+    if len(op.ins) != 1 or op.bases or op.where is not None or not isinstance(limit, _LIMITS):
+        return
+    if {limit.lhs, limit.rhs} != {*op.body.block.args}:
+        return
+    if not isinstance(producer, BlockOp) or not value.has_one_use() or not is_map(producer):
+        return
+    if pad is not None and not (isinstance(start, FillOp) and start.value == pad):
+        return
+    guards = [*_guards(op.in_maps[0], shape_of(value.type), op.extents)]
+    made = BlockOp(
+        list(op.iterators),
+        list(op.ins),
+        list(op.outs),
+        [*op.in_maps, *op.out_maps],
+        op.body.clone(),
+        where=AffineMap(len(op.extents), 0, tuple(guards)) if guards else None,
+        location=op.location,
+    )
+    replace_op(op, made)
+    fuse_producer(made, 0)
+
+
+_LIMITS = arith.MaxSIOp | arith.MinSIOp | arith.MaxUIOp | arith.MinUIOp
+
+
+def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExpr]:
+    """Gives what is negative where an index is outside an array."""
+    for expr, size in zip(map_.results, shape, strict=True):
+        low, high = bounds(expr, spans(extents))
+        if low < 0:
+            yield expr
+        if high >= size:
+            yield expr * -1 + (size - 1)
 
 
 def _is_sum(op: BlockOp, position: int) -> bool:

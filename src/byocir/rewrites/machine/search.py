@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, permutations, product
+from itertools import compress, pairwise, permutations, product
 from math import inf, lcm, prod
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
-from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.tir.scalar import number_attr
@@ -36,6 +36,8 @@ from byocir.rewrites.schedule.blocks import reads_old
 NEAR = 1.02
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps
 is taken: each step is written out, and the closed form knows no better."""
+HINDRANCE = 1 / 16
+"""Of the cycles of units that are not the busiest, the part in which that waits for them."""
 MOST_WAYS = 3000
 """Choices that are all tried; among more, one size is changed at a time."""
 
@@ -163,8 +165,10 @@ def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
     found = plans_of(machine, block, block.extents, "pattern", reasons)
     if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
         return found
+    fill = block.outs[0].owner
     zero = number_attr(0, element_type_of(block.outs[0].type))
-    return plans_of(machine, block, block.extents, "pattern", reasons, zero)
+    start = fill.value if isinstance(fill, FillOp) else zero
+    return plans_of(machine, block, block.extents, "pattern", reasons, start)
 
 
 def _is_fed(
@@ -223,11 +227,13 @@ def _storing(machine: Machine, last: Stage, at: int) -> Stage:
 @dataclass(frozen=True)
 class Choice:
     """Sizes of tiles: of the last block's iterators, by position, and of the sums of each stage;
-    and the order of the loops over tiles of the last block."""
+    the order of the loops over tiles of the last block; and the operands, each as stage and
+    position, that are staged for all sums at once."""
 
     tile: Shape
     sums: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
+    whole: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -261,7 +267,8 @@ class _Chain:
     def best(self) -> Choice:
         """The cheapest choice that the machine has room for. Raises ByocirError B272."""
         starts = [choice for order in self._orders() for choice in self._starts(order)]
-        ways = prod(len(sizes) for sizes in self._options().values()) * max(len(starts) // 4, 1)
+        ways = prod(map(len, self._options().values())) * 2 ** len(self._summed)
+        ways *= max(len(starts) // 4, 1)
         found = (
             [choice for start in starts[::2] for choice in self._all(start)]
             if ways <= MOST_WAYS
@@ -270,7 +277,7 @@ class _Chain:
         least = min((self.cost(choice) for choice in found), default=inf)
         if least == inf:
             raise self._full(starts[0])
-        near = [choice for choice in found if self.cost(choice) <= NEAR * least]
+        near = [choice for choice in self._costs if self.cost(choice) <= NEAR * least]
         return min(near, key=lambda choice: (self._steps(choice), self.cost(choice)))
 
     def ranked(self) -> list[Choice]:
@@ -319,6 +326,17 @@ class _Chain:
         most = min(sizes) if smallest else self.stages[s].plan.sizes[i]
         return max((n for n in sizes if n <= most), default=min(sizes))
 
+    @cached_property
+    def _summed(self) -> list[tuple[int, int]]:
+        """The operands, by stage and position, that may be staged for all sums at once."""
+        return [
+            (s, operand)
+            for s, stage in enumerate(self.stages)
+            if any(len(self.sizes_of(s, i)) > 1 for i in stage.reductions)
+            for operand, at in enumerate(stage.made[:-1])
+            if at is None
+        ]
+
     def _options(self) -> dict[tuple[int, int], list[int]]:
         """The sizes that are tried, by stage and iterator."""
         last = len(self.stages) - 1
@@ -333,7 +351,8 @@ class _Chain:
             choice = start
             for (s, i), n in zip(options, sizes, strict=True):
                 choice = self._with(choice, s, i, n)
-            yield choice
+            for chosen in product((False, True), repeat=len(self._summed)):
+                yield replace(choice, whole=frozenset(compress(self._summed, chosen)))
 
     def _with(self, choice: Choice, s: int, i: int, size: int) -> Choice:
         """The choice with another size of one iterator."""
@@ -346,7 +365,8 @@ class _Chain:
 
     def sizes_of(self, stage: int, i: int) -> list[int]:
         """The tiles of an iterator that are tried, the largest first: parts of equal size and
-        multiples of what one instruction does; for sums those that divide."""
+        multiples of what one instruction does; for sums, and for what has them, those that divide.
+        """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
         if i in block.reductions:
@@ -354,6 +374,9 @@ class _Chain:
                 return [extent]  # what begins anew with each call has whole sums
             sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
             return _spread(sizes, [n for n in sizes if n % unit == 0])
+        if reads_old(block):  # tiles of it cannot overlap
+            sizes = [n for n in range(extent, 0, -1) if extent % n == 0 and n % step == 0]
+            return _spread(sizes or [extent], [n for n in sizes if n % unit == 0])
         parts = [-(-extent // count) for count in range(extent, 0, -1)]
         rounded = {min(-(-n // step) * step, extent) for n in parts}
         multiples = {n for n in range(unit, extent, unit) if n % step == 0}
@@ -377,12 +400,16 @@ class _Chain:
         return self._depends(s, used, i)
 
     def _descended(self, choice: Choice) -> Choice:
-        """The choice after each size was set to the best, in turn, until none changes."""
+        """The choice after each size, and what is staged for all sums, was set to the best, in
+        turn, until none changes."""
         while True:
             before = choice
             for (s, i), sizes in self._options().items():
                 options = [self._with(choice, s, i, n) for n in sizes]
                 choice = min(options, key=lambda c: (self.cost(c), -prod(c.tile)))
+            for each in self._summed:
+                other = replace(choice, whole=choice.whole ^ {each})
+                choice = min(choice, other, key=self.cost)
             if choice == before:
                 return choice
 
@@ -397,6 +424,8 @@ class _Chain:
 
     def _cost(self, choice: Choice) -> tuple[bool, float]:
         extents = self.extents(choice)
+        if any(not self._is_split(s, operand, choice) for s, operand in choice.whole):
+            return False, inf
         staged = self.staged(choice, extents)
         rows: dict[Memory, list[int]] = {memory: [] for memory in self.machine.memories}
         moving: dict[Memory, list[int]] = {memory: [] for memory in self.machine.memories}
@@ -405,13 +434,30 @@ class _Chain:
             moving[memory] += [memory.rows_of(box)] if times > 1 else []
         if not all(memory.holds(found) for memory, found in rows.items()):
             return False, inf
-        once, busy = self._busy(choice, extents, staged)
+        once, busy, alone = self._busy(choice, extents, staged)
         if inf in busy.values():
             return False, inf
         twice = all(memory.holds(rows[memory] + moving[memory]) for memory in rows)
         if not twice or len(busy) < 2:
             return True, sum(busy.values())
-        return True, max(busy.values()) + sum(once.values()) - max(once.values())
+        longest = max(busy.values())
+        waits = (sum(busy.values()) - longest) * HINDRANCE
+        return True, max(longest + sum(once.values()) - max(once.values()) + waits, alone)
+
+    def _is_split(self, s: int, operand: int, choice: Choice) -> bool:
+        """Tells whether each tile of sums begins with a row of what is staged for all of them, and
+        something else is staged for each."""
+        stage = self.stages[s]
+        if all(each in choice.whole for each in self._summed if each[0] == s):
+            return False
+        row = stage.plan.fit.memories[operand].row
+        sizes = dict(zip(stage.reductions, choice.sums[s], strict=True))
+        return all(
+            step * sizes[i] % lanes == 0 or sizes[i] == stage.extents[i]
+            for form, lanes in zip(stage.forms[operand][::-1], row[::-1], strict=False)
+            for i, step in form.terms
+            if i in sizes
+        )
 
     def _buffers(
         self, staged: Sequence[Staged], choice: Choice, extents: Sequence[Shape]
@@ -426,8 +472,9 @@ class _Chain:
 
     def _busy(
         self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """The cycles of each unit: in one step, and in all."""
+    ) -> tuple[dict[str, float], dict[str, float], float]:
+        """The cycles of each unit, in one step and in all, and those of the first tile and of what
+        cannot begin before it is whole: that all results leave."""
         once: dict[str, float] = {}
         busy: dict[str, float] = {}
 
@@ -438,11 +485,13 @@ class _Chain:
         count = prod(self.counts(choice))
         for copy, times in self._copies(extents, staged, count):
             add(*copy_cost(self.machine, *copy), times)
+        alone = 0.0
         for s, stage in enumerate(self.stages):
             sums = self.sum_counts(s, choice)
             cycles = cost_of(stage.plan.fit, _least(stage.plan.sizes, extents[s]), extents[s])
             add(stage.plan.instruction.unit.name, cycles, count * prod(sums))
-        return once, busy
+            alone += cycles * (count if stage is self.last else prod(sums))
+        return once, busy, alone
 
     def _copies(
         self, extents: Sequence[Shape], staged: Sequence[Staged], count: int
@@ -465,9 +514,7 @@ class _Chain:
             stage = self.stages[s]
             for at, i in enumerate(stage.reductions):
                 found[s][i] = choice.sums[s][at]
-            whole = list(found[s])
-            for i in stage.reductions:  # what is read of others is read of all sums
-                whole[i] = stage.extents[i]
+            whole = _whole_sums(stage, found[s])  # what is read of others is read of all sums
             for operand, at in enumerate(stage.made):
                 if at is None:
                     continue
@@ -501,10 +548,14 @@ class _Chain:
                     continue
                 forms = stage.forms[operand]
                 moved = self._moved(s, forms, choice)
+                extent = extents[s]
+                if (s, operand) in choice.whole:
+                    moved = [*moved[: len(counts)], *[False] * len(sums)]
+                    extent = _whole_sums(stage, extent)
                 level = max((n + 1 for n, m in enumerate(moved) if m and around[n] > 1), default=0)
                 if stage.made[operand] is not None:
                     level = max(level, len(counts))
-                box = _box(forms, extents[s])
+                box = _box(forms, extent)
                 times = prod(around[:level])
                 found.append(Staged(s, operand, tuple(path), level, times, box))
         return found
@@ -555,6 +606,12 @@ class _Chain:
             f"{sum(sizes[memory])} rows wanted and {memory.there}: {', '.join(shapes[memory])}",
             where=place(self.stages[0].block.location),
         )
+
+
+def _whole_sums(stage: Stage, extents: Sequence[int]) -> Shape:
+    """The extents of a stage with all of its sums."""
+    pairs = enumerate(zip(stage.extents, extents, strict=True))
+    return tuple(whole if i in stage.reductions else n for i, (whole, n) in pairs)
 
 
 def _box(forms: Sequence[Linear[int]], extents: Sequence[int]) -> Shape:

@@ -26,7 +26,7 @@ from byocir.rewrites.schedule.index import (
 @dataclass(frozen=True)
 class Side:
     """One dimension of a box: it begins at `start` and has `size` elements. `dense` when each of
-    them is reached once by iterators that no other dimension uses."""
+    them that is in the buffer is reached once by iterators that no other dimension uses."""
 
     start: Linear[SSAValue]
     size: int
@@ -84,7 +84,7 @@ def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: boo
 
 
 def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
-    old = reads_old(op)
+    old = reads_old(op) or not _reaches_all(op)
     whole = op.whole
     for i, value in enumerate([*op.ins, *op.outs]):
         if i in whole:  # a body that reads at computed indices
@@ -92,7 +92,18 @@ def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
             continue
         writes = i >= len(op.ins)
         box = _box_of(op, value, op.maps.data[i].data.results)
-        yield BoxAccess(op, i, value, box, not writes or old or op.where is not None, writes)
+        yield BoxAccess(op, i, value, box, not writes or old, writes)
+
+
+def _reaches_all(op: BlockOp) -> bool:
+    """Tells if a block leaves out no points but those at which it would write outside."""
+    inside: list[Linear[int] | None] = []
+    for value, map_ in zip(op.outs, op.out_maps, strict=True):
+        for expr, size in zip(map_.results, shape_of(value.type), strict=True):
+            form = linear(expr)
+            inside += [form, linear(expr * -1 + (size - 1))]
+    guards = () if op.where is None else op.where.data.results
+    return all(linear(guard) in inside for guard in guards)
 
 
 def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
@@ -118,7 +129,7 @@ def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
     form = linear(expr)
     if form is not None:
         digits = [(abs(c), extents[i]) for i, c in form.terms]
-        dense = op.where is None and _is_dense(digits) and all(i in own for i, _ in form.terms)
+        dense = _is_dense(digits) and all(i in own for i, _ in form.terms) and _reaches_all(op)
         return Side(*reach(form, bases, extents), dense)
     if any(bases[i].terms for i in expr.used_dims()):
         return Side(Linear(), size, dense=False)

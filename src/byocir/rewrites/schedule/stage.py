@@ -169,12 +169,12 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
         )
         raise refused("B257", f"expected a buffer accessed in one box, found {what}", block)
     pad = None if stays_inside(box, buffer) else _pad(block, operand, buffer)
-    if written and pad is not None:
-        raise _leaves(block, box, buffer)
     ops = list(dict.fromkeys(top(access.op, inside) for access in found))
     is_temporary = isinstance(buffer.owner, AllocOp) and len(found) == len(list(buffer.uses))
     comes_in = not written or not _overwritten(found, box, inside)
     goes_out = written and (comes_in or not is_temporary)
+    if goes_out and pad is not None:
+        raise _leaves(block, box, buffer)
     if goes_out and comes_in and not all(map(runs_in_order, _loops_around(inside))):
         raise refused(
             "B257",
@@ -185,6 +185,14 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
     return _Plan(
         buffer, tuple(found), tuple(ops), tuple(box), pad, comes_in, goes_out, is_temporary
     )
+
+
+def _clipped(side: Side, size: int) -> Side:
+    """The part of a side that is inside its buffer, where the program knows it."""
+    if side.start.terms:
+        return side
+    low, high = max(side.start.constant, 0), min(side.start.constant + side.size, size)
+    return Side(Linear((), low), high - low, side.dense)
 
 
 def _can_move(op: Operation) -> bool:
@@ -224,11 +232,12 @@ def _overwritten(found: Sequence[BoxAccess], box: Sequence[Side], inside: Block)
     ]
     if len(set(atoms)) < len(atoms):
         return False
-    sides = [folded(side, inside) for side in first.box]
-    return all(
-        side.dense and (side.start, side.size) == (whole.start, whole.size)
-        for side, whole in zip(sides, box, strict=True)
-    )
+    sides = zip(first.box, box, shape_of(first.buffer.type), strict=True)
+    return all(_covers(folded(side, inside), _clipped(whole, n)) for side, whole, n in sides)
+
+
+def _covers(side: Side, whole: Side) -> bool:
+    return side.dense and (side.start, side.size) == (whole.start, whole.size)
 
 
 def _loops_around(inside: Block) -> list[ForOp]:

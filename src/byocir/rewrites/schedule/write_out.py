@@ -34,8 +34,8 @@ from byocir.rewrites.schedule.requests import check_loop, refused
 
 def write_out(body: Block) -> None:
     """Writes out all loops of a body, which carry nothing, and the guards and pads of its blocks.
-    Raises ByocirError B251 for a loop that carries values, B262 for a guard or pad that several
-    iterators decide about."""
+    Raises ByocirError B251 for a loop that carries values, B262 for a guard that several reductions
+    or a pad that several iterators decide about."""
     _Written(body).put()
 
 
@@ -105,8 +105,7 @@ class _Written:
             self.boxes[op] = PaddedBox.of(op)
         bases = [self.numbers[base] for base in op.bases]
         start = self.boxes[op].at(bases)
-        whole = start.guarded()
-        pieces = [] if whole is None else whole.unpadded()
+        pieces = [piece for box in start.guarded() for piece in box.unpadded()]
         values = [self.values.get(v, v) for v in [*op.ins, *op.outs]]
         return [piece.made(values) for piece in pieces]
 
@@ -175,18 +174,37 @@ class PaddedBox:
         """Over these points of iterator i."""
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
-    def guarded(self) -> PaddedBox | None:
-        """Over the points that the guards leave; None where they leave none."""
-        box = self
-        for form in self.guards:
+    def guarded(self) -> list[PaddedBox]:
+        """As boxes of points that the guards leave."""
+        if not self.guards:
+            return [self]
+        form, rest = self.guards[0], replace(self, guards=self.guards[1:])
+        low, high = self._bounds(form)
+        if high < 0:
+            return []
+        if low >= 0:
+            return rest.guarded()
+        live = [i for i, _ in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
+        several = [i for i in live if i in self.op.parallels] if len(live) > 1 else []
+        if several:
+            return [box for part in self._by_point(form, several[0]) for box in part.guarded()]
+        return rest.over(*self._within(form, 0, high)).guarded()
+
+    def _by_point(self, form: Linear[int], i: int) -> list[PaddedBox]:
+        """As boxes that differ in iterator i: runs of points that a guard leaves as they are, and
+        the others one by one, but for those of which it leaves nothing."""
+        found: list[PaddedBox] = []
+        for point in range(*self.sides[i]):
+            box = self.over(i, (point, point + 1))
             low, high = box._bounds(form)
-            if low >= 0:
-                continue
-            if high < 0:
-                return None
-            i, side = box._within(form, 0, high)
-            box = box.over(i, side)
-        return replace(box, guards=())
+            if low >= 0 and found and found[-1].sides[i][1] == point and found[-1]._holds(form):
+                found[-1] = found[-1].over(i, (found[-1].sides[i][0], point + 1))
+            elif high >= 0:
+                found.append(box)
+        return found
+
+    def _holds(self, form: Linear[int]) -> bool:
+        return self._bounds(form).low >= 0
 
     def unpadded(self) -> list[PaddedBox]:
         """Divides the box into boxes of which each reads inside its arrays, or nothing but a
