@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byocir.dialects.tir.affine import Linear
-from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
+from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
 from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.lowering.tir_to_vta.tensorise_guards import boxes, spelled_iterators
 from byocir.vta_sim import DEFAULT_CONFIG, VTAConfig
@@ -20,7 +20,7 @@ AXES = st.lists(st.builds(Axis, st.integers(1, 4), STEPS), max_size=5).map(tuple
 POINTS = st.lists(st.tuples(*[st.integers(0, 5) for _ in range(3)]), min_size=1, max_size=3)
 
 
-def points_of(nest: Nest) -> Counter[Offsets]:
+def points_of(nest: MicroOpNest) -> Counter[Offsets]:
     loops = itertools.product(range(nest.outer.extent), range(nest.inner.extent))
     return Counter(
         tuple(
@@ -70,7 +70,7 @@ def test_a_window_becomes_two_loops_and_few_micro_ops() -> None:
     assert all(len(set(dst[i : i + 3])) == 3 for i in range(500))
 
 
-def points_in_order(nest: Nest) -> list[list[int]]:
+def points_in_order(nest: MicroOpNest) -> list[list[int]]:
     grid = [
         nest.micro_ops + i * np.array(nest.outer.steps) + j * np.array(nest.inner.steps)
         for i in range(nest.outer.extent)

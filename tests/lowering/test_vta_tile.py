@@ -15,7 +15,7 @@ from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.tile import VtaTilePass, tile_function
-from byocir.lowering.tir_to_vta.tile_nest import Nest, nest_of
+from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, nest_of
 from byocir.lowering.tir_to_vta.tile_search import best_tiles
 from byocir.vta_sim import Memory, VTAConfig
 
@@ -48,7 +48,7 @@ def conv_net(channels: int, outputs: int, size: int, kernel: int, stride: int, p
     return net.module(result)
 
 
-def nest_in(module: ModuleOp) -> Nest:
+def nest_in(module: ModuleOp) -> CompositeNest:
     (function,) = vta_functions(module)
     (composite,) = composites_of(function)
     return nest_of(composite, VTAConfig())

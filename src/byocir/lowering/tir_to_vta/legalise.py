@@ -44,7 +44,7 @@ from byocir.lowering.tir_to_vta.composites import (
     unsupported,
     vta_functions,
 )
-from byocir.lowering.tir_to_vta.legalise_emit import Emitter
+from byocir.lowering.tir_to_vta.legalise_emit import LaneEmitter
 from byocir.lowering.tir_to_vta.legalise_groups import regrouped
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
@@ -144,7 +144,7 @@ def _emit(steps: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValu
     shapes = {shape_of(result.type) for result in composite.outputs}
     if len(shapes) != 1:
         raise unsupported("B320", f"expected results of one shape, found {shapes}", composite)
-    return Emitter(new, shapes.pop()).narrowed(steps)
+    return LaneEmitter(new, shapes.pop()).narrowed(steps)
 
 
 def _take_constants(old: Block, new: Block) -> None:

@@ -31,7 +31,7 @@ _Product = tuple[Widened, int]
 _COMMUTATIVE = ("add", "mul", "max", "min")
 
 
-class Emitter:
+class LaneEmitter:
     """Appends to `block` the ops that compute lanes of this shape."""
 
     def __init__(self, block: Block, shape: Shape) -> None:

@@ -35,7 +35,7 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Nest:
+class MicroOpNest:
     """One instruction, with indices relative to the operands' addresses: loops [outer, inner] and
     micro-ops int64 [n, 3]."""
 
@@ -50,7 +50,7 @@ UNIT = Axis(1, (0, 0, 0))
 @lru_cache(maxsize=4096)
 def nests(
     axes: tuple[Axis, ...], points: tuple[Offsets, ...], config: VTAConfig, *, gemm: bool
-) -> tuple[Nest, ...]:
+) -> tuple[MicroOpNest, ...]:
     """The instructions for all points of `axes`, at each of the given offsets.
 
     One, unless its micro-ops would not fit the UOP memory. `gemm` tells whether src is INP.
@@ -117,7 +117,9 @@ def _choices(axes: list[Axis], config: VTAConfig, gemm: bool) -> Iterator[tuple[
         yield from permutations(fitting, count)
 
 
-def _candidate(axes: list[Axis], chosen: tuple[int, ...], points: tuple[Offsets, ...]) -> Nest:
+def _candidate(
+    axes: list[Axis], chosen: tuple[int, ...], points: tuple[Offsets, ...]
+) -> MicroOpNest:
     loops = [axes[i] for i in chosen]
     outer, inner = [UNIT] * (2 - len(loops)) + loops
     # Innermost what changes the accumulator, so that neighbours use different ones.
@@ -129,10 +131,10 @@ def _candidate(axes: list[Axis], chosen: tuple[int, ...], points: tuple[Offsets,
     for axis in spelled:
         along = np.arange(axis.extent)[:, None] * np.array(axis.steps)
         micro_ops = (micro_ops[:, None] + along).reshape(-1, 3)
-    return Nest(outer, inner, micro_ops)
+    return MicroOpNest(outer, inner, micro_ops)
 
 
-def _has_hazard(nest: Nest) -> bool:
+def _has_hazard(nest: MicroOpNest) -> bool:
     """Tells if an accumulator comes again within three consecutive steps."""
     width = nest.inner.extent
     # From one iteration to the next, inside the inner loop and around its end.

@@ -42,7 +42,7 @@ from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vt
 from byocir.lowering.tir_to_vta.place import Placer
 from byocir.lowering.tir_to_vta.tensorise_blocks import Work, elements_of, work_of
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
-from byocir.lowering.tir_to_vta.tensorise_emit import Emitter
+from byocir.lowering.tir_to_vta.tensorise_emit import InstructionEmitter
 from byocir.rewrites.schedule.index import INDEX_ARITHMETIC
 from byocir.vta_sim import VTAConfig
 
@@ -87,7 +87,7 @@ class _Walker:
     scratchpad, or a DRAM memref."""
 
     def __init__(self, config: VTAConfig) -> None:
-        self.emitter = Emitter(config)
+        self.emitter = InstructionEmitter(config)
         self._config = config
         self._placer = Placer(config)
         self._values: dict[SSAValue, int | SSAValue] = {}

@@ -24,7 +24,7 @@ from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import unsupported
-from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
+from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
 from byocir.lowering.tir_to_vta.tensorise_guards import boxes, spelled_iterators
 from byocir.lowering.tir_to_vta.tile_nest import element_rank
 from byocir.vta_sim import Memory, VTAConfig
@@ -67,7 +67,7 @@ class Work:
     dst: SSAValue
     src: SSAValue | None
     wgt: SSAValue | None
-    nests: tuple[Nest, ...]
+    nests: tuple[MicroOpNest, ...]
 
 
 def work_of(op: BlockOp, config: VTAConfig) -> Work:
@@ -241,7 +241,7 @@ def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linea
 
 def _nests(
     op: BlockOp, indices: Sequence[Linear[int]], lanes: set[int], config: VTAConfig
-) -> tuple[Nest, ...]:
+) -> tuple[MicroOpNest, ...]:
     """The instructions for the points of a block that its guard admits."""
     guards = _guards(op, lanes)
     extents = [1 if i in lanes else extent for i, extent in enumerate(op.extents)]
@@ -249,7 +249,7 @@ def _nests(
     gemm = len(indices) == 3
     # An ALU instruction without a source still checks the index: let it be the destination's.
     columns = [*indices, *([indices[0]] if len(indices) == 1 else [])]
-    result: list[Nest] = []
+    result: list[MicroOpNest] = []
     for box in boxes(extents, guards, spelled):
         axes = tuple(
             Axis(extent, _offsets([column.coefficient(i) for column in columns]))

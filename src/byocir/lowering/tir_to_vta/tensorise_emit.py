@@ -23,7 +23,7 @@ from byocir.dialects.vta import (
     StoreOp,
 )
 from byocir.dialects.vta.base import integer, integers
-from byocir.lowering.tir_to_vta.micro_ops import Axis, Nest, Offsets, nests
+from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
 from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.lowering.tir_to_vta.tensorise_copies import Movement
 from byocir.vta_sim import VTAConfig
@@ -43,7 +43,7 @@ class _MicroOpLoad:
     location: LocationAttr
 
 
-class Emitter:
+class InstructionEmitter:
     """The instructions of one function so far."""
 
     def __init__(self, config: VTAConfig) -> None:
@@ -72,7 +72,12 @@ class Emitter:
             self._emitted.append(op)
 
     def gemm(
-        self, steps: Sequence[Nest], bases: Offsets, location: LocationAttr, *, reset: bool = False
+        self,
+        steps: Sequence[MicroOpNest],
+        bases: Offsets,
+        location: LocationAttr,
+        *,
+        reset: bool = False,
     ) -> None:
         """Multiply-accumulate, or reset, over these nests."""
         for nest in steps:
@@ -86,7 +91,7 @@ class Emitter:
         self,
         kind: AluKind,
         immediate: int | None,
-        steps: Sequence[Nest],
+        steps: Sequence[MicroOpNest],
         bases: Offsets,
         location: LocationAttr,
     ) -> None:
@@ -142,7 +147,9 @@ class Emitter:
             location=load.location,
         )
 
-    def _nest(self, nest: Nest, bases: Offsets, location: LocationAttr) -> dict[str, Attribute]:
+    def _nest(
+        self, nest: MicroOpNest, bases: Offsets, location: LocationAttr
+    ) -> dict[str, Attribute]:
         """The properties of an instruction over a nest, once its micro-ops are in place."""
         dst, src, wgt = (nest.micro_ops + np.array(bases)).T
         kernel = encode_uops(dst, src, wgt, self.config)

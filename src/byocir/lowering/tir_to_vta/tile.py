@@ -32,7 +32,7 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tile_nest import Nest, adds_lanes, nest_of, steps_of
+from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, adds_lanes, nest_of, steps_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
 from byocir.patterns.knobs import knobs_of
 from byocir.rewrites.schedule.blocks import filling, retile
@@ -62,7 +62,7 @@ def tile_function(function: FuncOp, config: VTAConfig) -> None:
         _Tiler(composite, nest, sizes).tile()
 
 
-def tile_names(composite: CompositeOp, nest: Nest) -> dict[str, int]:
+def tile_names(composite: CompositeOp, nest: CompositeNest) -> dict[str, int]:
     """The iterators of a nest that can be tiled, by name: as knobs of the composite's schedule."""
     widest = max(
         (op for op in steps_of(composite) if isinstance(op, BlockOp)),
@@ -71,7 +71,7 @@ def tile_names(composite: CompositeOp, nest: Nest) -> dict[str, int]:
     return {widest.names[i]: i for i in nest.loops}
 
 
-def _given(composite: CompositeOp, nest: Nest, config: VTAConfig) -> Shape | None:
+def _given(composite: CompositeOp, nest: CompositeNest, config: VTAConfig) -> Shape | None:
     """The tiles that a composite's schedule asks for. Raises ByocirError B261 for none that fit."""
     if composite.schedule is None:
         return None
@@ -106,7 +106,7 @@ class _Tiler:
     """Rewrites one composite; `sizes` are the tile sizes by iterator."""
 
     composite: CompositeOp
-    nest: Nest
+    nest: CompositeNest
     sizes: Shape
 
     def __post_init__(self) -> None:

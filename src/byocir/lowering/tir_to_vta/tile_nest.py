@@ -54,7 +54,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Nest:
+class CompositeNest:
     """The loop nest of a composite: the parallel iterators, the last of which, or the last two,
     count lanes, then the reductions. `work` has, for each op, the iterators it runs over and cycles
     per point."""
@@ -143,7 +143,7 @@ def steps_of(composite: CompositeOp) -> list[FillOp | BlockOp]:
     return steps
 
 
-def nest_of(composite: CompositeOp, config: VTAConfig) -> Nest:
+def nest_of(composite: CompositeOp, config: VTAConfig) -> CompositeNest:
     """The loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327 unless all
     its blocks run over the same parallel iterators and at most one reduces over more than lanes."""
     blocks = [op for op in steps_of(composite) if isinstance(op, BlockOp)]
@@ -162,11 +162,11 @@ def nest_of(composite: CompositeOp, config: VTAConfig) -> Nest:
     return _nest(composite, widest, config)
 
 
-def _nest(composite: CompositeOp, widest: BlockOp, config: VTAConfig) -> Nest:
+def _nest(composite: CompositeOp, widest: BlockOp, config: VTAConfig) -> CompositeNest:
     reductions = widest.reductions[:-1] if is_contraction(widest) else widest.reductions
     parallels, lanes = len(widest.parallels), element_rank(Memory.ACC, config)
     spatial = range(2, parallels - lanes)
-    return Nest(
+    return CompositeNest(
         widest.extents,
         parallels,
         (1, 0, *spatial, *reductions),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.dialects.types import Shape
-from byocir.lowering.tir_to_vta.tile_nest import Buffer, Nest, element_cycles
+from byocir.lowering.tir_to_vta.tile_nest import Buffer, CompositeNest, element_cycles
 from byocir.vta_sim import Memory, VTAConfig
 
 Ints = NDArray[np.int64]
@@ -49,13 +49,13 @@ class NoTiles(Exception):
     needed: dict[Memory, int]
 
 
-def best_tiles(nest: Nest, config: VTAConfig) -> Shape:
+def best_tiles(nest: CompositeNest, config: VTAConfig) -> Shape:
     """The tile size of every iterator of a nest (its extent where it is not tiled); errors as
     `ranked_tiles`."""
     return ranked_tiles(nest, config, 1)[0]
 
 
-def ranked_tiles(nest: Nest, config: VTAConfig, most: int) -> list[Shape]:
+def ranked_tiles(nest: CompositeNest, config: VTAConfig, most: int) -> list[Shape]:
     """At most so many tile sizes of a nest's iterators, the cheapest first.
 
     A buffer that is loaded more than once must fit its memory twice, so that the next tile can be
@@ -79,7 +79,7 @@ def ranked_tiles(nest: Nest, config: VTAConfig, most: int) -> list[Shape]:
     return [tuple(sizes) for sizes in tiles[:, order].T.tolist()]
 
 
-def are_tiles(nest: Nest, config: VTAConfig, sizes: Sequence[int]) -> bool:
+def are_tiles(nest: CompositeNest, config: VTAConfig, sizes: Sequence[int]) -> bool:
     """Tells if sizes of a nest's iterators are tiles: parts, of reductions equal ones, that fit."""
     pairs = [*zip(sizes, nest.extents, strict=True)]
     if any(not 1 <= size <= extent for size, extent in pairs):
@@ -89,7 +89,7 @@ def are_tiles(nest: Nest, config: VTAConfig, sizes: Sequence[int]) -> bool:
     return bool(_Costs.of(nest, np.array(sizes, np.int64)[:, None]).fits(config)[0])
 
 
-def _candidates(nest: Nest, reductions: Sequence[int]) -> Ints:
+def _candidates(nest: CompositeNest, reductions: Sequence[int]) -> Ints:
     """Tile sizes to judge, [iterators, candidates]."""
     choices = [[extent] for extent in nest.extents]
     for i in nest.loops:
@@ -115,12 +115,12 @@ class _Costs:
     """Candidates for the tiles of a nest, and how many tiles each has per iterator; both are
     [iterators, candidates]."""
 
-    nest: Nest
+    nest: CompositeNest
     tiles: Ints
     counts: Ints
 
     @staticmethod
-    def of(nest: Nest, tiles: Ints) -> _Costs:
+    def of(nest: CompositeNest, tiles: Ints) -> _Costs:
         extents = np.array(nest.extents, np.int64)[:, None]
         return _Costs(nest, tiles, -(-extents // tiles))
 
