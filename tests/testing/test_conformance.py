@@ -303,6 +303,33 @@ def test_what_integers_do_not_hold_means_nothing(text, given, is_meant):
     assert (Case(module, feeds).meaning(Library()) is not None) == is_meant
 
 
+GRU = """func.func @main(%0: tensor<1x1x1xf32>) -> tensor<1x1x1xf32> {
+  %1 = graph.constant #graph.array<[0.0, 0.0, 1.0] : tensor<1x3x1xf32>>
+  %2 = graph.constant #graph.array<[0.0, 0.0, 0.0] : tensor<1x3x1xf32>>
+  %3 = graph.constant #graph.array<[-100.0, 3.0, 0.0, 0.0, 0.0, 200.0] : tensor<1x6xf32>>
+  %4 = graph.constant #graph.array<[1] : tensor<1xi32>>
+  %5 = graph.constant #graph.array<[0.0] : tensor<1x1x1xf32>>
+  %6, %7 = graph.gru %0, %1, %2, %3, %4, %5 {direction = "forward", linear_before_reset = 1 : i64}
+    : (tensor<1x1x1xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>, tensor<1x6xf32>, tensor<1xi32>,
+    tensor<1x1x1xf32>) -> (tensor<1x1x1x1xf32>, tensor<1x1x1xf32>)
+  func.return %7 : tensor<1x1x1xf32>
+}"""
+
+
+def test_large_terms_inside_of_a_recurrent_operator_grant_what_becomes_of_them():
+    """A gate that is off by its last digit, times 200, is added to what cancels it."""
+
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+        tolerance = 1e-6
+
+    x = np.full((1, 1, 1), -200 / (1 + np.exp(-3.0)), np.float32)
+    meaning = Case(parse_module(GRU, load_context()), {"arg0": x}).meaning(Library())
+    assert abs(meaning.outputs["res0"].item()) < 1e-4
+    assert meaning.room["res0"].item() > 1e-4
+
+
 EDGE = """func.func @main(%0: tensor<2xf32>) -> tensor<2xi64> {
   %1 = graph.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = graph.cast %1 {to = i64} : (tensor<2xf32>) -> tensor<2xi64>

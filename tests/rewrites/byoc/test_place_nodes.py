@@ -21,6 +21,7 @@ from byoc_graphs import (
     trail,
     values,
 )
+from onnx import helper
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
@@ -317,3 +318,17 @@ def test_markers_for_a_target_that_is_not_there():
     lines = [line.replace('"q"', '"r"') for line in (BEGIN, RELU, END)]
     with pytest.raises(ByocirError, match="the module names no target 'r'"):
         run(marked(*lines), PLACED)
+
+
+@pytest.mark.parametrize(("kind", "taken"), [("Max", 2), ("Sum", 2), ("Mean", 3)])
+@pytest.mark.parametrize("place", ["host", "json"])
+def test_all_that_becomes_of_a_node_goes_where_it_is_placed(kind, taken, place):
+    """Operators of three inputs are two ops or more."""
+    ports = [helper.make_tensor_value_info(name, 1, [2, 3]) for name in "abco"]
+    node = helper.make_node(kind, ["a", "b", "c"], ["o"], "of_three")
+    graph = helper.make_graph([node], "g", ports[:3], ports[3:])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    report = byocir.compile(model, targets=["json"], placement={"of_three": place}).report
+    found = [each.nodes for region in report.regions for each in region.composites]
+    assert found == ([["of_three"]] * taken if place == "json" else [])
